@@ -68,7 +68,10 @@ def test_mistakes_are_told_where_they_are(path):
     "path", sorted([*CASES.glob("ok/*.yaml"), *MACHINES]), ids=lambda path: path.stem
 )
 def test_a_sound_machine_has_no_problems(path):
-    assert render(*problems_of(path)) == ""
+    problems, texts = problems_of(path)
+    # Shipped machines run programs that whoever starts them names, which they are told of.
+    assert render([one for one in problems if one.code != "text-as-code"], texts) == ""
+    assert {one.severity for one in problems} <= {"note"}
 
 
 def test_every_expected_text_has_its_machine():

@@ -97,11 +97,40 @@ def test_a_template_prints_what_it_says(text: str, expected: str):
     assert rendered(text) == expected
 
 
-def test_block_tags_take_their_lines_with_them():
-    text = (
-        "Issues:\n  {% for finding in findings %}\n- {{ finding.message }}\n  {% endfor %}\nEnd\n"
-    )
-    assert rendered(text) == "Issues:\n- no goal\n- too short\n- no steps\nEnd\n"
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  {% for x in [1, 2] %}\n- {{ x }}\n  {% endfor %}\nEnd\n", "- 1\n- 2\nEnd\n"),
+        ("{% if 1 %}  {% else %}{% endif %} \n\nb\n\t{# no #}\n", "\nb\n"),
+        ("{% set x = [1,\n2] %}\n{#\nno\n#}\n{{ x }}", "[1, 2]"),
+        ("{% raw %}\n  {% if %}\n{% endraw %}\n{% raw %}{% endraw %}\nb", "  {% if %}\nb"),
+        ("{% if 1 %}\r\na\r\n{% endif %}\r\nb", "a\nb"),
+    ],
+)
+def test_a_line_of_tags_alone_leaves_nothing_behind(text: str, expected: str):
+    assert rendered(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "{% for x in [1, 2] %}\n- {{ x }}{% if x > 1 %} (hot){% endif %}\n{% endfor %}\nEnd",
+            "- 1\n- 2 (hot)\nEnd",
+        ),
+        ("a {# no #}\n  {% if 1 %}b{% endif %}\n{{ 2 }}{% set x = 1 %}\nc", "a \n  b\n2\nc"),
+        ("a {% set x = [1,\n2] %}\nb {#\n#}\nc", "a \nb \nc"),
+        ("a{% raw %} {%{% endraw %}\n{{ 'b\n' }}{% if 1 %}\nc{% endif %}", "a {%\nb\n\nc"),
+        ("{{ 1 -}}\n  {% if 1 %}\n 2{% endif %}", "1 2"),
+    ],
+)
+def test_a_line_of_text_stays_a_line_wherever_its_tags_stand(text: str, expected: str):
+    assert rendered(text) == expected
+
+
+def test_a_sign_in_a_tag_says_what_becomes_of_its_line():
+    loop = "A:\n{%- for x in [1, 2] %}\n- {{ x }}\n{%- endfor %}\n{%+ if 1 %}\nb {% if 1 -%}\n c"
+    assert rendered(f"{loop}{{% endif %}}{{% endif %}}") == "A:\n- 1\n- 2\n\nb c"
 
 
 def test_a_loop_knows_where_it_is():
@@ -425,6 +454,7 @@ def test_data_and_texts_with_fields_can_be_fenced():
         ("{{ findings | map(attribute='nope') | join }}", "missing-value", 1),
         ("{{ findings | sort(attribute='nope') }}", "missing-value", 1),
         ("\n\n{% for x in nothing %}{% endfor %}", "missing-value", 3),
+        ("{% if 1 %}\n{# a #}\n{% endif %}\nb {{ nothing }}", "missing-value", 4),
         ("{% for x in 3 %}{% endfor %}", "template-data", 1),
         ("{% for a, b in [1] %}{% endfor %}", "template-data", 1),
         ("{{ 1 / 0 }}", "template-data", 1),

@@ -81,6 +81,7 @@ from loopkit.checks.templates import (
     check_sees,
     check_templates,
 )
+from loopkit.checks.text_as_code import check_text_as_code
 from loopkit.checks.unused import (
     check_errors,
     check_infeasible,
@@ -154,6 +155,7 @@ OF_PARTS: tuple[Check, ...] = (
     check_judged_elsewhere,
     check_exits,
     check_unused,
+    check_text_as_code,
 )
 """Checks of single parts."""
 OF_WHOLE: tuple[Check, ...] = (

@@ -79,7 +79,8 @@ MEANINGS: Mapping[str, str] = {
     "given-twice": "A tool has an argument both from the machine and from the model.",
     "unknown-extract": "A field of a text has no key that says how to extract it.",
     "unknown-severity": "A severity is not declared.",
-    "unknown-name": "A guard or a template uses a name that is not known at this place.",
+    "unknown-name": "A guard or a template uses a name that is not known at this place, or never "
+    "has a value there.",
     "unknown-filter": "Templates do not have this filter or test.",
     "bad-severities": "The severities are not distinct levels.",
     "no-blocking": "Severities are declared, but not which of them block.",
@@ -93,6 +94,7 @@ MEANINGS: Mapping[str, str] = {
     "no-effect": "A setting has no effect where it is written.",
     "agent-choice": "A state cannot choose its agent like this.",
     "unknown-artifact": "No state writes an artifact of this name.",
+    "text-as-code": "Text from outside the machine stands where a program expects code.",
     "before-first-work": (
         "A command that runs before the first work uses a value that does not exist yet."
     ),

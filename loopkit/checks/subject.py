@@ -16,7 +16,6 @@ from loopkit.document.problems import Problem, Severity
 from loopkit.language.agents.tools import ToolBase
 from loopkit.language.load import Loaded, Source
 from loopkit.language.template.grammar import Shape
-from loopkit.machine.cycles import is_cyclic, strong_components
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
@@ -61,14 +60,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         """What rules and judges see at each state that judges, and rules at each that drafts."""
         drafting = (name for placed in self.rules for name in placed.drafted_at)
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
-
-    @cached_property
-    def repeated(self) -> frozenset[str]:
-        """The states that a run may enter again."""
-        states = self.graph.states
-        leads = {s: {e.target for e in self.graph.outgoing[s]} & states.keys() for s in states}
-        cyclic = (one for one in strong_components(leads) if is_cyclic(one, leads))
-        return frozenset(name for component in cyclic for name in component)
 
     @cached_property
     def dangling(self) -> tuple[Edge, ...]:

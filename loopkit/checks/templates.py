@@ -55,7 +55,7 @@ KNOWN_TO = (
         ("choice", "comment"),
         "only the feedback of `human` states knows it; elsewhere write `STATE.comment`",
     ),
-    (OF_MESSAGES, "only the `message:` of a rule knows it"),
+    (OF_MESSAGES, "only the `message:` of a rule that may find several things knows it"),
     (
         ("artifact",),
         "only rules and judges know it; elsewhere write the artifact's own name",
@@ -111,6 +111,9 @@ def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
     shown = error.message.partition("`")[2].partition("`")[0]
     name, _, field = shown.partition(".")
     remedy = error.help
+    empty = subject.scope.always_empty(use.state) if use.state is not None else {}
+    if error.code == "unknown-name" and name in empty:
+        return replace(error, message=f"`{name}` never has a value here", help=empty[name])
     if error.code == "unknown-name":
         remedy = _remedy_for_unknown(subject, use, name) or remedy
     elif error.code == "may-be-missing" and use.state is not None:
@@ -272,7 +275,9 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
     """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
-    yield from (((*path, *at), text, OF_MESSAGES) for at, text in rule.finding_templates)
+    # What finds one thing finds it in the whole artifact, and not at an item.
+    told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}
+    yield from (((*path, *at), text, told) for at, text in rule.finding_templates)
     own = OF_PROGRAMS if rule.program else {}
     yield from (((*path, *at), text, own) for at, text in rule.templates)
 

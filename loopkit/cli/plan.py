@@ -72,10 +72,10 @@ def plan_command(
 
 def _tell_of_runs(machine: str) -> None:
     # Only this part of a plan needs the journal.
-    from loopkit.cli.stored_runs import past_runs
-    from loopkit.views.plan.past import past_text
+    from loopkit.cli.stored_runs import newest_runs
+    from loopkit.views.plan.past import past_of, past_text
 
-    past = past_runs(machine)
+    past = past_of(newest_runs(machine))
     if past is None:
         terminal.say(f"no finished runs of `{machine}` in the journal")
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,11 +22,12 @@ from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:
     from loopkit.app import App
-    from loopkit.views.plan.past import Past, PastRun
+    from loopkit.engine.events import Event
+    from loopkit.engine.state import RunState
 
 Result = TypeVar("Result")
 NEWEST = 200
-"""The maximum number of past runs that are read."""
+"""Runs that the figures of past runs are made of, at most."""
 OFFERED = 50
 """Ids that a shell is offered at most."""
 
@@ -42,6 +44,21 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
 
     with report_errors():
         return asyncio.run(read())
+
+
+def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
+    """The newest runs of a machine that can be read, each with its events; 200 at most."""
+
+    async def read(stored: StoredRuns) -> list[tuple[RunState, list[Event]]]:
+        found: list[tuple[RunState, list[Event]]] = []
+        for row in await stored.journal.runs(machine, NEWEST, children=True):
+            # `runs ls` reports its fault; the figures of other runs do not depend on it.
+            with suppress(RunUnreadable):
+                history = await stored.events(row.run)
+                found.append((state_after(row.run, history), [each.event for each in history]))
+        return found
+
+    return with_runs(read)
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
@@ -88,22 +105,3 @@ def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list
     except Stop:
         # A shell that asks for words has no place for a message.
         return []
-
-
-def past_runs(machine: str) -> Past | None:
-    """The figures of the newest finished runs of a machine."""
-    from loopkit.views.plan.past import past_of
-
-    async def read(stored: StoredRuns) -> list[PastRun]:
-        found: list[PastRun] = []
-        for row in await stored.journal.runs(machine, NEWEST, children=True):
-            try:
-                history = await stored.events(row.run)
-                state = state_after(row.run, history)
-            except RunUnreadable:
-                # `runs ls` reports its fault; the figures of other runs do not depend on it.
-                continue
-            found.append((state, [each.event for each in history]))
-        return found
-
-    return past_of(with_runs(read))

@@ -31,7 +31,7 @@ from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
+from loopkit.machine.cycles import Step, is_cyclic, on_every_path, on_some_path, strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -228,6 +228,14 @@ class Graph:
             if not edge.back and component_of.get(edge.target) == component_of[edge.source]
         )
         return frozenset(may_be_kept.intersection(again))
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The states that a run may enter again."""
+        states = self.states
+        leads = {s: {e.target for e in self.outgoing[s]} & states.keys() for s in states}
+        cyclic = (one for one in strong_components(leads) if is_cyclic(one, leads))
+        return frozenset(name for component in cyclic for name in component)
 
     @cached_property
     def junctions(self) -> Junctions:

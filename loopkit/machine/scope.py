@@ -8,7 +8,7 @@ besides the artifact that they judge.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import chain
 from typing import TypeVar, cast
@@ -110,7 +110,8 @@ class Scope:
 
     def entering(self, state: str) -> Mapping[str, Shape]:
         """What templates see when a state starts its work: prompts, questions, paths."""
-        names, working = self._shapes(self.flow.entering[state]), self.graph.states[state]
+        working = self.graph.states[state]
+        names = self._shapes(self.flow.entering[state], self.always_empty(state))
         if not isinstance(working, EachState):
             return names
         return over({working.as_: items_at(names, working)}, names)
@@ -129,22 +130,44 @@ class Scope:
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
         """What the feedback template of an edge sees."""
-        shapes = self._shapes(self.flow.taking(edge))
+        empty = self.always_empty(edge.source, edge)
+        shapes = self._shapes(self.flow.taking(edge), empty)
         form = _form_shapes(self.graph.states[edge.source])
         if form is None:
             return shapes
         return over({"choice": Scalar(), "comment": Scalar()} | form, shapes)
 
-    def _shapes(self, made: Made) -> Known[Shape]:
+    def always_empty(self, state: str, edge: Edge | None = None) -> Mapping[str, str]:
+        """The names without a value whenever a state is entered, or an edge taken; with reasons."""
+        why = self._why_empty(state, edge)
+        return {name: reason for names, reason in why for name in names}
+
+    def _why_empty(self, state: str, edge: Edge | None) -> Iterator[tuple[Sequence[str], str]]:
+        graph, made = self.graph, self.flow.taking(edge) if edge else self.flow.entering[state]
+        working, written = graph.states[state], graph.written.get(state)
+        version = ("artifact", written) if working.judges is None else ("report", state)
+        if version not in made.possibly:
+            yield ("previous",), "it is a version before the one that this state writes or judges"
+        # A run inside another one may begin with feedback for its first author.
+        if not written or (state not in graph.repeated and state != graph.first_author):
+            yield ("feedback",), "nothing sends feedback to this state"
+        if edge is None and not any(way.back for way in graph.incoming[state]):
+            yield ("revision", "max_revisions"), "no revise edge leads to this state"
+        if not working.asks:
+            yield ("schema",), "only a state that asks an agent has one"
+        if ANY_REPORT not in made.possibly:
+            yield (*FOUND, "history"), "nothing has been judged on any path to here"
+
+    def _shapes(self, made: Made, empty: Container[str]) -> Known[Shape]:
         def names() -> Iterator[str]:
-            yield from (*EVERYWHERE_NAMES, "input")
+            yield from (name for name in (*EVERYWHERE_NAMES, "input") if name not in empty)
             if ANY_REPORT in made.possibly:
                 yield from ("report", "reports")
             yield from (name for kind, name in made.possibly if kind == "artifact")
             left = sorted(name for kind, name in made.possibly if kind == "facts")
             yield from (name for name in left if self._answer_shape(name) is not None)
 
-        return Known(names, lambda name: self._shape(made, name))
+        return Known(names, lambda name: None if name in empty else self._shape(made, name))
 
     def _shape(self, made: Made, name: str) -> Shape | None:
         """What a template sees under a name; None for an unknown name."""
@@ -345,9 +368,9 @@ class GuardNames:
 
     def _before(self, state: str) -> dict[str, GuardType]:
         """The fact `came_from`, with the states from which a run can have come."""
-        if not self._graph.states[state].knows_before:
-            return {}
         sources = dict.fromkeys(edge.source for edge in self._graph.incoming[state])
+        if not (self._graph.states[state].knows_before and sources):
+            return {}
         is_first = state == self._graph.machine.start
         return {CAME_FROM: GuardType("str", values=tuple(sources), optional=is_first)}
 

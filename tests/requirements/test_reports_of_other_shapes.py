@@ -162,7 +162,7 @@ def test_what_an_item_says_besides_is_for_templates(desk: Desk) -> None:
         "ISSUE-002 No unit covers exports without a header. units SU-001 to SU-004 SU-001" in said
     )
     assert "ISSUE-001 The audit follows links out of the folder. audit.py walks" in said
-    assert " Short. ISSUE-001" in said
+    assert "\n Short. \nISSUE-001" in said
 
 
 WRONG = [

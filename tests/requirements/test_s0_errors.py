@@ -305,7 +305,6 @@ validators:
       {{ previous }}
       Asked for:
       {% for finding in history[-1].findings %}{{ finding.message }}{% endfor %}
-
       {% endif %}
       Now:
       {{ artifact }}

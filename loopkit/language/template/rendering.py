@@ -269,3 +269,27 @@ def parts_of(tree: nodes.Template) -> tuple[str | Hole, ...] | None:
             else:
                 return None
     return tuple(parts)
+
+
+_NUMBERS = ("abs", "count", "float", "int", "length", "round", "sum", "wordcount")
+_NO_TEXT = (nodes.Compare, nodes.Test, nodes.Not, nodes.Neg, nodes.Sub, nodes.Div)
+
+
+@lru_cache(maxsize=512)
+def printed_by(text: str) -> tuple[Path, ...]:
+    """Return the paths whose values a template may print, and not those that it only asks for.
+
+    A text that is no template prints nothing.
+    """
+    try:
+        template = parse(text)
+    except TemplateError:
+        return ()
+    found: list[Path] = []
+    waiting: list[nodes.Node] = [template.tree]
+    for node in waiting:
+        if (path := path_of(node)) is not None:
+            found += [path] if path[0] in template.names else []
+        elif not isinstance(node, _NO_TEXT) and getattr(node, "name", "") not in _NUMBERS:
+            waiting += node.iter_child_nodes(exclude=("test",))
+    return tuple(found)

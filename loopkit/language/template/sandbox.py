@@ -14,11 +14,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import count, groupby, islice
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_context, pass_environment
 from jinja2.filters import FILTERS as _JINJAS_FILTERS
+from jinja2.lexer import Lexer
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS as _JINJAS_TESTS
@@ -64,8 +65,60 @@ class Missing(Undefined):
     __hash__ = StrictUndefined.__hash__
 
 
+_Token = tuple[int, str, str]
+"""The line, the kind and the text of a part of a template, as Jinja reads it."""
+_DATA = "data"
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_EDGES = (
+    *("block_begin", "block_end", "comment_begin", "comment_end"),
+    *("raw_begin", "raw_end", "variable_end"),
+)
+
+
+class _Lexer(Lexer):
+    """Drops each line that has nothing but tags, comments and blanks; other lines stay as written.
+
+    A sign in a tag, as in `{%-` or `+%}`, says what becomes of its line; nothing else does then.
+    """
+
+    def tokeniter(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> Iterator[_Token]:
+        kept = self._kept(super().tokeniter(source, name, filename, state))
+        for is_data, run in groupby(kept, key=lambda token: token[1] == _DATA):
+            parts = [*run]
+            yield from [(parts[0][0], _DATA, "".join(p[2] for p in parts))] if is_data else parts
+
+    def _kept(self, tokens: Iterable[_Token]) -> Iterator[_Token]:
+        line: list[_Token] = []
+        for number, kind, text in tokens:
+            for part in _LINES.findall(text) if kind == _DATA else (text,):
+                line.append((number, kind, part))
+                # A tag with a sign takes the white space after it with it.
+                after = part.rpartition("}")[2] if kind in _EDGES else ""
+                if "\n" in (part if kind == _DATA else after):
+                    yield from _without_blanks(line)
+                    line = []
+        yield from _without_blanks(line)
+
+
+def _without_blanks(line: Sequence[_Token]) -> Iterator[_Token]:
+    """The tokens of a line, without its blanks and its end where it has nothing but tags."""
+    has_only_tags = len(line) > 1 and not any(
+        (kind == _DATA and text.strip(" \t\n"))
+        or kind == "variable_begin"
+        or (kind in _EDGES and ("-" in text or "+" in text))
+        for _, kind, text in line
+    )
+    return (token for token in line if not (has_only_tags and token[1] == _DATA))
+
+
 class Sandbox(ImmutableSandboxedEnvironment):
     """Reaches the fields and items of plain data and nothing else of any object."""
+
+    @functools.cached_property
+    def lexer(self) -> Lexer:
+        return _Lexer(self)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self._member(obj, attribute)
@@ -132,8 +185,6 @@ def _sandbox() -> Sandbox:
     sandbox = Sandbox(
         undefined=Missing,
         finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
         # A block scalar of YAML says itself how it ends.
         keep_trailing_newline=True,
         autoescape=False,

@@ -1,0 +1,360 @@
+"""`text-as-code`: text that the machine did not write stands where a program expects code.
+
+It is followed from agents, programs and people, through rendered texts and the inputs of other
+machines, to the arguments that interpreters run. Numbers and the words of a closed choice are none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from loopkit.checks.subject import CODE, Subject
+from loopkit.document.document import DocPath
+from loopkit.document.problems import Problem
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.guard.evaluate import ITEMS
+from loopkit.language.section import Place
+from loopkit.language.states import State
+from loopkit.language.states.each import ChildrenState, EachState, texts_in
+from loopkit.language.states.kinds import RenderState
+from loopkit.language.template.grammar import Path
+from loopkit.language.template.rendering import printed_by
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.values import Value
+
+
+class Interpreter(Value, frozen=True):
+    """How a program takes code from its arguments."""
+
+    code: str
+    """The words before code; the letters of short ones may end a cluster, as in `-lc`."""
+    valued: str = ""
+    """The options that take a value."""
+    script: str = ""
+    """Where it reads code from stdin too: a list with code that prints its first argument."""
+
+    def is_flag(self, word: str) -> bool | None:
+        """Whether code follows a word; None where it begins in the word."""
+        code = self.code.split()
+        letters = "".join(flag[1] for flag in code if len(flag) == 2 and self is not POWERSHELL)
+        cluster = re.match(rf"-\w*[{letters}]", word) if letters else None
+        if word in code or (cluster and (self is SHELL or cluster.end() == len(word))):
+            return True
+        return None if cluster or word.partition("=")[0] in code else False
+
+
+SHELL = Interpreter("-c --command", "-o -O --rcfile --init-file", "'echo \"$1\"', sh")
+PYTHON = Interpreter("-c -m", "-W -X", "'import sys; print(sys.argv[1])'")
+NODE = Interpreter(
+    "-e -p --eval --print", "-r --require --import", "'console.log(process.argv[1])', --"
+)
+POWERSHELL = Interpreter("-c -command -encodedcommand", "-executionpolicy")
+_INTERPRETERS: Mapping[str, Interpreter] = {
+    "sh ash bash dash ksh mksh zsh csh tcsh": SHELL,
+    "fish": Interpreter("-c --command -C --init-command", "", "'echo $argv[1]'"),
+    "python pypy ipython pythonw py": PYTHON,
+    "node nodejs bun tsx ts-node": NODE,
+    "deno": Interpreter("eval"),
+    "perl": Interpreter("-e -E", "-I -M", "'print $ARGV[0]', --"),
+    "ruby": Interpreter("-e", "-I -r", "'puts ARGV[0]', --"),
+    "php": Interpreter("-r -R -B -E", "-d -c", "'echo $argv[1];', --"),
+    "pwsh powershell": POWERSHELL,
+    "lua luajit rscript r osascript julia elixir groovy scala racket swift": Interpreter(
+        "-e -E --eval", "-l"
+    ),
+    "su npx": Interpreter("-c --command --call"),
+    "env": Interpreter("-S --split-string", "-u -C"),
+}
+_WRAPPERS: Mapping[str, int] = {
+    "env nohup setsid time nice ionice stdbuf strace sudo doas xargs busybox npx uvx bunx": 0,
+    "timeout uv poetry pdm hatch rye conda npm pnpm yarn bundle": 1,
+    "docker podman kubectl": 2,
+    "find flock": 99,
+}
+INTERPRETERS = {name: how for names, how in _INTERPRETERS.items() for name in names.split()}
+"""What runs code, by the name of the program."""
+WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.split()}
+"""What runs another program, with the number of operands before that."""
+VALUED = (
+    "-u -g -k -s -I -P -L -C -e -w -p --user --group --kill-after --signal --env --workdir --with"
+)
+RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
+REMOTE = ("ssh", "watch")
+"""What hands its words to a shell."""
+HOLE = "\0"
+WHOLE = re.compile(r"\s*\{\{[^{}]*\}\}\s*")
+"""A program that is nothing but the text: whoever writes that means to run it."""
+USER = "the run's `input`"
+TOLD = {"feedback": "feedback", "session": "the agent's program", "previous": "an earlier version",
+    **dict.fromkeys(("findings", "warnings", "resolved", "regressed", "history"), "validators"),
+    **dict.fromkeys(("report", "reports", "telemetry"), "validators")}  # fmt: skip
+"""Who wrote what else templates know."""
+OWN_FIELDS = ("attempt", "attempts", "version", "score", "verdict", "valid", "calls")
+"""The fields of these that are words of ours or numbers."""
+
+
+def program_name(word: str) -> str:
+    """`python` for `/usr/bin/python3.12`."""
+    name = re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe")
+    return re.sub(r"[-.\d]+$", "", name)
+
+
+def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The words that name a program or are run as code, each with the word of that program.
+
+    The one after the last is what the program reads from stdin.
+    """
+    at = 0
+    while at < len(words):
+        yield at, at
+        name = program_name(words[at])
+        if name in REMOTE:
+            yield from ((word, at) for word in range(at + 1, len(words)))
+        if name in INTERPRETERS:
+            yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
+        if name not in WRAPPERS:
+            return
+        at = _wrapped(words, at + 1, WRAPPERS[name])
+
+
+def _wrapped(words: Sequence[str], start: int, own: int) -> int:
+    """The word of the program that a wrapper runs."""
+    known = INTERPRETERS.keys() | WRAPPERS.keys()
+    at = start
+    while at < len(words):
+        word = words[at]
+        is_value = re.match(r"\w+=" if own else r"\w+=|[\d.]+\w?$", word)
+        if word[:1] != "-" and not is_value:
+            if own == 0:
+                break
+            # `uv add` and the like run nothing; `timeout` has a number there.
+            if at == start and own < 9 and not re.match(RUNNING, word):
+                return len(words)
+            own -= 1
+        at += 1 + (word in VALUED.split())
+    named = (i for i in range(start, len(words)) if program_name(words[i]) in known)
+    # What looks like the program may be the value of an option.
+    return at if at < len(words) and HOLE in words[at] else next(named, at)
+
+
+def _code_words(words: Sequence[str], index: int, how: Interpreter) -> Iterator[int]:
+    valued, is_next = how.valued.split(), False
+    while index < len(words):
+        word = words[index].lower() if how is POWERSHELL else words[index]
+        is_flag = how.is_flag(word)
+        if word[:2] in valued or word in valued:
+            index += word in valued
+        elif is_flag is not False:
+            yield from [index] if HOLE in word else []
+            if not (is_next := bool(is_flag)):
+                return
+            index += f"-{word[-1]}" in valued
+        elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
+            yield from range(index, len(words) if how is POWERSHELL else index + 1)
+            after = "".join(words[index + 1 : index + 2])
+            if how in (SHELL, PYTHON, POWERSHELL) or not re.match(r"-+\w", after):
+                return
+            is_next = False
+        elif word[:1] not in ("-", "+") or HOLE in word:
+            yield from [index] if how.script and word.lstrip("-").startswith(HOLE) else []
+            return
+        elif f"-{word[-1]}" in valued and word[1:2] != "-":
+            # The last letter of a cluster takes the next word: `-euo pipefail`.
+            index += 1
+        index += 1
+    if how.script:
+        yield index
+
+
+Node = tuple[str, Path]
+"""A state, or a tool of an agent, and a name with its fields as a template reads it there."""
+Wrote = tuple[str, str]
+"""Who wrote a text, and its name."""
+
+
+def check_text_as_code(
+    subject: Subject, given: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """The commands of a machine, and of those that it hands such text to.
+
+    `given` says who wrote each input where the machine runs inside another one.
+    """
+    texts = _Texts(subject, given)
+    for path, written, states in _programs(subject):
+        argv = [(at, text) for at, text in written if at[0] in ("run", "command", "resume")]
+        stdin = [(at, text) for at, text in written if at[0] == "stdin"] or [((), "")]
+        found = [*code_in([CODE.sub(HOLE, text) for _, text in argv])]
+        for index, program in dict(reversed(found)).items():
+            at, text = (*argv, *stdin)[index]
+            if index == len(argv) and WHOLE.fullmatch(text):
+                continue
+            wrote = _worst(texts.wrote(state, text) for state in states) if "{" in text else None
+            if wrote is not None:
+                words = [text for _, text in argv[: program + 1]]
+                yield _problem(subject, (*path, *at), words, index == program, *wrote)
+    for name, state in subject.machine.states_of(ChildrenState).items():
+        handed = {
+            field: wrote[0]
+            for field, value in state.input.items()
+            if (wrote := _worst(texts.wrote(name, text) for _, text in texts_in(value, ())))
+        }
+        if name in subject.loaded.children and {*handed.values()} - {USER}:
+            yield from check_text_as_code(Subject.of(subject.loaded.children[name]), handed)
+
+
+def _worst(found: Iterable[Wrote | None]) -> Wrote | None:
+    """What anybody else wrote, before what comes from whoever starts the run."""
+    return min(filter(None, found), key=lambda wrote: wrote[0] == USER, default=None)
+
+
+def _programs(
+    subject: Subject,
+) -> Iterator[tuple[DocPath, list[tuple[Place, str]], Sequence[str]]]:
+    """The templates of what may start programs, and the states, or the tool, that fill them."""
+    machine = subject.machine
+    for name, state in machine.states.items():
+        yield ("states", name), [*state.templates], [name]
+    for placed in subject.rules:
+        yield placed.path, [*placed.rule.templates], placed.used_at
+    judging = [(p.rule.judge, p.judged_at) for p in subject.rules_of(JudgeRule)]
+    for name, agent in machine.agents.items():
+        if written := [*agent.templates]:
+            asking = [state for state, asked in machine.authoring.items() if name in asked]
+            asking += [state for judge, states in judging if judge == name for state in states]
+            yield ("agents", name), written, asking
+        for tool, kind in agent.callable_tools.items():
+            yield ("agents", name, "tools", tool), [*kind.templates], [f"{name}.{tool}"]
+
+
+def _problem(
+    subject: Subject, at: DocPath, words: Sequence[str], is_program: bool, by: str, name: str
+) -> Problem:
+    how = INTERPRETERS.get(program_name(words[-1]))
+    message = f"`{words[-1]}` runs `{name}` as code, and it comes from {by}"
+    remedy = "give it the text in a file or as its stdin, which the code reads"
+    if is_program:
+        message = f"`{name}` names the program to run, and it comes from {by}"
+        remedy = "write the name; to choose among programs, write a state and a guard for each"
+    elif how is not None and how.script:
+        plain = re.compile(r"[A-Za-z_/.-][\w/.=-]*")
+        argv = [w if plain.fullmatch(w) else json.dumps(w) for w in (*words, how.code.split()[0])]
+        listed = ", ".join((*argv, how.script, f'"{{{{ {name} }}}}"'))
+        remedy = f"give it as an argument after the code: `[{listed}]`"
+    if by == USER:
+        remedy = "whoever starts a run can have anything run here"
+        return subject.problem(at, "text-as-code", message, remedy, severity="note")
+    return subject.problem(at, "text-as-code", message, remedy)
+
+
+class _Texts:
+    """Who wrote the texts that the templates of a machine print."""
+
+    def __init__(self, subject: Subject, given: Mapping[str, str] | None) -> None:
+        self._graph = subject.graph
+        self._input = subject.scope.input
+        self._editing = {state.edits: name for name, state in subject.machine.states.items()}
+        self._given = given
+        self._known: dict[Node, str] = {}
+
+    def wrote(self, state: str, text: str) -> Wrote | None:
+        """Who wrote a part of what a template prints, and the name of that."""
+        wrote = [(self._writer((state, path)), ".".join(path)) for path in printed_by(text)]
+        return _worst(one for one in wrote if one[0])
+
+    def _writer(self, start: Node) -> str:
+        """Who wrote what is found at a node; "" for nobody but the machine."""
+        before: dict[Node, Node | None] = {start: None}
+        waiting, found = [start], ""
+        for node in waiting:
+            step = self._known[node] if node in self._known else self._follow(*node)
+            if not isinstance(step, str):
+                waiting += (fresh := [inner for inner in step if inner not in before])
+                before |= dict.fromkeys(fresh, node)
+            elif step in ("", USER):
+                found = step or found
+            else:
+                way: Node | None = node
+                while way is not None:
+                    self._known[way], way = step, before[way]
+                return step
+        self._known |= {start: found} if found else dict.fromkeys(before, "")
+        return found
+
+    def _follow(self, name: str, path: Path) -> str | list[Node]:
+        """Who wrote what a state reads under a path, or the nodes from which that is made."""
+        graph, (first, *rest) = self._graph, path
+        if name not in graph.states:
+            agent, _, tool = name.partition(".")
+            takes = graph.machine.agents[agent].callable_tools[tool].accepts
+            return "" if _is_closed(takes, path) else f"the agent `{agent}`"
+        state = graph.states[name]
+        if isinstance(state, EachState) and first == state.as_:
+            return [(name, (*state.item_steps, *rest))]
+        if first == "artifact" and (judged := state.judges or graph.written.get(name)):
+            return [(name, (judged, *rest))]
+        if first == "prompt":
+            told: list[Path] = [("artifact",), ("findings",)] if state.judges else [("feedback",)]
+            return [(name, path) for path in (*told, *printed_by(state.work_template))]
+        if first == "input":
+            return self._of_input(rest)
+        if first in graph.artifacts:
+            return self._of_artifact(first, rest)
+        if first in graph.states:
+            by, known = graph.states[first], graph.machine.data_type(first)
+            return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
+        if first == "feedback" and name not in graph.repeated and name != graph.first_author:
+            return ""
+        own = rest[1 if first == "reports" else 0 :]
+        return "" if len(own) == 1 and own[0] in OWN_FIELDS else TOLD.get(first, "")
+
+    def _of_input(self, rest: Sequence[str]) -> str:
+        if _is_closed(self._input, rest):
+            return ""
+        if self._given is None:
+            return USER
+        writers = [by for name, by in self._given.items() if name in rest[:1] or not rest]
+        return min(writers, key=lambda by: by == USER, default="")
+
+    def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
+        made, states = list[Node](), self._graph.states
+        for author in self._graph.artifacts[artifact]:
+            state = states[author]
+            if isinstance(state, RenderState):
+                made += ((author, (*path, *rest)) for path in printed_by(state.render))
+                continue
+            known = self._graph.machine.data_type(author) or state.leaves
+            output = state.output_at(author)
+            extracted = output.fields if output is not None else ()
+            is_word = _is_word(state, rest) and rest[0] not in extracted
+            # A faulty answer is a text whatever its schema says.
+            if not (rest and (is_word or _is_closed(known, rest))):
+                return _author(author, state)
+        editing = self._editing.get(artifact)
+        return _author(editing, states[editing]) if editing and not rest else made
+
+
+def _is_word(state: State, rest: Sequence[str]) -> bool:
+    """Whether a part of what a state leaves is a number, or a word of the machine."""
+    if state.child is not None:
+        return rest[1 if isinstance(state, EachState) else 0 :] == ["outcome"]
+    return rest in (["choice"], ["exit_code"]) and rest[0] in state.said
+
+
+def _author(name: str, state: State) -> str:
+    agents = " or ".join(f"the agent `{agent}`" for agent in state.asks)
+    return agents or (f"a person at `{name}`" if state.waits else f"the work of `{name}`")
+
+
+def _is_closed(known: DataType | None, steps: Iterable[str] = ()) -> bool:
+    """Whether data at a path in a type holds nothing but numbers and words that are declared."""
+    for step in steps:
+        known = known and (known.items if step == ITEMS else known.field(step))
+    if known is None:
+        return False
+    if known.fields is not None:
+        return known.others is None and all(map(_is_closed, known.fields.values()))
+    if known.items is not None:
+        return _is_closed(known.items)
+    return known.scalar in ("int", "num", "bool") or bool(known.values)
