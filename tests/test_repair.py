@@ -87,7 +87,7 @@ input: {topic: {type: str, default: tea}}
 limits: {agent_calls: 50}
 guards: {fine: valid}
 patterns: {words: tea}
-feedback: {once_more: "Once more: {{ feedback }}"}
+feedback: {once_more: "Once more: {{ revision }}"}
 agents:
   author: {command: [none], retry: {attempts: 1}}
   editor: {command: [none], retry: {attempts: 1}}

@@ -178,7 +178,7 @@ def test_a_person_decides_about_a_tool_whose_call_is_in_doubt(tmp_path: Path) ->
     waiting = desk.resume(run)
     (question,) = waiting.questions
     assert question.text == (
-        'The process ended while `planner.deploy` was being called with {"to": "production"}, so '
+        'The process ended while `planner.deploy` with {"to": "production"} was being called, so '
         "the call may have been made, and a program may still be at work. Make it again, or let it "
         "count as failed?"
     )

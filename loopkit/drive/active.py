@@ -46,8 +46,13 @@ from loopkit.scenario.cases import Scenario
 if TYPE_CHECKING:
     from loopkit.drive.limits import Account
 
-_path = lru_cache(maxsize=64)(Path)
-"""Shared by all runs of a folder, because creating a Path takes as long as storing an event."""
+
+@lru_cache(maxsize=64)
+def _path(folder: str) -> Path:
+    """The folder itself, whatever links lead to it when it is first asked for."""
+    return Path(os.path.realpath(folder))
+
+
 FOLDER = "workspaces"
 _LONGEST_ID = 1_000
 _LET_GO_S = 2.0

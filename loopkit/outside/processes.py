@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import IO, Any, cast
 
 from loopkit.outside import watcher
+from loopkit.outside.workspace import is_behind_link
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
@@ -243,6 +244,9 @@ def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
     _refuse(argv, env)
+    if cwd is not None and is_behind_link(cwd):
+        cause = f"the folder {str(cwd)!r} in which it works is a link now"
+        raise CommandNotStarted(_message(argv[0], cause, "put the folder back"))
     try:
         with holding(stdin) as source, GROUPS.start() as add:
             process = subprocess.Popen(  # noqa: S603 - commands are what this is about

@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
+from loopkit.outside.workspace import is_behind_link
 
 Isolation = Literal["copy", "worktree"]
 MOST_FILES = 50_000
@@ -159,7 +160,7 @@ def read_tree(
 
 def open_root(root: Path) -> Path:
     """The folder itself; raises OSError if it is missing, or if a link leads to it."""
-    if _is_behind_link(root):
+    if is_behind_link(root):
         raise OSError(errno.ELOOP, "it is a link now, or is reached by one; put the folder back")
     if not stat.S_ISDIR(root.lstat().st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "it is no folder now; put the folder back")
@@ -172,10 +173,6 @@ def make_own_folder(state: Path, name: str) -> Path:
         open_root(state)
     (state / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     return open_root(state / name)
-
-
-def _is_behind_link(folder: Path) -> bool:
-    return os.path.realpath(folder) != os.path.normpath(Path.cwd() / folder)
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -515,7 +512,7 @@ def _repository_of_worktree(place: Path) -> bytes | None:
 
 def drop_all(folder: Path) -> None:
     """Remove all trees in a folder, and the folder."""
-    if folder.is_dir() and not _is_behind_link(folder):
+    if folder.is_dir() and not is_behind_link(folder):
         for place in folder.iterdir():
             drop(place)
         shutil.rmtree(folder, ignore_errors=True)

@@ -78,6 +78,11 @@ def resolve_inside(root: Path, relative: str) -> Path:
     return path
 
 
+def is_behind_link(folder: Path) -> bool:
+    """Whether a folder, or one above it, is a link."""
+    return os.path.realpath(folder) != os.path.normpath(folder.absolute())
+
+
 def make_folder(root: Path, relative: str) -> None:
     """Make a folder of a workspace; `root` has no link in it.
 

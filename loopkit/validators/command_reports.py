@@ -341,6 +341,7 @@ class ReportFile:
         Raises CannotJudge where the name leads out of the workspace or is not a file.
         """
         try:
+            resolve_inside(self.folder, self.name)
             # A link there goes, and not the file that it leads to.
             named = Path(self.name)
             path = prepare(resolve_inside(self.folder, str(named.parent))) / named.name

@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -222,6 +223,11 @@ class _Answer(BaseModel):
     error: str = ""
 
 
+def _made(folder: Path | None) -> Path | None:
+    """A folder to work in, made where it is missing; raises UnusableWorkspace."""
+    return folder if folder is None or folder.is_dir() else prepare(folder)
+
+
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
     """A fault for each finding of the plug-in.
 
@@ -230,7 +236,7 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
     try:
         result = await run_command(
             WORKER,
-            cwd=None if setting.folder is None else prepare(setting.folder),
+            cwd=_made(setting.folder),
             env=worker_environment(rule.env),
             stdin=json.dumps(_request(rule, subject, setting)),
             timeout_s=rule.timeout,

@@ -158,9 +158,8 @@ class Output(Noun):
                     help=f"delete `{key}`, or `folder`",
                 )
         if self.ignore and self.folder is None:
-            raise fault(
-                "bad-value", "`ignore` is for a folder", ("ignore",), help="delete `ignore`"
-            )
+            message = "`ignore` is for a folder, and this artifact is a text"
+            raise fault("unused", message, ("ignore",), help="delete `ignore`")
         return self
 
     @cached_property
