@@ -274,7 +274,8 @@ async def watch_folder(
     What rules write for themselves, and what the output ignores, does not.
     """
     ignored = (*output.ignore, *active.program.graph.report_files)
-    watched = _Watched(active, output.name, folder, relative, ignored)
+    root = await asyncio.to_thread(os.path.realpath, folder)
+    watched = _Watched(active, output.name, Path(root), relative, ignored)
     before = active.state.captured.get(task)
     if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
@@ -286,13 +287,13 @@ async def watch_folder(
 
 
 class _Watched:
-    """A folder of a workspace that is an artifact."""
+    """A folder of a workspace that is an artifact; `root` has to be reached without a link."""
 
     def __init__(
         self, active: ActiveRun, name: str, root: Path, relative: str, ignored: tuple[str, ...]
     ) -> None:
         self._active = active
-        self._root = Path(os.path.realpath(root))
+        self._root = root
         self._relative = relative
         self._within = os.path.normpath(relative)
         self._named = f"folder {relative!r}"
