@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, SAME, count_points, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -78,18 +78,8 @@ def test_the_unharmed_run_revises_twice_and_is_accepted(told: Any) -> None:
     assert unharmed["in_doubt"] == 0
 
 
-def test_each_point_was_reached_by_the_signal(step: int, told: Any) -> None:
-    assert len(told) == 1 + count_points(told[0], step)
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
 def test_after_resume_a_run_ends_like_the_unharmed_one(told: Any) -> None:
-    unharmed = told[0]
-    # Killed before the run's first record there is no run, and nothing was spent.
-    begun = [point for point in told[1:] if point["outcome"] is not None]
-    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
-    for point in begun:
-        assert {key: point[key] for key in SAME} == {key: unharmed[key] for key in SAME}, point
+    assert_alike(told)
 
 
 def test_a_killed_run_goes_on_without_being_suspended(told: Any) -> None:
@@ -97,10 +87,7 @@ def test_a_killed_run_goes_on_without_being_suspended(told: Any) -> None:
 
 
 def test_no_committed_call_is_paid_twice_and_none_is_lost(told: Any) -> None:
-    for point in told[1:]:
-        if point["outcome"] is not None:
-            assert point["replies"] == told[0]["replies"], point
-            assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+    assert_paid_once(told)
 
 
 def test_a_call_that_was_made_and_lost_is_listed_in_doubt(step: int, told: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, killed_at_points
+from tests.crash.points import AGENT, assert_paid_once, begun, killed_at_points
 
 MACHINE = """
 loopkit: 1
@@ -77,15 +77,10 @@ def test_the_unharmed_run_asks_for_each_item_what_it_needs(told: Any) -> None:
 
 
 def test_after_resume_each_item_has_one_child_and_each_child_has_ended_once(told: Any) -> None:
-    begun = [point for point in told[1:] if point["outcome"] is not None]
-    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
-    for point in begun:
+    for point in begun(told):
         assert (point["outcome"], point["route"]) == ("done", ["tasks[0]", "last[0]"]), point
         assert point["children"] == told[0]["children"], point
 
 
 def test_no_committed_call_of_a_child_is_made_twice(told: Any) -> None:
-    for point in told[1:]:
-        if point["outcome"] is not None:
-            assert point["replies"] == told[0]["replies"], point
-            assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+    assert_paid_once(told)

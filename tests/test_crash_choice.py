@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, SAME, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -53,9 +53,5 @@ def test_the_unharmed_run_asks_each_of_them_once(told: Any) -> None:
 
 
 def test_after_resume_the_same_agents_have_been_asked(told: Any) -> None:
-    begun = [point for point in told[1:] if point["outcome"] is not None]
-    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
-    for point in begun:
-        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
-        assert point["replies"] == told[0]["replies"], point
-        assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+    assert_alike(told)
+    assert_paid_once(told)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.crash.host import MAX_RESUMES
-from tests.crash.points import SAME, count_points, killed_among_models
+from tests.crash.points import assert_alike, begun, killed_among_models
 
 MACHINE = """
 loopkit: 1
@@ -74,21 +74,8 @@ def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:
     assert unharmed["in_doubt"] == 0
 
 
-def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + count_points(told[0], every)
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
-def begun(told: Any) -> list[Any]:
-    """The points at which there was a run already."""
-    points = [point for point in told[1:] if point["outcome"] is not None]
-    assert [point["point"] for point in told[1:] if point not in points] == ["before_1"]
-    return points
-
-
 def test_after_resume_a_run_ends_and_says_the_same_as_the_unharmed_one(told: Any) -> None:
-    for point in begun(told):
-        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+    assert_alike(told)
 
 
 def test_the_server_received_what_was_committed_and_at_most_what_is_in_doubt_besides(

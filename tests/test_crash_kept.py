@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import SAME, count_points, killed_among_models
+from tests.crash.points import assert_alike, begun, killed_among_models
 
 MODEL = (
     "{model: openai/gpt-4o-mini, base_url: URL/v1, api_key_env: CRASH_KEY, "
@@ -63,16 +63,9 @@ def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:
     assert (unharmed["replies"], unharmed["failed"], unharmed["calls"]) == (5, 1, 6)
 
 
-def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + count_points(told[0], every)
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
 def test_after_resume_the_same_was_kept_and_nothing_is_paid_twice(told: Any) -> None:
-    begun = [point for point in told[1:] if point["outcome"] is not None]
-    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
-    for point in begun:
-        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+    assert_alike(told)
+    for point in begun(told):
         assert point["replies"] == told[0]["replies"], point
         committed = point["replies"] + point["failed"]
         assert committed <= point["calls"] <= committed + point["in_doubt"], point

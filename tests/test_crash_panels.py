@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, count_points, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -52,34 +52,20 @@ def test_the_unharmed_panel_samples_asks_again_and_confirms(told: Any) -> None:
     assert unharmed["in_doubt"] == 0
 
 
-def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + count_points(told[0], every)
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
 SAME = (
     "outcome", "result", "artifacts", "counters", "attempts", "route", "findings", "prompts",
     "exchanges",
 )  # fmt: skip
 
 
-def begun(told: Any) -> list[Any]:
-    """The points at which there was a run already."""
-    points = [point for point in told[1:] if point["outcome"] is not None]
-    assert [point["point"] for point in told[1:] if point not in points] == ["before_1"]
-    return points
-
-
 def test_after_resume_a_panel_says_what_the_unharmed_one_said(told: Any) -> None:
+    assert_alike(told, SAME)
     for point in begun(told):
-        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
         assert point["suspensions"] == 0
 
 
 def test_no_committed_opinion_is_paid_twice_and_none_is_lost(told: Any) -> None:
-    for point in begun(told):
-        assert point["replies"] == told[0]["replies"], point
-        assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+    assert_paid_once(told)
 
 
 def test_the_opinions_that_were_asked_for_at_the_same_time_are_in_doubt_together(told: Any) -> None:

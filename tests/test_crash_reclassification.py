@@ -76,10 +76,6 @@ def test_the_unharmed_run_goes_back_to_the_state_that_the_person_named(told: Any
     assert (first["outcome"], first["counters"]["total"]) == ("done", 2)
 
 
-def test_each_point_was_reached_by_the_signal(told: Any) -> None:
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
 def test_after_resume_the_run_goes_on_from_what_the_person_said_and_each_answer_counts_once(
     told: Any,
 ) -> None:

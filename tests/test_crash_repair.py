@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT, SAME, count_points, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed_at_points
 
 MACHINE = f"""
 loopkit: 1
@@ -76,21 +76,11 @@ def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:
     assert unharmed["calls"] == unharmed["replies"] == 7
 
 
-def test_each_point_was_reached_by_the_signal(every: int, told: Any) -> None:
-    assert len(told) == 1 + count_points(told[0], every)
-    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
-
-
 def test_after_a_repair_a_killed_run_ends_like_the_unharmed_one(told: Any) -> None:
-    begun = [point for point in told[1:] if point["outcome"] is not None]
-    assert [p["point"] for p in told[1:] if p not in begun] == ["before_1"]
-    for point in begun:
-        assert {key: point[key] for key in SAME} == {key: told[0][key] for key in SAME}, point
+    assert_alike(told)
+    for point in begun(told):
         assert point["repairs"] == 1, point
 
 
 def test_no_committed_call_is_paid_twice_and_none_is_lost(told: Any) -> None:
-    for point in told[1:]:
-        if point["outcome"] is not None:
-            assert point["replies"] == told[0]["replies"], point
-            assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+    assert_paid_once(told)

@@ -17,7 +17,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
     answer = begin(work)
     assert isinstance(answer, Begun)
     async with asyncio.timeout(seconds):
-        return await answer.result()
+        return await answer
 
 
 async def test_an_answer_that_is_there_at_once_needs_no_deadline() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.repair import NotFitting, counters_of_route, fit, same_edges
+from loopkit.drive.repair import Definition, counters_of_route, repair, same_edges
 from loopkit.engine.changes import apply
 from loopkit.engine.state import RunState
 from loopkit.language.load import load_text
@@ -92,8 +92,8 @@ def test_a_repaired_run_is_never_stuck_and_spends_no_more_than_its_caps(batch: i
             continue
         run = on_its_way(old, chance)
         try:
-            repaired = fit(run, old, new, {})
-        except NotFitting:
+            repaired = repair(run, old, Definition(new, ""), {})
+        except ProblemsFound:
             seen["refused"] += 1
             continue
         ahead = run.copy()

@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.agents.port import Crashed, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import may_fit
+from loopkit.drive.limits import has_room, least_usage
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.engine.records import Usage
@@ -231,5 +231,5 @@ def test_a_call_in_doubt_counts_as_used_and_is_not_waited_for(desk: Desk) -> Non
         scenario(agents={"author": ["Plan."], "first": [], "second": [], "third": []}),
     ).of(Intended)
     run = RunState(open_calls={first.key: first.replace(reserved=DEAR)})
-    assert may_fit({"cost_usd": 1.0}, run, {first.key}, DEAR)
-    assert not may_fit({"cost_usd": 1.0}, run, set(), DEAR)
+    assert has_room({"cost_usd": 1.0}, least_usage(run, {first.key}), DEAR)
+    assert not has_room({"cost_usd": 1.0}, least_usage(run, set()), DEAR)

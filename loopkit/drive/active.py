@@ -172,11 +172,8 @@ class Line:
 
         The call is checked when no other waits before it, and again whenever another call ends.
         """
-        if self.waiting or not is_admitted():
-            await self.wait(is_admitted, wait_for)
-
-    async def wait(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
-        """Join the line, and return as soon as the call is admitted."""
+        if not self.waiting and is_admitted():
+            return
         news = asyncio.Event()
         self.waiting.append(news)
         try:

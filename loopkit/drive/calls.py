@@ -19,7 +19,6 @@ from collections.abc import (
 from functools import partial
 from itertools import islice
 from math import inf, isfinite
-from types import coroutine
 from typing import Any, Generic, TypeVar, cast
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
@@ -190,15 +189,14 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
         if work.ready is not None:
             await work.ready()
         # The intent is staged in the turn in which the line admits it, and written here.
-        if active.line.waiting or not _admit(active, work, request):
-            await active.line.wait(partial(_admit, active, work, request), active.wait_for)
+        await active.line.enter(partial(_admit, active, work, request), active.wait_for)
         await active.append()
         started = active.clock.monotonic()
         try:
             reply = begin(work.ask(request))
             if isinstance(reply, Begun):
                 async with active.in_hand(request.deadline_s):
-                    reply = await reply.result()
+                    reply = await reply
         except (TimeoutError, AgentError) as error:
             spent_s = active.clock.monotonic() - started
             raise _classify_failure(active, work, request, error, spent_s) from error
@@ -540,7 +538,7 @@ async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
     if isinstance(judged, Begun):
         try:
             async with active.in_hand(left_s) as deadline:
-                judged = await judged.result()
+                judged = await judged
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -559,9 +557,20 @@ class Begun(Value, Generic[T], frozen=True):
     work: Coroutine[Any, Any, T]
     waits_for: object
 
-    async def result(self) -> T:
+    def __await__(self) -> Generator[Any, Any, T]:
         """What the coroutine returns."""
-        return await _continue(self.work, self.waits_for)
+        waits_for = self.waits_for
+        while True:
+            try:
+                try:
+                    sent = yield waits_for
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                    waits_for = self.work.throw(error)
+                else:
+                    waits_for = self.work.send(sent)
+            except StopIteration as ended:
+                answer: T = ended.value
+                return answer
 
 
 def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
@@ -571,19 +580,3 @@ def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
     except StopIteration as ended:
         answer: T = ended.value
         return answer
-
-
-@coroutine
-def _continue(begun: Coroutine[Any, Any, T], waited_for: object) -> Generator[Any, Any, T]:
-    """The result of a coroutine that has begun and waits for something."""
-    while True:
-        try:
-            try:
-                sent = yield waited_for
-            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
-                waited_for = begun.throw(error)
-            else:
-                waited_for = begun.send(sent)
-        except StopIteration as ended:
-            answer: T = ended.value
-            return answer

@@ -66,14 +66,8 @@ class Family:
         of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}
         self._results |= {k: c.ended.result for k, c in of_visit.items() if c.ended is not None}
         each = state if isinstance(state, EachState) else None
-        self._schedule = Schedule(
-            items,
-            each.awaited if each else (),
-            parallel=each.parallel if each else 1,
-            is_grouped=each is not None and each.group is not None,
-            begun=of_visit,
-            ended={key: result["outcome"] for key, result in self._results.items()},
-        )
+        outcomes = {key: result["outcome"] for key, result in self._results.items()}
+        self._schedule = Schedule(items, each, begun=of_visit, ended=outcomes)
         self._isolate = each.isolate if each else "none"
         self._to_merge = deque(self._schedule.merge_order() if self._isolate != "none" else ())
         """The keys of those that have not ended, in the order in which they are merged."""
@@ -394,17 +388,22 @@ def _results_to_keep(
         or not _is_current(child, now, visit)
         or key in keyed
     }
-    dependents: dict[str, list[str]] = {}
-    for item in items:
-        for other in item.after:
-            dependents.setdefault(other, []).append(item.key)
-    front = list(lost)
+    dependents, front = _dependents(items), list(lost)
     while front:
         fresh = [key for key in dependents.get(front.pop(), ()) if key not in lost]
         lost.update(fresh)
         front += fresh
     ended = ((key, before[key].ended) for key in known if key not in lost)
     return {key: end.result for key, end in ended if end is not None}
+
+
+def _dependents(items: Iterable[Item]) -> dict[str, list[str]]:
+    """By the key of an item, those that wait for it."""
+    dependents: dict[str, list[str]] = {}
+    for item in items:
+        for other in dict.fromkeys(item.after):
+            dependents.setdefault(other, []).append(item.key)
+    return dependents
 
 
 def _is_current(child: Child, now: Mapping[str, Any] | None, visit: int) -> bool:
@@ -469,16 +468,8 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
     """The entry of an item that never began."""
-    return {
-        "outcome": outcome,
-        "success": False,
-        "result": {},
-        "rounds": 0,
-        "calls": 0,
-        "cost": 0.0,
-        "findings": [{"message": reason} for reason in reasons],
-        "duration": 0.0,
-    }
+    found = [{"message": reason} for reason in reasons]
+    return {**result_of(RunState(), Usage()), "outcome": outcome, "findings": found}
 
 
 Group = tuple[str, ...]
@@ -491,27 +482,22 @@ class Schedule:
     def __init__(
         self,
         items: Sequence[Item],
-        awaited: Collection[str],
+        each: EachState | None,
         *,
-        parallel: int = 1,
-        is_grouped: bool = False,
-        begun: Collection[str] = (),
-        ended: Mapping[str, str] = {},
+        begun: Collection[str],
+        ended: Mapping[str, str],
     ) -> None:
-        """Items wait for `awaited` outcomes of others. Those that were `begun` before come first.
+        """`each` is the state, if it has more than one item.
 
-        `ended` are the outcomes of those that are over. Without `is_grouped` all may overlap.
+        Items that were `begun` before come first. `ended` are the outcomes of those that are over.
         """
-        self._awaited = frozenset(awaited)
-        self._parallel = parallel
-        self._is_grouped = is_grouped
+        self._awaited = frozenset(each.awaited if each else ())
+        self._parallel = each.parallel if each else 1
+        self._is_grouped = each is not None and each.group is not None
         self._items = {item.key: item for item in items}
         self._order = {item.key: (item.key not in begun, index) for index, item in enumerate(items)}
         self._waits = {item.key: len(set(item.after)) for item in items}
-        self._dependents: dict[str, list[str]] = {}
-        for item in items:
-            for other in dict.fromkeys(item.after):
-                self._dependents.setdefault(other, []).append(item.key)
+        self._dependents = _dependents(items)
         self._ready: dict[Group, list[tuple[tuple[bool, int], str]]] = {}
         self._running: dict[str, Group] = {}
         self.blocked: dict[str, tuple[str, str]] = {}
@@ -519,7 +505,7 @@ class Schedule:
         self._over = set(ended)
         for key, waits in self._waits.items():
             if not waits:
-                self._push(key)
+                self.take_up(key)
         for key, outcome in ended.items():
             self.end(key, outcome)
 
@@ -536,10 +522,6 @@ class Schedule:
         """Free the place of an item that has no work for now."""
         del self._running[key]
 
-    def take_up(self, key: str) -> None:
-        """Queue an item again that had no work and now has some."""
-        self._push(key)
-
     def end(self, key: str, outcome: str) -> None:
         """Mark an item as over, whether it was running or not."""
         self._running.pop(key, None)
@@ -553,7 +535,7 @@ class Schedule:
                 if became in self._awaited:
                     self._waits[dependent] -= 1
                     if not self._waits[dependent]:
-                        self._push(dependent)
+                        self.take_up(dependent)
                 else:
                     self.blocked[dependent] = (over, became)
                     ended.append((dependent, BLOCKED))
@@ -572,7 +554,8 @@ class Schedule:
                     heappush(ready, numbers[dependent])
         return ordered
 
-    def _push(self, key: str) -> None:
+    def take_up(self, key: str) -> None:
+        """Queue an item that has work, for the first time or again."""
         if key in self._over:
             return
         heappush(self._ready.setdefault(self._group(key), []), (self._order[key], key))

@@ -113,14 +113,7 @@ def room_for(limits: Mapping[str, Any], committed: Usage, reservation: Usage) ->
     return time_left(limits, committed)
 
 
-def may_fit(
-    limits: Mapping[str, Any], run: RunState, in_flight: Collection[str], most: Usage
-) -> bool:
-    """Whether a call that does not fit now can, once the calls in flight are settled."""
-    return _has_room(limits, least_usage(run, in_flight), most)
-
-
-def _has_room(limits: Mapping[str, Any], used: Usage, most: Usage) -> bool:
+def has_room(limits: Mapping[str, Any], used: Usage, most: Usage) -> bool:
     try:
         room_for(limits, used, most)
     except LimitReached:
@@ -208,7 +201,8 @@ class Account:
         self._within = within
         self._at_rest = Usage()
         """The committed usage of the runs that are not driven at the moment."""
-        self._driven: dict[str, ActiveRun] = {}
+        self.driven: dict[str, ActiveRun] = {}
+        """The runs that are driven at the moment."""
         self.lines: list[Line] = [] if within is None else within.lines
         """The lines of the driven runs: a call settled in one may free room for another."""
 
@@ -223,11 +217,6 @@ class Account:
         yield self
         if self._within is not None:
             yield from self._within.all_around
-
-    @property
-    def driven(self) -> Collection[ActiveRun]:
-        """The runs that are driven at the moment."""
-        return self._driven.values()
 
     def book(self, committed: Usage) -> None:
         """Count the committed usage of a run that is not driven, and of all its children.
@@ -258,18 +247,18 @@ class Account:
         """Count the committed usage that the run's state has, instead of what was booked."""
         run = active.state.run
         self._at_rest = self._at_rest.minus(active.state.committed)
-        self._driven[run] = active
+        self.driven[run] = active
         try:
             with nullcontext() if self._within is None else self._within.counting(active):
                 yield
         finally:
-            del self._driven[run]
+            del self.driven[run]
             self._at_rest = self._at_rest.plus(active.state.committed)
 
     @property
     def used(self) -> Usage:
         """The usage of all runs."""
-        return self._with_driven([active.state.usage for active in self._driven.values()])
+        return self._with_driven([active.state.usage for active in self.driven.values()])
 
     def require_room(self, reserved: Usage) -> float | None:
         """The seconds of work that are left for a call, or None without a limit.
@@ -279,7 +268,7 @@ class Account:
         left = None if self._within is None else self._within.require_room(reserved)
         if not self.limits:
             return left
-        committed = [active.state.committed for active in self._driven.values()]
+        committed = [active.state.committed for active in self.driven.values()]
         try:
             here = room_for(self.limits, self._with_driven(committed), reserved)
         except LimitReached as reached:
@@ -290,8 +279,8 @@ class Account:
         """Whether a call can fit once the calls in flight, of all driven runs, are settled."""
         if self._within is not None and not self._within.may_have_room(most):
             return False
-        least = [least_usage(one.state, one.line.in_flight) for one in self._driven.values()]
-        return _has_room(self.limits, self._with_driven(least), most)
+        least = [least_usage(one.state, one.line.in_flight) for one in self.driven.values()]
+        return has_room(self.limits, self._with_driven(least), most)
 
     @property
     def is_calling(self) -> bool:
@@ -320,13 +309,13 @@ class FamilyAccount(Account):
 
     @contextmanager
     def counting(self, active: ActiveRun) -> Iterator[None]:
-        if not self._driven:
+        if not self.driven:
             self._since = self._now()
         try:
             with super().counting(active):
                 yield
         finally:
-            if not self._driven:
+            if not self.driven:
                 self._unsaid_s += self._now() - self._since
 
     def add_time(self, seconds: float) -> None:
@@ -340,7 +329,7 @@ class FamilyAccount(Account):
 
     @property
     def _at_work_s(self) -> float:
-        return self._unsaid_s + (self._now() - self._since if self._driven else 0.0)
+        return self._unsaid_s + (self._now() - self._since if self.driven else 0.0)
 
     def _with_driven(self, driven: list[Usage]) -> Usage:
         own = self._active.state.usage
@@ -440,7 +429,7 @@ def _is_reporting(active: ActiveRun, amounts: Collection[str]) -> bool:
         return False
     sharing: list[tuple[Mapping[str, Any], Collection[ActiveRun]]] = [(active.limits, (active,))]
     for account in active.account.all_around if active.account is not None else ():
-        sharing.append((account.limits, account.driven))
+        sharing.append((account.limits, account.driven.values()))
     return any(
         limits.get(name) is not None and name in _unbounded(run, run.state.open_calls[key].agent)
         for limits, runs in sharing
@@ -463,11 +452,8 @@ def seconds_left(active: ActiveRun) -> float | None:
 
     None without a limit. Raises LimitReached.
     """
-    limits = active.limits
-    left_s = time_left(limits, active.state.committed) if "time" in limits else None
-    if active.account is None:
-        return left_s
-    return _smaller(left_s, _room_in_account(active.account))
+    left_s = time_left(active.limits, active.state.committed)
+    return _smaller(left_s, _room_in_account(active))
 
 
 def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
@@ -476,18 +462,18 @@ def out_of_time(active: ActiveRun, spent_s: float = 0.0) -> LimitReached:
     `spent_s` are seconds of that work that no event has.
     """
     spent, limit = active.state.committed.time_s + spent_s, active.limits.get("time")
-    if active.account is not None and (limit is None or spent < limit):
+    if limit is None or spent < limit:
         try:
-            _room_in_account(active.account)
+            _room_in_account(active)
         except LimitReached as reached:
             return reached
     return LimitReached("time", spent if limit is None else limit, spent)
 
 
-def _room_in_account(account: Account) -> float | None:
+def _room_in_account(active: ActiveRun) -> float | None:
     """The seconds of work that are left; a refusal stops all runs that share the limit."""
     try:
-        return account.require_room(Usage())
+        return active.account.require_room(Usage()) if active.account is not None else None
     except SharedLimitReached as reached:
         reached.account.reached = reached
         raise
@@ -502,7 +488,7 @@ def _may_have_room(active: ActiveRun, most: Usage) -> bool:
     in_flight, account = active.line.in_flight, active.account
     if not in_flight and (account is None or not account.is_calling):
         return False
-    fits = may_fit(active.limits, active.state, in_flight, most)
+    fits = has_room(active.limits, least_usage(active.state, in_flight), most)
     return fits and (account is None or account.may_have_room(most))
 
 

@@ -44,6 +44,10 @@ from loopkit.text.run_ids import is_child, root_of
 CODE = "does-not-fit"
 
 
+Misfit = tuple[DocPath, str, str]
+"""What a run has done and another definition has no room for: where in that, in words, a remedy."""
+
+
 @dataclass(frozen=True)
 class Definition:
     """A machine with what a journal keeps of it."""
@@ -57,12 +61,15 @@ class Definition:
     def digest(self) -> str:
         return digest_of(self.resolved)
 
-    def problem(self, misfit: Misfit) -> Problem:
-        """What does not fit, at its place."""
+    def refuse(self, misfits: Iterable[Misfit]) -> None:
+        """Raise ProblemsFound for what does not fit, each at its place."""
+        if found := [self._problem(*misfit) for misfit in misfits]:
+            raise ProblemsFound(found)
+
+    def _problem(self, path: DocPath, message: str, remedy: str) -> Problem:
         if self.source is None:
-            place = ".".join(map(str, misfit.path))
-            return Problem(CODE, misfit.message, None, place, misfit.help)
-        return self.source.problem(misfit.path, CODE, misfit.message, help=misfit.help)
+            return Problem(CODE, message, None, ".".join(map(str, path)), remedy)
+        return self.source.problem(path, CODE, message, help=remedy)
 
 
 @dataclass(frozen=True)
@@ -97,35 +104,6 @@ class Mend:
 
 AS_IT_IS = Mend()
 """Nothing is to change."""
-
-
-def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
-    """The event with which a run goes on with a definition; raises ProblemsFound.
-
-    It has no changes if the run has that definition already.
-    """
-    try:
-        return fit(run, old, wanted.machine, raised).replace(definition=wanted.digest)
-    except NotFitting as error:
-        raise ProblemsFound(wanted.problem(misfit) for misfit in error.misfits) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """Something that a run has done and that another definition has no room for."""
-
-    path: DocPath
-    """Where in the other definition."""
-    message: str
-    help: str = ""
-
-
-class NotFitting(Exception):
-    """A definition with which a run can't go on; `misfits` are all the reasons."""
-
-    def __init__(self, misfits: list[Misfit]) -> None:
-        super().__init__("; ".join(misfit.message for misfit in misfits))
-        self.misfits = tuple(misfits)
 
 
 @dataclass(frozen=True)
@@ -177,27 +155,26 @@ class Fitting:
         return {**self.new.limits.model_dump(), **kept, **self.raised}
 
 
-def fit(run: RunState, old: Machine, new: Machine, raised: Mapping[str, Any]) -> Repaired:
-    """The event with which a run goes on with another machine; its digest is still empty.
+def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
+    """The event with which a run goes on with a definition; raises ProblemsFound.
 
-    Raises NotFitting. Everything ahead of the run is explored from where it stands then.
+    It has no changes if the run has that definition already. Everything ahead of the run is
+    explored from where it stands then.
     """
-    fitting = Fitting(run, old, new, raised)
+    fitting = Fitting(run, old, wanted.machine, raised)
     for rules in (OF_WAY, OF_SPENDING):
-        if misfits := [misfit for rule in rules for misfit in rule(fitting)]:
-            raise NotFitting(misfits)
+        wanted.refuse(misfit for rule in rules for misfit in rule(fitting))
     added = {n: v for n, v in fitting.input.items() if n not in run.input or run.input[n] != v}
     repaired = Repaired(
-        definition="",
-        changes=differences(old, new),
+        definition=wanted.digest,
+        changes=differences(old, fitting.new),
         edges=fitting.renamed,
         counters=fitting.counters,
-        tasks=task_moves(run, old, new),
+        tasks=task_moves(run, old, fitting.new),
         input=added,
         limits=fitting.released,
     )
-    if misfits := list(_stuck(fitting, repaired)):
-        raise NotFitting(misfits)
+    wanted.refuse(_stuck(fitting, repaired))
     return repaired.replace(changes=tuple(_with_effects(fitting, repaired)))
 
 
@@ -263,19 +240,17 @@ def _states(fitting: Fitting) -> Iterator[Misfit]:
         state = fitting.new.states.get(name)
         if state is None:
             message = f"the run has been in `{name}`, which no longer exists"
-            yield Misfit(
-                ("states",), message, "keep the name of every state that the run has been in"
-            )
+            yield ("states",), message, "keep the name of every state that the run has been in"
         elif state.kind != (kind := fitting.old.states[name].kind):
             message = f"the run has been in `{name}` as a state of the kind `{kind}`"
-            yield Misfit(("states", name), message, "use another name for the new state")
+            yield ("states", name), message, "use another name for the new state"
 
 
 def _agents(fitting: Fitting) -> Iterator[Misfit]:
     for name in dict.fromkeys(task.agent for task in fitting.run.tasks.values()):
         if name in fitting.old.agents and name not in fitting.new.agents:
             message = f"the run has asked `{name}`, which no longer exists"
-            yield Misfit(("agents",), message, "keep its name; everything else about it may change")
+            yield ("agents",), message, "keep its name; everything else about it may change"
 
 
 def _edges(fitting: Fitting) -> Iterator[Misfit]:
@@ -285,7 +260,7 @@ def _edges(fitting: Fitting) -> Iterator[Misfit]:
         if edge_id not in fitting.same and edge.source in new.states:
             message = f"the run took {in_words(edge)}, which no longer exists"
             remedy = "keep its guard and its target; it may move, and others may come before it"
-            yield Misfit(edge_path(fitting.new, edge), message, remedy)
+            yield edge_path(fitting.new, edge), message, remedy
 
 
 def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
@@ -293,7 +268,7 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
         written = artifact_of(fitting.old, name)
         if times and name in fitting.new.states and written != artifact_of(fitting.new, name):
             message = f"the run has `{written}` from `{name}`, which no longer writes it"
-            yield Misfit(("states", name, "output"), message, f"keep `output: {written}`")
+            yield ("states", name, "output"), message, f"keep `output: {written}`"
 
 
 def _children(fitting: Fitting) -> Iterator[Misfit]:
@@ -307,7 +282,7 @@ def _children(fitting: Fitting) -> Iterator[Misfit]:
             if (written := getattr(old, field)) != getattr(new, field):
                 message = f"items of `{name}` have begun, and would be others"
                 remedy = f"keep `{field}: {written}`, or start a new run"
-                yield Misfit(("states", name, field), message, remedy)
+                yield ("states", name, field), message, remedy
 
 
 def _inputs(fitting: Fitting) -> Iterator[Misfit]:
@@ -317,7 +292,7 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
         for fault in error.faults:
             message = f"{fault.message}; the run's input stays what it was"
             path = ("input", fault.missing) if fault.missing else ("input",)
-            yield Misfit(path, message, "give it a default")
+            yield path, message, "give it a default"
 
 
 def _facts(fitting: Fitting) -> Iterator[Misfit]:
@@ -336,7 +311,7 @@ def _facts(fitting: Fitting) -> Iterator[Misfit]:
             if why := _misfit(left[owner], name, program.type_from(owner)):
                 message = f"the guard reads `{read}`, and `{owner}` left {why} in this run"
                 remedy = f"read it only in `{owner}` itself, or in a new run"
-                yield Misfit((*edge.path, "guard"), message, remedy)
+                yield (*edge.path, "guard"), message, remedy
 
 
 def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
@@ -360,7 +335,7 @@ def _baselines(fitting: Fitting) -> Iterator[Misfit]:
         if validator not in new.validators:
             path = ("states", state, "by", int(validator.removeprefix("by[").removesuffix("]")))
         message = "a baseline is taken before the first work, and the run has begun"
-        yield Misfit(path, message, "delete `baseline`, or start a new run")
+        yield path, message, "delete `baseline`, or start a new run"
 
 
 def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
@@ -377,7 +352,7 @@ def _caps(fitting: Fitting) -> Iterator[Misfit]:
         cap = cap_value(caps[counter], fitting.input)
         if cap < spent:
             message = f"the cap is {cap}, but the run has already spent {spent}"
-            yield Misfit(cap_path(fitting.new, counter), message, f"write {spent} or more")
+            yield cap_path(fitting.new, counter), message, f"write {spent} or more"
 
 
 def _limits(fitting: Fitting) -> Iterator[Misfit]:
@@ -385,7 +360,7 @@ def _limits(fitting: Fitting) -> Iterator[Misfit]:
     changed = {n: limit for n, limit in fitting.limits.items() if before.get(n) != limit}
     changed.pop("total_revisions", None)
     for name, message in overspent(fitting.run, changed):
-        yield Misfit(("limits", name), message, "raise it")
+        yield ("limits", name), message, "raise it"
 
 
 def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
@@ -398,7 +373,7 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
     if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
         message = f"`{stuck.state}` would have no transition left{stuck_in_words(stuck)}"
         path = ("states", stuck.state, "transitions")
-        yield Misfit(path, message, "add `- {target: STATE}` as the last one")
+        yield path, message, "add `- {target: STATE}` as the last one"
 
 
 FittingRule = Callable[[Fitting], Iterator[Misfit]]
@@ -423,13 +398,8 @@ def _edges_by_sort(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
     seen: Counter[_Sort] = Counter()
     found: dict[tuple[_Sort, int], Edge] = {}
     for edge in graph.edges:
-        sort = (
-            edge.source,
-            edge.event,
-            " ".join((edge.guard or "").split()),
-            edge.target,
-            edge.back,
-        )
+        guard = " ".join((edge.guard or "").split())
+        sort = (edge.source, edge.event, guard, edge.target, edge.back)
         found[sort, seen[sort]] = edge
         seen[sort] += 1
     return found

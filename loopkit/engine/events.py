@@ -7,6 +7,7 @@ Calls are `intended` before they are sent and `replied` or `failed` after.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, ClassVar, Literal
 
 from loopkit.engine.findings import Finding, Report
@@ -43,18 +44,19 @@ class Event(Record, frozen=True, kw_only=True):
     """What every record of a run has in common."""
 
     type: ClassVar[str]
-    """The kind of event, which determines its other keys."""
+    """The kind of event, which determines its other keys: `in_doubt` for `InDoubt`."""
     area: ClassVar[str]
     """What it is about, by which the log of runs names its logger."""
     version: int = EVENT_VERSION
     """The version of the format. Keys can be added without a new version."""
 
+    def __init_subclass__(cls) -> None:
+        cls.type = re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+
 
 class Intended(Event, frozen=True, kw_only=True):
     """A call is about to be made."""
 
-    type: ClassVar[str] = "intended"
-    area: ClassVar[str] = "calls"
     key: str
     """The key of the call in the run. Its reply or failure has the same key."""
     task: str
@@ -113,8 +115,6 @@ class Intended(Event, frozen=True, kw_only=True):
 class Held(Event, frozen=True, kw_only=True):
     """A call waits, or a fallback is asked, because the provider has failed repeatedly."""
 
-    type: ClassVar[str] = "held"
-    area: ClassVar[str] = "calls"
     task: str
     state: str
     provider: str
@@ -128,8 +128,6 @@ class Held(Event, frozen=True, kw_only=True):
 class Replied(Event, frozen=True, kw_only=True):
     """The answer to an intended call."""
 
-    type: ClassVar[str] = "replied"
-    area: ClassVar[str] = "calls"
     key: str
     text: str
     said: tuple[str, ...] = ()
@@ -177,8 +175,6 @@ class Replied(Event, frozen=True, kw_only=True):
 class Failed(Event, frozen=True, kw_only=True):
     """A call ended without an answer."""
 
-    type: ClassVar[str] = "failed"
-    area: ClassVar[str] = "calls"
     key: str
     error_class: ErrorClass
     """The class of the error: whether another try, another answer or a person can help."""
@@ -206,8 +202,6 @@ class InDoubt(Event, frozen=True, kw_only=True):
     """A call whose process died, or a program that was ended before it was done. It may have done
     its work, and stays charged at its reservation."""
 
-    type: ClassVar[str] = "in_doubt"
-    area: ClassVar[str] = "calls"
     key: str
     policy: Policy
     reason: str = ""
@@ -227,8 +221,6 @@ class InDoubt(Event, frozen=True, kw_only=True):
 class Settled(Event, frozen=True, kw_only=True):
     """A person decided what to do with a call in doubt."""
 
-    type: ClassVar[str] = "settled"
-    area: ClassVar[str] = "calls"
     key: str
     choice: Literal["retry", "fail"]
 
@@ -236,8 +228,6 @@ class Settled(Event, frozen=True, kw_only=True):
 class Captured(Event, frozen=True, kw_only=True):
     """A folder or file that is an artifact, as it was before an attempt."""
 
-    type: ClassVar[str] = "captured"
-    area: ClassVar[str] = "files"
     task: str
     """The work that begins at this point."""
     state: str
@@ -257,16 +247,12 @@ class Captured(Event, frozen=True, kw_only=True):
 class Reread(Event, frozen=True, kw_only=True):
     """The file or folder of an artifact has changed, and what it has now is the artifact."""
 
-    type: ClassVar[str] = "reread"
-    area: ClassVar[str] = "files"
     artifact: Artifact
 
 
 class Isolated(Event, frozen=True, kw_only=True):
     """A workspace gets a tree of its own, in which the run works."""
 
-    type: ClassVar[str] = "isolated"
-    area: ClassVar[str] = "files"
     source: str
     """The path of the workspace."""
     kind: Literal["copy", "worktree"]
@@ -279,8 +265,6 @@ class Isolated(Event, frozen=True, kw_only=True):
 class Merging(Event, frozen=True, kw_only=True):
     """The work in an isolated tree is about to be merged into its workspace."""
 
-    type: ClassVar[str] = "merging"
-    area: ClassVar[str] = "files"
     source: str
     before: str
     """The digest of the workspace's files before the merge."""
@@ -291,8 +275,6 @@ class Merging(Event, frozen=True, kw_only=True):
 class Merged(Event, frozen=True, kw_only=True):
     """The work in an isolated tree has been merged into its workspace."""
 
-    type: ClassVar[str] = "merged"
-    area: ClassVar[str] = "files"
     source: str
     files: tuple[str, ...] = ()
     """The paths that have changed in the workspace."""
@@ -301,16 +283,12 @@ class Merged(Event, frozen=True, kw_only=True):
 class Restored(Event, frozen=True, kw_only=True):
     """Folders have been restored to the round that was picked as the best."""
 
-    type: ClassVar[str] = "restored"
-    area: ClassVar[str] = "files"
     artifacts: tuple[str, ...]
 
 
 class Adding(Event, frozen=True, kw_only=True):
     """A state is about to append a text to a file. It does this once."""
 
-    type: ClassVar[str] = "adding"
-    area: ClassVar[str] = "files"
     state: str
     visit: int
     file: str
@@ -321,8 +299,6 @@ class Adding(Event, frozen=True, kw_only=True):
 class Started(Event, frozen=True, kw_only=True):
     """A run begins."""
 
-    type: ClassVar[str] = "started"
-    area: ClassVar[str] = "runs"
     run: str
     machine: str
     definition: str
@@ -344,8 +320,6 @@ class Started(Event, frozen=True, kw_only=True):
 class Claimed(Event, frozen=True, kw_only=True):
     """A process took over the run. Everything that it writes has the new epoch."""
 
-    type: ClassVar[str] = "claimed"
-    area: ClassVar[str] = "runs"
     pid: int = 0
     host: str = ""
 
@@ -353,8 +327,6 @@ class Claimed(Event, frozen=True, kw_only=True):
 class Suspended(Event, frozen=True, kw_only=True):
     """The run has stopped in its current state; `resume` continues it."""
 
-    type: ClassVar[str] = "suspended"
-    area: ClassVar[str] = "runs"
     state: str
     reason: Literal["limit", "transient", "content", "fatal", "interrupted", "waiting"]
     """Why the run stopped: a limit, a class of error, an interruption, or a child that waits for a
@@ -379,8 +351,6 @@ class Suspended(Event, frozen=True, kw_only=True):
 class Resumed(Event, frozen=True, kw_only=True):
     """The run was asked to continue."""
 
-    type: ClassVar[str] = "resumed"
-    area: ClassVar[str] = "runs"
     limits: dict[str, Any] = NOTHING
     """The limits that were raised, by name."""
 
@@ -388,8 +358,6 @@ class Resumed(Event, frozen=True, kw_only=True):
 class Repaired(Event, frozen=True, kw_only=True):
     """The run continues with another definition, to which its progress was fitted."""
 
-    type: ClassVar[str] = "repaired"
-    area: ClassVar[str] = "runs"
     definition: str
     """The digest of the resolved definition that applies from here on."""
     changes: tuple[Change, ...] = ()
@@ -410,8 +378,6 @@ class Repaired(Event, frozen=True, kw_only=True):
 class Refused(Event, frozen=True, kw_only=True):
     """A message in the inbox that could not be acted on."""
 
-    type: ClassVar[str] = "refused"
-    area: ClassVar[str] = "runs"
     message_id: str
     reason: str
 
@@ -419,8 +385,6 @@ class Refused(Event, frozen=True, kw_only=True):
 class Finished(Event, frozen=True, kw_only=True):
     """The run has reached a final state."""
 
-    type: ClassVar[str] = "finished"
-    area: ClassVar[str] = "runs"
     outcome: str
     """The name of the final state."""
     success: bool
@@ -442,8 +406,6 @@ class Finished(Event, frozen=True, kw_only=True):
 class Cancelled(Event, frozen=True, kw_only=True):
     """The run was cancelled."""
 
-    type: ClassVar[str] = "cancelled"
-    area: ClassVar[str] = "runs"
     reason: str = ""
 
 
@@ -453,8 +415,6 @@ Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 class Worked(Event, frozen=True, kw_only=True):
     """A state has completed its work."""
 
-    type: ClassVar[str] = "worked"
-    area: ClassVar[str] = "steps"
     state: str
     visit: int
     outcome: Outcome
@@ -501,8 +461,6 @@ class Kept(Event, frozen=True, kw_only=True):
     """A state was entered again and keeps its artifact, because nothing of its work has changed."""
 
     # Its transitions are decided as after its last work.
-    type: ClassVar[str] = "kept"
-    area: ClassVar[str] = "steps"
     state: str
     visit: int
 
@@ -510,8 +468,6 @@ class Kept(Event, frozen=True, kw_only=True):
 class Baselined(Event, frozen=True, kw_only=True):
     """The findings of a rule with `baseline` before the run's first work."""
 
-    type: ClassVar[str] = "baselined"
-    area: ClassVar[str] = "steps"
     state: str
     """The state that uses the validator."""
     validator: str
@@ -527,8 +483,6 @@ class Baselined(Event, frozen=True, kw_only=True):
 class Decided(Event, frozen=True, kw_only=True):
     """The edge that was taken, the reason, and the revisions that it uses."""
 
-    type: ClassVar[str] = "decided"
-    area: ClassVar[str] = "steps"
     edge: str
     """The id of the edge: `check[2]`, `draft.on_error.fatal`, `draft.limit`."""
     source: str
@@ -560,8 +514,6 @@ class Decided(Event, frozen=True, kw_only=True):
 class Alerted(Event, frozen=True, kw_only=True):
     """A figure of the run has passed the threshold that the machine sets."""
 
-    type: ClassVar[str] = "alerted"
-    area: ClassVar[str] = "steps"
     figure: str
     """The name of the figure: `correction_rate`."""
     value: float
@@ -575,8 +527,6 @@ class Alerted(Event, frozen=True, kw_only=True):
 class Emitted(Event, frozen=True, kw_only=True):
     """An event that the machine's author requested with `emit:`."""
 
-    type: ClassVar[str] = "emitted"
-    area: ClassVar[str] = "steps"
     name: str
     state: str
     """The state that begins, or that the edge leads out of."""
@@ -605,8 +555,6 @@ class Emitted(Event, frozen=True, kw_only=True):
 class Entered(Event, frozen=True, kw_only=True):
     """A state becomes active."""
 
-    type: ClassVar[str] = "entered"
-    area: ClassVar[str] = "steps"
     state: str
     visit: int
     """How many times the state has been entered, including this time."""
@@ -619,8 +567,6 @@ class Entered(Event, frozen=True, kw_only=True):
 class Waiting(Event, frozen=True, kw_only=True):
     """The run waits for a person's answer, or for an artifact from outside."""
 
-    type: ClassVar[str] = "waiting"
-    area: ClassVar[str] = "steps"
     state: str
     question: str
     """The id of the question, which an answer or a delivery has to name."""
@@ -645,8 +591,6 @@ class Waiting(Event, frozen=True, kw_only=True):
 class ChildStarted(Event, frozen=True, kw_only=True):
     """A child run is about to begin. Its own records belong to its own run."""
 
-    type: ClassVar[str] = "child_started"
-    area: ClassVar[str] = "children"
     state: str
     visit: int
     key: str
@@ -670,8 +614,6 @@ class ChildStarted(Event, frozen=True, kw_only=True):
 class ChildEnded(Event, frozen=True, kw_only=True):
     """A child run has ended."""
 
-    type: ClassVar[str] = "child_ended"
-    area: ClassVar[str] = "children"
     state: str
     visit: int
     key: str
@@ -684,15 +626,17 @@ class ChildEnded(Event, frozen=True, kw_only=True):
     them."""
 
 
-EVENTS: dict[str, type[Event]] = {
-    noun.type: noun
-    for noun in (
-        Started, Claimed, Baselined, Captured, Held, Intended, Replied, Failed, InDoubt, Settled,
-        ChildStarted, ChildEnded, Adding, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting,
-        Suspended, Repaired, Resumed, Refused, Finished, Cancelled, Isolated, Merging, Merged,
-        Restored, Reread,
-    )
-}  # fmt: skip
+_BY_AREA: dict[str, tuple[type[Event], ...]] = {
+    "calls": (Held, Intended, Replied, Failed, InDoubt, Settled),
+    "children": (ChildStarted, ChildEnded),
+    "files": (Captured, Adding, Isolated, Merging, Merged, Restored, Reread),
+    "runs": (Started, Claimed, Suspended, Repaired, Resumed, Refused, Finished, Cancelled),
+    "steps": (Baselined, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting),
+}
+EVENTS = {noun.type: noun for nouns in _BY_AREA.values() for noun in nouns}
+for _area, _nouns in _BY_AREA.items():
+    for _noun_of_area in _nouns:
+        _noun_of_area.area = _area
 
 
 class UnknownEvent(Exception):

@@ -62,7 +62,6 @@ from loopkit.machine.program import NO_WAYS, Program, Ways
 from loopkit.text import one_line
 from loopkit.values import Mutable
 
-_NOTHING: tuple[tuple[Feedback, ...], tuple[Deferral, ...]] = ((), ())
 COUNTED = ("attempt", "cap_reached", "revisions", "max_revisions")
 
 
@@ -133,7 +132,8 @@ class Engine:
             step.add(work)
         better = find_better_version(plan, edge, run, step.run, work) if edge.from_best else None
         feedback_run = step.run if better is None else after_going_back(step.run, better)
-        feedback, deferrals = _NOTHING
+        feedback: tuple[Feedback, ...] = ()
+        deferrals: tuple[Deferral, ...] = ()
         if edge.back or step.run.deferred:
             feedback, deferrals = feedback_for(
                 self.program, feedback_run, work, edge, facts["attempt"]
@@ -376,25 +376,14 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
     """The event of an edge that completed work takes; `run` is the one with the work."""
     answer = plain_answer(program, work.state, work.answer) if work.answer else {}
     name = _in_hand(program, run)
-    if work.outcome != "done" and work.artifact is None and run.state in program.graph.written:
-        # The artifact of the work never came.
-        return event_of_work(program, run, emission, (), {}, work.error)
     current = run.artifacts.get(name)
-    if current is None:
-        return event_of_work(program, run, emission, (), answer, work.error)
+    # The artifact of the work never came.
+    is_lost = work.outcome != "done" and not work.artifact and run.state in program.graph.written
+    if current is None or is_lost:
+        names = {} if is_lost else answer
+        return event_of_work(program, run, emission, (), names, work.error)
     found, reason = _findings_in(program, run, current, work)
-    return Emitted(
-        name=emission.name,
-        state=run.state,
-        artifact=name,
-        attempt=current.attempts,
-        artifact_version=current.version,
-        phase=_label(program, run, emission.phase, answer) or run.phase,
-        source=_label(program, run, emission.source, answer) or current.author,
-        fallback=current.fallback_reason,
-        findings=found,
-        reason=reason,
-    )
+    return event_of_work(program, run, emission, found, answer, reason, current)
 
 
 def event_of_work(
@@ -404,11 +393,16 @@ def event_of_work(
     findings: tuple[Finding, ...],
     names: Mapping[str, object] = NO_NAMES,
     reason: str = "",
+    made: Artifact | None = None,
 ) -> Emitted:
-    """The event of the active state's unfinished work, such as a draft with its findings."""
-    name = _in_hand(program, run)
-    current = None if run.state in program.graph.written else run.artifacts.get(name)
-    lost = run.state in program.graph.fallbacks
+    """The event of the active state's work, which may be unfinished, such as a draft.
+
+    `made` is the version that the event is about, if the work has left one.
+    """
+    name, current = _in_hand(program, run), made
+    if made is None and run.state not in program.graph.written:
+        current = run.artifacts.get(name)
+    fallback = fallback_reason(run) if run.state in program.graph.fallbacks else ""
     if current is None:
         attempt, by = attempts_at(program, run, name), run.state
         version = run.versions.get(name, 0) + 1 if name else 0
@@ -422,7 +416,7 @@ def event_of_work(
         artifact_version=version,
         phase=_label(program, run, emission.phase, names) or run.phase,
         source=_label(program, run, emission.source, names) or by,
-        fallback=fallback_reason(run) if lost else "",
+        fallback=made.fallback_reason if made else fallback,
         findings=findings,
         reason=reason,
     )

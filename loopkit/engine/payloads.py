@@ -113,16 +113,7 @@ class Artifact(Record, frozen=True, kw_only=True):
     @property
     def made(self) -> Version:
         """What is told of it besides its content."""
-        return Version(
-            author=self.author,
-            attempt=self.attempt,
-            attempts=self.attempts,
-            version=self.version,
-            previous=self.previous,
-            phase=self.phase,
-            fallback=self.fallback,
-            fallback_reason=self.fallback_reason,
-        )
+        return Version(**{name: getattr(self, name) for name in Version.__struct_fields__})
 
 
 class Version(Record, frozen=True, kw_only=True):

@@ -76,30 +76,21 @@ class Usage(Record, frozen=True, kw_only=True):
         """A reservation that stays, because what the call really took is not known."""
         return self.replace(held_tokens=self.tokens, held_usd=self.cost_usd or 0.0)
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other: Usage, sign: Literal[1, -1] = 1) -> Usage:
         unknown = self.cost_usd is None or other.cost_usd is None
         return Usage(
-            agent_calls=self.agent_calls + other.agent_calls,
-            tool_calls=self.tool_calls + other.tool_calls,
-            tokens=self.tokens + other.tokens,
-            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
-            time_s=self.time_s + other.time_s,
-            held_tokens=self.held_tokens + other.held_tokens,
-            held_usd=self.held_usd + other.held_usd,
+            agent_calls=self.agent_calls + sign * other.agent_calls,
+            tool_calls=self.tool_calls + sign * other.tool_calls,
+            tokens=self.tokens + sign * other.tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + sign * (other.cost_usd or 0.0),
+            time_s=self.time_s + sign * other.time_s,
+            held_tokens=self.held_tokens + sign * other.held_tokens,
+            held_usd=self.held_usd + sign * other.held_usd,
         )
 
     def minus(self, other: Usage) -> Usage:
         """What is left of a sum without one of its parts; what is unknown stays unknown."""
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Usage(
-            agent_calls=self.agent_calls - other.agent_calls,
-            tool_calls=self.tool_calls - other.tool_calls,
-            tokens=self.tokens - other.tokens,
-            cost_usd=(self.cost_usd or 0.0) - (other.cost_usd or 0.0) if known else None,
-            time_s=self.time_s - other.time_s,
-            held_tokens=self.held_tokens - other.held_tokens,
-            held_usd=self.held_usd - other.held_usd,
-        )
+        return self.plus(other, sign=-1)
 
 
 class RefusedCall(Record, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import Template
 from loopkit.machine.flow import readable
 from loopkit.machine.program import Program
-from loopkit.machine.scope import ReportItems
+from loopkit.machine.scope import FINDING, ReportItems
 
 NO_NAMES: Mapping[str, object] = {}
 
@@ -109,21 +109,17 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
     return {**left_out, **form_values, **plain}
 
 
+OF_REPORT = (
+    *("state", "artifact", "author", "attempt", "attempts", "version", "previous", "phase"),
+    *("fallback", "score", "origin"),
+)
+
+
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
     """A report as templates see it."""
     facts = report.facts
     return {
-        "state": report.state,
-        "artifact": report.artifact,
-        "author": report.author,
-        "attempt": report.attempt,
-        "attempts": report.attempts,
-        "version": report.version,
-        "previous": report.previous,
-        "phase": report.phase,
-        "fallback": report.fallback,
-        "score": report.score,
-        "origin": report.origin,
+        **{name: getattr(report, name) for name in OF_REPORT},
         **{name: facts[name] for name in PRINTED_FACTS},
         "findings": plain_findings(report.findings, items),
         "reason": report.reason,
@@ -247,21 +243,8 @@ class _Telemetry(Mapping[str, object]):
 
 def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
     """A finding as templates see it; with `items` if reports of other shapes are read."""
-    plain: dict[str, object] = {
-        "id": finding.id,
-        "message": finding.message,
-        "severity": finding.severity,
-        "code": finding.code,
-        "validator": finding.validator,
-        "rule": finding.rule,
-        "key": finding.key,
-        "location": finding.location,
-        "line": finding.line,
-        "status": finding.status,
-        "defaulted": finding.defaulted,
-        "reviewers": [*finding.named_by],
-        "origins": [*finding.origins],
-    }
+    plain: dict[str, object] = {name: getattr(finding, name) for name in FINDING}
+    plain |= {"reviewers": [*finding.named_by], "origins": [*finding.origins]}
     if items is not None:
         plain["item"] = items.read(finding.item)
     return plain

@@ -26,6 +26,26 @@ def count_points(unharmed: Mapping[str, Any], every: int) -> int:
     return 2 * len(range(0, unharmed["appends"], every)) + len(range(0, unharmed["calls"], every))
 
 
+def begun(told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points at which there was a run already: killed before its first record there is none."""
+    points = [point for point in told[1:] if point["outcome"] is not None]
+    assert [point["point"] for point in told[1:] if point not in points] == ["before_1"]
+    return points
+
+
+def assert_alike(told: Sequence[dict[str, Any]], same: Sequence[str] = SAME) -> None:
+    """After a resume, each run ends as the unharmed one."""
+    for point in begun(told):
+        assert {key: point[key] for key in same} == {key: told[0][key] for key in same}, point
+
+
+def assert_paid_once(told: Sequence[dict[str, Any]]) -> None:
+    """No committed call is made twice, and none is lost."""
+    for point in begun(told):
+        assert point["replies"] == told[0]["replies"], point
+        assert point["replies"] <= point["calls"] <= point["replies"] + point["in_doubt"], point
+
+
 def killed_at_points(
     folder: Path,
     machine: str,
@@ -49,8 +69,7 @@ def killed_at_points(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-    options = ["--every", str(every)]
-    options += [] if mended is None else ["--mended", str(folder / "mended.yaml")]
+    options = [] if mended is None else ["--mended", str(folder / "mended.yaml")]
     if posted:
         lines = [answer.to_json() for answer in posted]
         (folder / "posted.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -58,7 +77,7 @@ def killed_at_points(
     if delivered:
         (folder / "delivered.json").write_text(json.dumps(delivered), encoding="utf-8")
         options += ["--delivered", str(folder / "delivered.json")]
-    return _told(*paths, *options)
+    return _told(every, *paths, *options)
 
 
 def killed_among_models(folder: Path, machine: str, every: int) -> list[dict[str, Any]]:
@@ -68,8 +87,8 @@ def killed_among_models(folder: Path, machine: str, every: int) -> list[dict[str
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     paths = [str(folder / name) for name in ("machine.yaml", "scenario.yaml", "work")]
-    options = ["--every", str(every)]
-    return _told(*paths, url, *options, env={**os.environ, "CRASH_KEY": "none"}, has_litellm=True)
+    environment = {**os.environ, "CRASH_KEY": "none"}
+    return _told(every, *paths, url, env=environment, has_litellm=True)
 
 
 @cache
@@ -80,7 +99,11 @@ def _echo() -> OpenAIMock:
     return server
 
 
-def _told(*argv: str, **more: Any) -> list[dict[str, Any]]:
-    host = ran([*HOST, *argv], cwd=ROOT, timeout=600, **more)
+def _told(every: int, *argv: str, **more: Any) -> list[dict[str, Any]]:
+    """What the host tells; the signal has reached each point."""
+    host = ran([*HOST, *argv, "--every", str(every)], cwd=ROOT, timeout=600, **more)
     assert host.returncode == 0, host.stderr
-    return [json.loads(line) for line in host.stdout.splitlines()]
+    told: list[dict[str, Any]] = [json.loads(line) for line in host.stdout.splitlines()]
+    assert [point["point"] for point in told[1:] if point["ended"] != -9] == []
+    assert len(told) == 1 + count_points(told[0], every)
+    return told
