@@ -7,11 +7,12 @@ import json
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
+from jsonschema import Draft7Validator
 
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.app import App, Script
@@ -36,6 +37,7 @@ from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
 from loopkit.views.console import lines
 from loopkit.views.progress import Progress
+from loopkit.views.schemas import SCHEMAS
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -47,6 +49,16 @@ MACHINES = sorted(
 """The machine files of the project, without the scenarios beside them."""
 PASS: dict[str, Any] = {"data": {"verdict": "pass", "findings": []}}
 """A judge's call that finds nothing."""
+
+
+@cache
+def _published() -> Draft7Validator:
+    return Draft7Validator(SCHEMAS["machine"]())
+
+
+def published_faults(machine: object) -> list[str]:
+    """What the published schema finds wrong in a machine."""
+    return [error.message for error in _published().iter_errors(machine)]
 
 
 def plan(name: str) -> str:

@@ -24,7 +24,7 @@ SHAPES = {
     "findings": Items(FINDING),
     "plan": Fields({"goal": Scalar(), "items": Items(Scalar())}),
     "previous": Anything(optional=True),
-    "answer": Fields({"comment": Scalar()}, open=True, optional=True),
+    "answer": Fields({"comment": Scalar()}, others=Anything(), optional=True),
     "feedback": Scalar(),
 }
 DATA = {
@@ -524,19 +524,6 @@ def test_text_and_data_cannot_grow_without_end(way: str):
     assert failed(text).code == "template-limit"
 
 
-def refused_at_less_than_50_mb(text: str) -> TemplateError:
-    template = parse(text)
-    _compile(text)
-    tracemalloc.start()
-    try:
-        with pytest.raises(TemplateError) as caught:
-            template.render(HUGE)
-        assert tracemalloc.get_traced_memory()[1] < 50_000_000
-    finally:
-        tracemalloc.stop()
-    return caught.value
-
-
 COSTLY = {
     "three nested loops": "{% for a in range(1000) %}" * 3 + "{% endfor %}" * 3,
     "a filtered loop": looped("{% for c in range(1000) if c > 1000 %}{% endfor %}"),
@@ -596,7 +583,16 @@ def test_no_template_takes_much_time(way: str):
 )
 def test_no_template_takes_much_memory(way: str):
     text = COSTLY.get(way) or "{% set a = 'xxxxxxxxx' %}" + DOUBLING[way] * 60
-    assert refused_at_less_than_50_mb(text).code == "template-limit"
+    template = parse(text)
+    _compile(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateError) as caught:
+            template.render(HUGE)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+    assert caught.value.code == "template-limit"
 
 
 @pytest.mark.parametrize(

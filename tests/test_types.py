@@ -83,6 +83,10 @@ def asking(schema: Any, *ways: Any, **parts: Any) -> str:
     )
 
 
+def saying(*said: Any) -> str:
+    return scenario(agents={"writer": [{"data": data} for data in said]})
+
+
 def showing(input_: Any, template: str, *ways: Any) -> str:
     """A machine that fills a template with its input."""
     return machine(
@@ -150,32 +154,25 @@ def test_data_print_as_they_were_given_with_their_defaults(desk: Desk) -> None:
 
 def test_an_answer_may_leave_out_what_is_not_required(desk: Desk) -> None:
     guard = {"guard": "b != none or count != 3 or deep.n != none", "target": "yes"}
-    played = desk.play(asking(HALF, guard), scenario(agents={"writer": [{"data": {"a": "x"}}]}))
+    played = desk.play(asking(HALF, guard), saying({"a": "x"}))
     assert (played.outcome, played.result) == ("done", {"work": {"a": "x", "count": 3}})
 
 
 def test_what_an_answer_left_out_is_not_judged_as_null_by_a_rule(desk: Desk) -> None:
-    judging = json.loads(json.dumps(_judging(HALF)))
-    played = desk.play(to_yaml(judging), scenario(agents={"writer": [{"data": {"a": "x"}}]}))
-    assert played.outcome == "done"
-
-
-def _judging(schema: Any) -> dict[str, Any]:
-    """An agent's answer judged by a rule of the same schema."""
-    return {
-        "loopkit": 1,
-        "agents": {"writer": {"model": "openai/gpt-5-mini", "schema": schema}},
-        "states": {
+    judging = machine(
+        agents={"writer": {"model": "openai/gpt-5-mini", "schema": HALF}},
+        states={
             "draft": {"agent": "writer", "prompt": "Go.", "output": "work", "next": "check"},
             "check": {
                 "validate": "work",
-                "by": [{"schema": schema, "message": "{{ artifact.b }} {{ value }}"}],
+                "by": [{"schema": HALF, "message": "{{ artifact.b }} {{ value }}"}],
                 "transitions": [{"guard": "valid", "target": "done"}, {"target": "failed"}],
             },
             "done": {"final": "success", "result": "work"},
             "failed": {"final": "failure"},
         },
-    }
+    )
+    assert desk.play(judging, saying({"a": "x"})).outcome == "done"
 
 
 def test_a_form_may_leave_out_what_is_not_required(durable: Desk) -> None:
@@ -317,7 +314,7 @@ def giving_up(*ways: Any) -> str:
 def test_who_declares_that_it_cant_be_done_need_not_fill_in_the_rest(
     desk: Desk, said: dict[str, Any]
 ) -> None:
-    played = desk.play(giving_up(), scenario(agents={"writer": [{"data": said}]}))
+    played = desk.play(giving_up(), saying(said))
     assert played.outcome == "hopeless"
     assert played.result["why"] == "."
     assert [report.verdict for report in played.reports] == ["infeasible"]
@@ -325,12 +322,8 @@ def test_who_declares_that_it_cant_be_done_need_not_fill_in_the_rest(
 
 def test_what_an_infeasible_answer_says_is_kept(desk: Desk) -> None:
     said = {"infeasible": True, "title": "no way", "nodes": [{"id": "a"}]}
-    played = desk.play(giving_up(), scenario(agents={"writer": [{"data": said}]}))
+    played = desk.play(giving_up(), saying(said))
     assert played.result == {"why": "no waya.", "plan": said}
-
-
-def saying(*said: Any) -> str:
-    return scenario(agents={"writer": [{"data": data} for data in said]})
 
 
 def test_what_fits_of_an_infeasible_answer_is_kept_whatever_the_fields_are_called(
@@ -354,10 +347,8 @@ def test_every_field_of_an_infeasible_answer_that_does_not_fit_is_empty(desk: De
 def test_guards_of_its_own_do_not_decide_by_what_an_infeasible_answer_lacks(desk: Desk) -> None:
     fields = {"kind": "bug|feature", "infeasible": "bool"}
     text = asking(fields, {"guard": 'kind == "bug"', "target": "yes"}, infeasible="infeasible")
-    lacking = desk.play(text, scenario(agents={"writer": [{"data": {"infeasible": True}}]}))
-    assert lacking.outcome == "unusable"
-    said = {"infeasible": True, "kind": "bug"}
-    assert desk.play(text, scenario(agents={"writer": [{"data": said}]})).outcome == "yes"
+    assert desk.play(text, saying({"infeasible": True})).outcome == "unusable"
+    assert desk.play(text, saying({"infeasible": True, "kind": "bug"})).outcome == "yes"
 
 
 # -- every form of type ----------------------------------------------------------------------------
@@ -416,12 +407,12 @@ def test_a_schema_of_pydantic_works_as_it_is_for_an_agent(desk: Desk) -> None:
     guard = 'result.ok and colour == "red" and score > 3 and other.ok == none'
     text = asking(schema, {"guard": guard, "target": "yes"})
     assert desk.problems(text) == []
-    played = desk.play(text, scenario(agents={"writer": [{"data": SAID}]}))
+    played = desk.play(text, saying(SAID))
     assert played.outcome == "yes"
     assert Answer.model_validate(played.result["work"]).missingFacets == ["x"]
     assert played.result["work"]["result"] == {"ok": True, "note": None, "kind": "inner"}
     wrong = {**SAID, "kids": [{**SAID, "score": 9}]}
-    assert desk.play(text, scenario(agents={"writer": [{"data": wrong}]})).outcome == "unusable"
+    assert desk.play(text, saying(wrong)).outcome == "unusable"
 
 
 def test_a_schema_of_pydantic_works_as_it_is_for_the_input_and_a_form(desk: Desk) -> None:
@@ -455,9 +446,7 @@ def test_a_schema_at_a_root_is_told_from_a_record_by_a_word_of_json_schema() -> 
 
 def test_the_answer_of_an_agent_may_be_a_list(desk: Desk) -> None:
     text = asking({"type": "array", "items": {"type": "string"}})
-    assert desk.play(text, scenario(agents={"writer": [{"data": ["a", "b"]}]})).result == {
-        "work": ["a", "b"]
-    }
+    assert desk.play(text, saying(["a", "b"])).result == {"work": ["a", "b"]}
 
 
 def test_an_input_is_a_mapping_whatever_its_schema(desk: Desk) -> None:
@@ -481,7 +470,7 @@ def test_null_as_the_default_of_what_takes_no_null_is_none(desk: Desk) -> None:
 
     guard = {"guard": "n != none and n > 3", "target": "yes"}
     text = asking(Loose.model_json_schema(), guard)
-    assert desk.play(text, scenario(agents={"writer": [{"data": {}}]})).outcome == "done"
+    assert desk.play(text, saying({})).outcome == "done"
 
 
 def test_schemas_that_name_their_parts_again_and_again_are_read_in_time() -> None:
@@ -626,8 +615,7 @@ def test_guards_read_nested_values_of_an_answer_here_and_elsewhere(desk: Desk) -
         ({"ok": True, "n": 1}, "small"),
         ({"ok": False, "n": 9}, "failed"),
     ):
-        script = scenario(agents={"writer": [{"data": {"result": said}}]})
-        assert desk.play(text, script).outcome == outcome
+        assert desk.play(text, saying({"result": said})).outcome == outcome
 
 
 def test_a_field_whose_parts_a_guard_could_take_for_a_states_is_told(desk: Desk) -> None:
@@ -645,7 +633,7 @@ def test_a_misspelt_part_of_an_answer_is_told_with_what_was_meant(desk: Desk) ->
 
 
 def test_a_replied_answer_is_stored_as_it_was_said(desk: Desk) -> None:
-    played = desk.play(asking(HALF), scenario(agents={"writer": [{"data": {"a": "x"}}]}))
+    played = desk.play(asking(HALF), saying({"a": "x"}))
     [reply] = played.of(Replied)
     assert json.loads(reply.text) == {"a": "x"}
 
@@ -665,10 +653,8 @@ def test_a_schema_from_a_file_stands_for_a_type_and_guards_know_it(desk: Desk) -
     guard = {"guard": "result.ok and score > 3", "target": "yes"}
     text = asking({"file": "types/answer.schema.json"}, guard)
     assert desk.problems(text) == []
-    script = scenario(agents={"writer": [{"data": SAID}]})
-    assert desk.play(text, script).outcome == "yes"
-    script = scenario(agents={"writer": [{"data": {**SAID, "size": "l"}}]})
-    assert desk.play(text, script).outcome == "unusable"
+    assert desk.play(text, saying(SAID)).outcome == "yes"
+    assert desk.play(text, saying({**SAID, "size": "l"})).outcome == "unusable"
 
 
 def test_a_file_refers_to_files_beside_it_and_a_record_holds_several(desk: Desk) -> None:

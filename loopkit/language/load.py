@@ -187,21 +187,20 @@ def _load_children(
     for name, state in states.items() if isinstance(states, dict) else ():
         if not isinstance(state, dict) or not isinstance(state.get(MACHINE), str):
             continue
+        path = ("states", name, MACHINE)
         try:
             children[name] = _load_child(state[MACHINE], folder, source, here)
         except CannotInclude as error:
-            path = ("states", name, MACHINE)
             faults.append(source.problem(path, "unreadable-file", str(error), help=error.remedy))
         except ProblemsFound as found:
             faults += found.problems
         else:
             child = children[name]
-            if sum(child.size for child in children.values()) > MOST_MACHINES:
+            if sum(one.size for one in children.values()) > MOST_MACHINES:
                 message = (
                     f"with this one, more than {MOST_MACHINES} machines are inside this machine"
                 )
                 remedy = "each counts as often as a state names it; name fewer"
-                path = ("states", name, MACHINE)
                 faults.append(source.problem(path, "too-many-machines", message, help=remedy))
                 break
             files = json.loads(child.resolved)["files"]

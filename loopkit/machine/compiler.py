@@ -26,10 +26,6 @@ class NoEdge(Exception):
     """No edge out of a state is enabled for an event."""
 
 
-class EngineFault(Exception):
-    """The engine did not take one of the edges that it was offered."""
-
-
 class Decider:
     """The compiled machine of one graph. Not thread-safe: each thread needs its own."""
 
@@ -67,9 +63,8 @@ class Decider:
         if edge is None or entered != STATE_PREFIX + edge.target:
             # Its state is unknown now; a new instance costs half a millisecond.
             self._instance = self._class()
-            raise EngineFault(
-                f"the engine answered {index!r} in {entered!r} for `{event}` of `{state}`"
-            )
+            message = f"the engine answered {index!r} in {entered!r} for `{event}` of `{state}`"
+            raise AssertionError(message)
         return edge
 
     def _compile(self) -> type[StateChart[Any]]:

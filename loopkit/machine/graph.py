@@ -31,7 +31,7 @@ from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.cycles import Step, is_cyclic, on_every_path, on_some_path, strong_components
+from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -213,29 +213,23 @@ class Graph:
     @cached_property
     def keeping(self) -> frozenset[str]:
         """The states that may keep their artifact when a forward edge enters them again."""
-        may_be_kept = {name for name in self.states if self.machine.may_be_kept(name)}
-        if not may_be_kept:
-            return frozenset()
-        leads = {
-            name: [edge.target for edge in edges if edge.target in self.states]
-            for name, edges in self.outgoing.items()
-        }
-        components = enumerate(strong_components(leads))
-        component_of = {name: number for number, names in components for name in names}
-        again = (
-            edge.target
-            for edge in self.edges
-            if not edge.back and component_of.get(edge.target) == component_of[edge.source]
-        )
-        return frozenset(may_be_kept.intersection(again))
+        again = {edge.target for edge in self._in_cycles if not edge.back}
+        return frozenset(filter(self.machine.may_be_kept, again))
 
     @cached_property
     def repeated(self) -> frozenset[str]:
         """The states that a run may enter again."""
+        return frozenset(edge.target for edge in self._in_cycles)
+
+    @cached_property
+    def _in_cycles(self) -> tuple[Edge, ...]:
+        """The edges after which a run may come back to the state that they leave."""
         states = self.states
         leads = {s: {e.target for e in self.outgoing[s]} & states.keys() for s in states}
-        cyclic = (one for one in strong_components(leads) if is_cyclic(one, leads))
-        return frozenset(name for component in cyclic for name in component)
+        components = enumerate(strong_components(leads))
+        component_of = {name: number for number, names in components for name in names}
+        ends = ((edge, component_of.get(edge.target)) for edge in self.edges)
+        return tuple(edge for edge, number in ends if number == component_of[edge.source])
 
     @cached_property
     def junctions(self) -> Junctions:

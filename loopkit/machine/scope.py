@@ -66,9 +66,7 @@ REPORT: Mapping[str, Shape] = {
     "answers": Items(Fields(dict.fromkeys(("validator", VERDICT, "reason"), Scalar()))),
 }  # fmt: skip
 HISTORY: Mapping[str, Shape] = {
-    "attempt": Scalar(),
-    "version": Scalar(),
-    VERDICT: Scalar(),
+    **dict.fromkeys(("attempt", "version", VERDICT), Scalar()),
     "artifact": Anything(),
 }
 DEFECT = Fields(
@@ -210,17 +208,12 @@ class Scope:
         return Fields(dict.fromkeys(state.said, Scalar()) | (_form_shapes(state) or {}))
 
     def _artifact_shape(self, name: str, *, whole: bool) -> Shape:
-        if (name, whole) not in self._shapes_of:
-            self._shapes_of[name, whole] = self._shape_from_authors(name, whole=whole)
-        return self._shapes_of[name, whole]
-
-    def _shape_from_authors(self, name: str, *, whole: bool) -> Shape:
         """The shape of an artifact, over all of its authors."""
-        shapes = [
-            self._shape_from_author(author, whole=whole)
-            for author in self.graph.artifacts.get(name, ())
-        ]
-        return reduce(_merge, shapes) if shapes else Scalar()
+        if (name, whole) not in self._shapes_of:
+            authors = self.graph.artifacts.get(name, ())
+            shapes = [self._shape_from_author(author, whole=whole) for author in authors]
+            self._shapes_of[name, whole] = reduce(_merge, shapes) if shapes else Scalar()
+        return self._shapes_of[name, whole]
 
     def _shape_from_author(self, author: str, *, whole: bool) -> Shape:
         state = self.graph.states[author]

@@ -192,25 +192,19 @@ def _outline(text: str) -> _Outline:
     for _token, start, end in placed:
         ends.setdefault(start, end)
     titled = {heading.start for heading in headings}
+
+    def lines_of(blocks: Iterable[tuple[Token, int, int]]) -> frozenset[int]:
+        return frozenset(at for _, start, end in blocks for at in range(start, end))
+
     return _Outline(
         lines=lines,
         headings=tuple(headings),
         labels=tuple(labels),
-        code=frozenset(
-            at
-            for token, a, b in placed
-            if token.type in ("fence", "code_block")
-            for at in range(a, b)
-        ),
-        fenced=frozenset(
-            at for token, a, b in placed if token.type == "fence" for at in range(a, b)
-        ),
+        code=lines_of(one for one in placed if one[0].type in ("fence", "code_block")),
+        fenced=lines_of(one for one in placed if one[0].type == "fence"),
         # Only the leaves have content: paragraphs, headings, code and HTML.
-        written=frozenset(
-            at
-            for token, a, b in placed
-            if a not in titled and not _is_blank(token.content)
-            for at in range(a, b)
+        written=lines_of(
+            one for one in placed if one[1] not in titled and not _is_blank(one[0].content)
         ),
         ends=ends,
         fences=tuple(

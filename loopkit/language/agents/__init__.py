@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -82,6 +82,7 @@ class CommandAgent(CalledAgent):
     kind = "command"
     front_matter = frozenset({"description", "tools"})
     is_sent_turns = False
+    works_on_files: ClassVar[bool] = True
     if_in_doubt = "ask"
     example = {
         "command": ["sh", "-c", "cat"],
@@ -90,18 +91,10 @@ class CommandAgent(CalledAgent):
     }
 
     @property
-    def works_on_files(self) -> bool:
-        return True
-
-    @property
     def unbounded(self) -> Mapping[str, float]:
         if self.reply != "stream_json":
             return {}
         return {"tokens": 1} if self.price_per_run else {"tokens": 1, "cost_usd": LEAST_USD}
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        return self.command
 
     @property
     def own_names(self) -> Mapping[str, object]:
@@ -145,14 +138,6 @@ class OutsideAgent(AgentBase):
     @property
     def works_on_files(self) -> bool:
         return self.workspace is not None
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def call_usd(self) -> float:
-        return 0.0
 
 
 AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent, OutsideAgent)

@@ -1,6 +1,5 @@
 """The base of all agents: the keys that every agent may have, and what each kind says of itself."""
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -90,14 +89,14 @@ class AgentBase(Noun):
         return False
 
     @property
-    @abstractmethod
     def called(self) -> tuple[str, ...]:
         """The models or the program behind it."""
+        return getattr(self, self.kind, ()) if self.is_called else ()
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models behind it, first the one that is asked first."""
-        return ()
+        return getattr(self, "model", ())
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
         """The agent with each model name of the table `models` replaced by its models."""
@@ -164,7 +163,7 @@ class AgentBase(Noun):
     @property
     def call_usd(self) -> float | None:
         """The maximum cost of one call in USD, where the machine states it."""
-        return getattr(self, "price_per_run", None)
+        return getattr(self, "price_per_run", None) if self.is_called else 0.0
 
     @property
     def unbounded(self) -> Mapping[str, float]:

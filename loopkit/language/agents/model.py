@@ -146,14 +146,6 @@ class ModelAgent(CalledAgent):
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
-    def called(self) -> tuple[str, ...]:
-        return self.model
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        return self.model
-
-    @property
     def system_prompt(self) -> str:
         return self.system
 

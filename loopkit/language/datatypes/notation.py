@@ -124,15 +124,13 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
     """The places of types with a default, below a root."""
-    match notation:
-        case [inner]:
-            yield from ((0, *place) for place in default_places(inner, is_root=False))
-        case Mapping():
-            is_described = not is_root and "type" in notation and "default" in notation
-            yield from [()] if is_described else []
-            for key, inner in notation.items():
-                if not (is_described and key == "default"):
-                    yield from ((key, *place) for place in default_places(inner, is_root=False))
+    is_described = (
+        isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
+    )
+    yield from [()] if is_described else []
+    for step, inner in inner_types(notation, is_root=is_root):
+        if not (is_described and step == "default"):
+            yield from ((step, *place) for place in default_places(inner, is_root=False))
 
 
 def _from_words(text: str) -> DataType:

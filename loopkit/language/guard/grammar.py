@@ -162,9 +162,7 @@ class _Parser:
         raise self._operand_error(token)
 
     def _name_or_value(self, token: Token) -> ast.expr:
-        if token.text in _WORDS_FOR:
-            raise self._word_error(token)
-        if token.text in _NO_CONSTRUCT:
+        if token.text in _WORDS_FOR or token.text in _NO_CONSTRUCT:
             raise self._token_error()
         if token.text in _VALUES:
             return self._constant()
@@ -223,10 +221,9 @@ class _Parser:
         while not self._take("]"):
             if items and not self._take(","):
                 raise self._bracket_error(opening, "]")
-            if not self._take("]"):
-                items.append(self._item())
-                continue
-            break
+            if self._take("]"):
+                break
+            items.append(self._item())
         return set_place(ast.List(items, ast.Load()), opening.start, self._previous.end)
 
     def _item(self) -> ast.Constant:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 
-from loopkit.text.json_text import values_inside
+from loopkit.text.json_text import MAX_DEPTH, values_inside
 from loopkit.values import Mutable, Value, field
 
 
@@ -74,9 +74,6 @@ def _pieces(value: object, limit: int) -> Iterator[str]:
         case _:
             yield repr(value)
 
-
-MAX_DEPTH = 64
-"""How deep data may be nested; a machine file has the same limit."""
 
 TIME_LIMIT_S = 1.0
 """The minimum time limit of one judging, in seconds."""

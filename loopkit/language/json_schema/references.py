@@ -8,10 +8,11 @@ parts of it already.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from jsonschema import ValidationError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
@@ -52,12 +53,13 @@ def look_up(validator: Any, reference: str) -> Any:
 def resolve_reference(resolver: Resolver, reference: str) -> Any:
     """The contents that a reference leads to, and a resolver there; raises LeadsNowhere."""
     _have_room(ROOM)
+    shown = f"`$ref: {excerpt(reference)[1:-1]}`"
     try:
         target = resolver.lookup(reference)
     except (Unresolvable, LookupError, ValueError, TypeError) as error:
-        raise LeadsNowhere(f"`$ref: {reference_excerpt(reference)}` leads nowhere") from error
+        raise LeadsNowhere(f"{shown} leads nowhere") from error
     if not isinstance(target.contents, bool | Mapping):
-        raise LeadsNowhere(f"`$ref: {reference_excerpt(reference)}` leads to no schema")
+        raise LeadsNowhere(f"{shown} leads to no schema")
     return target
 
 
@@ -65,10 +67,6 @@ def _have_room(calls: int) -> None:
     """Raise RecursionError if the stack has no room for this many nested calls."""
     if calls:
         _have_room(calls - 1)
-
-
-def reference_excerpt(reference: str) -> str:
-    return excerpt(reference)[1:-1]
 
 
 def resolver_of(schema: Mapping[str, Any]) -> Resolver:
@@ -343,28 +341,18 @@ def _unique_items(validator: Validator, wanted: bool, instance: Any, _: Any) -> 
         seen.add(text)
 
 
-def _at_least(kind: str, what: str) -> Keyword:
-    def keyword(validator: Validator, least: int, instance: Any, _: Any) -> Errors:
-        if validator.is_type(instance, kind) and len(instance) < least:
-            said = "should be non-empty" if least == 1 else what
-            yield _wrong_length(instance, said, "least", least)
+def _bound(kind: str, end: Literal["least", "most"], what: str) -> Keyword:
+    """The keyword for one bound of a length; `what` is said of a value beyond it."""
+    is_beyond = operator.lt if end == "least" else operator.gt
+    obvious = {1: "should be non-empty"} if end == "least" else {0: "is expected to be empty"}
+
+    def keyword(validator: Validator, bound: int, instance: Any, _: Any) -> Errors:
+        if validator.is_type(instance, kind) and is_beyond(len(instance), bound):
+            # An obvious bound is not named.
+            note = f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
+            yield ValidationError(f"{excerpt(instance)} {obvious.get(bound, what)}{note}")
 
     return keyword
-
-
-def _at_most(kind: str, what: str) -> Keyword:
-    def keyword(validator: Validator, most: int, instance: Any, _: Any) -> Errors:
-        if validator.is_type(instance, kind) and len(instance) > most:
-            said = "is expected to be empty" if most == 0 else what
-            yield _wrong_length(instance, said, "most", most)
-
-    return keyword
-
-
-def _wrong_length(instance: Any, said: str, end: str, bound: float) -> ValidationError:
-    # An obvious bound is not named.
-    note = f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
-    return ValidationError(f"{excerpt(instance)} {said}{note}")
 
 
 VALUE_KEYWORDS: Mapping[str, Keyword] = {
@@ -374,10 +362,10 @@ VALUE_KEYWORDS: Mapping[str, Keyword] = {
     "pattern": _pattern,
     "multipleOf": _multiple_of,
     "uniqueItems": _unique_items,
-    "minLength": _at_least("string", "is too short"),
-    "maxLength": _at_most("string", "is too long"),
-    "minItems": _at_least("array", "is too short"),
-    "maxItems": _at_most("array", "is too long"),
-    "minProperties": _at_least("object", "does not have enough properties"),
-    "maxProperties": _at_most("object", "has too many properties"),
+    "minLength": _bound("string", "least", "is too short"),
+    "maxLength": _bound("string", "most", "is too long"),
+    "minItems": _bound("array", "least", "is too short"),
+    "maxItems": _bound("array", "most", "is too long"),
+    "minProperties": _bound("object", "least", "does not have enough properties"),
+    "maxProperties": _bound("object", "most", "has too many properties"),
 }

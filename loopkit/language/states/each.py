@@ -219,10 +219,6 @@ class EachState(ChildrenState):
         return parse_path(self.each)[0] == "input"
 
     @property
-    def isolates(self) -> bool:
-        return self.isolate != "none"
-
-    @property
     def outcomes(self) -> tuple[str, ...]:
         cancelled = (CANCELLED,) if self.stop_on else ()
         blocked = (BLOCKED,) if self.after is not None else ()

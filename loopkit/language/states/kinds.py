@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -65,10 +65,8 @@ class AgentState(TemplateState):
     call = "author"
     has_own_work = True
     works_outside = True
-
-    @property
-    def faults(self) -> tuple[ErrorClass, ...]:
-        return ("transient", "content", "fatal")
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("transient", "content", "fatal")
+    may_leave_none: ClassVar[bool] = True
 
     @property
     def work_template(self) -> str:
@@ -92,10 +90,6 @@ class AgentState(TemplateState):
     def templates(self) -> Written:
         yield ("prompt",), self.prompt
         yield from super().templates
-
-    @property
-    def may_leave_none(self) -> bool:
-        return True
 
 
 class CommandState(AuthorState):
@@ -126,6 +120,7 @@ class CommandState(AuthorState):
     said = ("exit_code",)
     failing = ("exit_code",)
     beside = ("stderr",)
+    facts: ClassVar[Mapping[str, GuardType]] = {"exit_code": INT}
 
     @property
     def faults(self) -> tuple[ErrorClass, ...]:
@@ -139,10 +134,6 @@ class CommandState(AuthorState):
     def templates(self) -> Written:
         yield from templates_of("run", self.run, self.stdin)
         yield from super().templates
-
-    @property
-    def facts(self) -> Mapping[str, GuardType]:
-        return {"exit_code": INT}
 
     def failure(self, name: str, facts: Mapping[str, Any]) -> str:
         code = facts.get("exit_code", 0)
@@ -183,14 +174,6 @@ class HumanState(WorkingState):
     said = ("choice", "comment", "by")
 
     @property
-    def edits(self) -> str | None:
-        return self.edit
-
-    @property
-    def asked_form(self) -> Mapping[str, Any]:
-        return self.form
-
-    @property
     def shown(self) -> Written:
         yield from ((("show", index), name) for index, name in enumerate(self.show))
 
@@ -216,10 +199,7 @@ class RenderState(TemplateState):
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
     has_own_work = True
-
-    @property
-    def faults(self) -> tuple[ErrorClass, ...]:
-        return ("fatal",)
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("fatal",)
 
     @property
     def work_template(self) -> str:
@@ -262,19 +242,9 @@ class ValidateState(WorkingState):
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
     has_own_work = True
     works_outside = True
-
-    @property
-    def faults(self) -> tuple[ErrorClass, ...]:
-        return ("transient", "content", "fatal")
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("transient", "content", "fatal")
+    facts: ClassVar[Mapping[str, GuardType]] = OF_REPORTS
 
     @property
     def about(self) -> str:
         return f"validate {self.validate_}"
-
-    @property
-    def judges(self) -> str:
-        return self.validate_
-
-    @property
-    def facts(self) -> Mapping[str, GuardType]:
-        return OF_REPORTS

@@ -283,7 +283,7 @@ class StateBase(Noun):
     @property
     def judges(self) -> str | None:
         """The artifact that it judges."""
-        return None
+        return getattr(self, "validate_", None)
 
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
@@ -298,12 +298,12 @@ class StateBase(Noun):
     @property
     def isolates(self) -> bool:
         """Whether each run of that machine works in a tree of its own."""
-        return False
+        return getattr(self, "isolate", "none") != "none"
 
     @property
     def edits(self) -> str | None:
         """The artifact of another state that its work may change."""
-        return None
+        return getattr(self, "edit", None)
 
     @property
     def picks_best(self) -> bool:
@@ -338,7 +338,7 @@ class StateBase(Noun):
     @property
     def asked_form(self) -> Mapping[str, Any] | None:
         """The fields that somebody fills in, in the notation of the language."""
-        return None
+        return getattr(self, "form", None)
 
     @property
     def may_leave_none(self) -> bool:

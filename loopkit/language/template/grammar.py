@@ -252,8 +252,6 @@ class Fields(Value, frozen=True):
     """A mapping, or a text with fields."""
 
     fields: Mapping[str, Shape] = field(default_factory=dict)
-    open: bool = False
-    """It may have other fields too."""
     optional: bool = False
     others: Shape | None = None
     """The shape of further fields, if there can be some."""
@@ -581,8 +579,8 @@ def member(shape: Shape, name: str) -> Shape | None:
     match shape:
         case Anything():
             return Anything()
-        case Fields(fields=fields, open=is_open, others=others):
-            return fields.get(name, others or (Anything() if is_open else None))
+        case Fields(fields=fields, others=others):
+            return fields.get(name, others)
         case _:
             return None
 

@@ -52,17 +52,11 @@ LOOP_FIELDS = (
 )
 
 
-class Missing(Undefined):
+class Missing(StrictUndefined):
     """A value that is not there: false in a condition, an error wherever it is used."""
 
     __slots__ = ()
-    __str__ = StrictUndefined.__str__
-    __iter__ = StrictUndefined.__iter__
-    __len__ = StrictUndefined.__len__
-    __contains__ = StrictUndefined.__contains__
-    __eq__ = StrictUndefined.__eq__
-    __ne__ = StrictUndefined.__ne__
-    __hash__ = StrictUndefined.__hash__
+    __bool__ = Undefined.__bool__  # type: ignore[assignment]
 
 
 _Token = tuple[int, str, str]

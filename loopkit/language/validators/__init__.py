@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BeforeValidator,
@@ -191,11 +191,6 @@ class RequireRule(FixedRule):
     def paths(self) -> Written:
         if self.each is not None:
             yield ("each",), self.each
-
-    @property
-    def mentions(self) -> Iterator[str]:
-        yield from super().mentions
-        yield from self.sees
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return self.require + (f", for each of `{self.each}`" if self.each else "")
@@ -432,6 +427,9 @@ class PythonRule(FixedRule):
 
     kind = "python"
     may_be_lost = True
+    grades: ClassVar[bool] = True
+    tells_more: ClassVar[bool] = True
+    read_codes: ClassVar[frozenset[str] | None] = None
     example = Example(
         {"python": "taste:check"},
         passes="Some tea.",
@@ -440,22 +438,10 @@ class PythonRule(FixedRule):
     )
 
     @property
-    def grades(self) -> bool:
-        return True
-
-    @property
-    def tells_more(self) -> bool:
-        return True
-
-    @property
-    def read_codes(self) -> frozenset[str] | None:
-        return None
-
-    @property
     def mentions(self) -> Iterator[str]:
         """The names that it reads: the whole input, and those under `sees`."""
         yield "input"
-        yield from self.sees
+        yield from super().mentions
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"

@@ -67,24 +67,12 @@ class CommandRule(FixedRule):
     example = Example({"command": ["grep", "tea"]}, passes="Some tea.", fails="Some water.")
 
     @property
-    def program(self) -> tuple[str, ...]:
-        return self.command
-
-    @property
     def grades(self) -> bool:
         return self.parse in ("lines", "sarif", "report") or self.verdict is not None
 
     @property
-    def is_in_words(self) -> bool:
-        return self.verdict is not None
-
-    @property
     def names_origins(self) -> bool:
         return self.parse == "report" and (self.map is None or self.map.names_origins)
-
-    @property
-    def forgives(self) -> bool:
-        return self.baseline
 
     @property
     def read_codes(self) -> frozenset[str] | None:

@@ -1,7 +1,6 @@
 """The `judge` rule: a model judges, and its report is read."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -90,6 +89,7 @@ class JudgeRule(RuleBase):
     kind = "judge"
     played = "judge"
     may_be_lost = True
+    grades: ClassVar[bool] = True
     example = Example(
         {"judge": "critic", "rubric": ["It is drinkable."]},
         passes="Peppermint tea.",
@@ -110,10 +110,6 @@ class JudgeRule(RuleBase):
         return None if self.score is None else (self.score.min, self.score.max)
 
     @property
-    def grades(self) -> bool:
-        return True
-
-    @property
     def names_origins(self) -> bool:
         return self.is_own_form or (self.map is not None and self.map.names_origins)
 
@@ -131,10 +127,6 @@ class JudgeRule(RuleBase):
     def templates(self) -> Written:
         if self.prompt is not None:
             yield ("prompt",), self.prompt
-
-    @property
-    def mentions(self) -> Iterator[str]:
-        yield from self.sees
 
     @property
     def about(self) -> str:

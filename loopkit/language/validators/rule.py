@@ -79,7 +79,7 @@ class RuleBase(Noun):
     @property
     def program(self) -> tuple[str, ...]:
         """The program that it starts, with its arguments."""
-        return ()
+        return getattr(self, "command", ())
 
     @property
     def has_baseline(self) -> bool:
@@ -95,7 +95,7 @@ class RuleBase(Noun):
     def is_in_words(self) -> bool:
         """Whether nothing but their words tells its findings from one round to the next, unless
         they have keys."""
-        return False
+        return self.verdict_reading is not None
 
     @property
     def names_origins(self) -> bool:
@@ -105,7 +105,7 @@ class RuleBase(Noun):
     @property
     def forgives(self) -> bool:
         """Whether it may let a finding pass that would block by its severity."""
-        return False
+        return self.has_baseline
 
     @property
     def codes(self) -> frozenset[str] | None:
@@ -177,7 +177,7 @@ class RuleBase(Noun):
     @property
     def mentions(self) -> Iterator[str]:
         """Everything outside of templates and guards that names a field or an input."""
-        yield from (text for _, text in (*self.conditions, *self.paths))
+        yield from (*(text for _, text in (*self.conditions, *self.paths)), *self.shown)
 
     @property
     def about(self) -> str:
