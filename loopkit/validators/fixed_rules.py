@@ -51,7 +51,7 @@ from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
 from loopkit.validators.acyclic import check_acyclic
-from loopkit.validators.command import check_command, tail
+from loopkit.validators.command import check_command, output_clause
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import (
     MAX_FAULTS,
@@ -209,8 +209,6 @@ def _too_few_message(
 
 WORKER = worker_command("loopkit.outside.plugin_worker")
 MAX_REASON = 1_000
-MAX_PRINTED = 500
-"""The most characters of a broken plug-in's output in the message."""
 
 
 class _Answer(BaseModel):
@@ -275,10 +273,8 @@ def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _
 
 
 def _failure_text(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
-    printed = tail("", stderr, MAX_PRINTED)
-    saying = f"; it printed:\n{printed}" if printed else ""
     failed = f"the plug-in `{rule.python}` failed: {one_line(reason, MAX_REASON)}"
-    return setting.redact(f"{failed}{saying}")
+    return setting.redact(f"{failed}{output_clause('', stderr)}")
 
 
 def _fault_of_plugin(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:

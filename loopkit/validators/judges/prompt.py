@@ -164,7 +164,11 @@ def read_open_findings(
     if not form.known:
         return []
     standings, repeated = _standings(report, form), {finding.id for finding in listed}
-    _refuse_resolved(standings, listed)
+    if again := [finding.id for finding in listed if standings.get(finding.id) == "resolved"]:
+        raise Doubt(
+            f"{quote(KNOWN)} says that {quote(again[0])} is resolved, and a finding says "
+            "the same again. Make them agree."
+        )
     left_out = [f.id for f in form.known if f.id not in standings and f.id not in repeated]
     if left_out and verdict != "pass":
         raise Doubt(
@@ -202,15 +206,6 @@ def _standings(report: Report, form: ReportForm) -> dict[str, Standing]:
         identity: meaning(word, STANDINGS, f"{quote(identity)} of {quote(KNOWN)}")
         for identity, word in known.items()
     }
-
-
-def _refuse_resolved(standings: Mapping[str, Standing], listed: Sequence[Finding]) -> None:
-    for finding in listed:
-        if standings.get(finding.id) == "resolved":
-            raise Doubt(
-                f"{quote(KNOWN)} says that {quote(finding.id)} is resolved, and a finding says "
-                "the same again. Make them agree."
-            )
 
 
 def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
