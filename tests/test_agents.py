@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import cache
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from loopkit import run
 from loopkit.agents.players import PORTS, assign_agents
@@ -21,8 +19,8 @@ from loopkit.language.load import load
 from loopkit.language.machine import Machine
 from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.views.plan.planned import plan_of
-from loopkit.views.schemas import SCHEMAS
 from tests.support import Desk, scenario
+from tests.test_rules import published
 
 KINDS = pytest.mark.parametrize("noun", AGENT_NOUNS, ids=lambda noun: noun.kind)
 
@@ -106,11 +104,6 @@ def test_every_text_of_an_agent_is_checked(noun: type[AgentBase], desk: Desk) ->
 def test_an_agent_is_known_by_a_key_of_its_own(noun: type[AgentBase], desk: Desk) -> None:
     assert noun.kind in {field.alias or name for name, field in noun.model_fields.items()}
     assert type(definition(noun, desk).agents["writer"]) is noun
-
-
-@cache
-def published() -> Draft7Validator:
-    return Draft7Validator(SCHEMAS["machine"]())
 
 
 @KINDS
