@@ -1,8 +1,4 @@
-"""Players: who plays the agents, the commands and the person of a run, prepared once.
-
-A scenario, a function, a program or a model plays an agent. A machine whose calls would be
-unexpected, or whose limits could not be kept, is refused before it starts.
-"""
+"""Players: who plays the agents, the commands and the person of a run, prepared once."""
 
 from __future__ import annotations
 

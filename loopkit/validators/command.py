@@ -1,7 +1,6 @@
 """The check of a `command` rule: runs the program, again where it came to no verdict, and reads it.
 
-The verdict is the strictest of exit code, report and words. With a `baseline`, findings from before
-any work become advice. `errors:` tells from how a program ended if it is worth asking again.
+The verdict is the strictest of exit code, report and words.
 """
 
 from __future__ import annotations
@@ -177,8 +176,11 @@ def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
 
 
 READERS: Mapping[str, Reader] = {
-    "lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_program_report,
-}  # fmt: skip
+    "lines": read_lines,
+    "junit": read_junit,
+    "sarif": read_sarif,
+    "report": read_program_report,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""Faults → findings → one answer of the validator.
-
-A fault is the result of a rule's check, or the reason why it could not judge. Findings have further
-fields, bounded, and messages filled from the fault and from the values under `sees:`.
-"""
+"""Faults → findings → one answer of the validator."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Judging without a model: the answer of a validator, and the checks of small rules.
-
-These are lengths, patterns, sections, conditions on data, schemas, and plug-ins, each of which
-judges in a process of its own that can be ended.
-"""
+"""Judging without a model: the answer of a validator, and the checks of small rules."""
 
 from __future__ import annotations
 
@@ -221,7 +217,7 @@ class _Answer(BaseModel):
 
 
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
-    """A fault for each finding of the plug-in.
+    """A fault for each finding of the plug-in, which has a process of its own.
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """

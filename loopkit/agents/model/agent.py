@@ -1,8 +1,7 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
-Each of its fallbacks is called like an agent of its own. Schemas and messages are sent in the form
-that its provider accepts. Calls that another provider's model made, and all calls for a model
-without tools, are put into words: a provider refuses the ids and the signed thoughts of another.
+Calls that another provider's model made are put into words: a provider refuses the ids and the
+signed thoughts of another.
 """
 
 from __future__ import annotations

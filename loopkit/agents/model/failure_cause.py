@@ -1,8 +1,7 @@
 """Evidence of a failed call: what the HTTP client saw behind an exception of LiteLLM.
 
 Exceptions are read by their shape, so that one module alone imports it: the chain of causes ends at
-what the HTTP client saw, and that is believed first. The answer of a server is kept as it came,
-beside LiteLLM's reading of it, while a call lasts.
+what the HTTP client saw, and that is believed first.
 """
 
 from __future__ import annotations

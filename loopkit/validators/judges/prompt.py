@@ -1,8 +1,4 @@
-"""What a judge is asked: its prompts, the open findings, and the form in which it has to answer.
-
-Our own form of a report is here, with its JSON Schema; a judge may hand it in by calling a tool,
-with no text around it.
-"""
+"""What a judge is asked: its prompts, the open findings, and the form in which it has to answer."""
 
 from __future__ import annotations
 
@@ -417,7 +413,7 @@ def _texts(value: object, skipped_keys: Set[str]) -> Iterator[str]:
 
 
 SUBMIT = "submit_review"
-"""The name of the tool."""
+"""The name of the tool by which a judge may hand in a report in our form."""
 DESCRIPTION = "Hand in your report. Call it once, when you are done; only the first call counts."
 INSTEAD = (
     f"Do not write this object as your answer: call the tool `{SUBMIT}` with it, once. If you have "
