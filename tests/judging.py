@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from loopkit.engine.findings import Answer
 from loopkit.language.validators import Rule
@@ -17,3 +18,18 @@ async def judge_deterministic(
 ) -> Answer:
     """The answer of the validator `name`, from those of its rules that need no model."""
     return await judge_placed(name, with_places(rules), subject, setting)
+
+
+async def judge_by(rule: Rule, artifact: object, **names: Any) -> Answer:
+    """The answer of one rule on the artifact `plan`, which is a text or data."""
+    setting = Setting(names=names, facts={}, patterns={})
+    subject = JudgedArtifact("plan", "", artifact, is_data=True)
+    if isinstance(artifact, str):
+        subject = JudgedArtifact("plan", artifact)
+    return await judge_deterministic("rules", [rule], subject, setting)
+
+
+def told_in(answer: Answer) -> list[str]:
+    """What an answer with a verdict finds."""
+    assert answer.verdict in ("pass", "fail"), answer.reason
+    return [finding.message for finding in answer.findings]

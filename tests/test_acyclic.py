@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from loopkit.engine.findings import Answer
 from loopkit.language.validators import AcyclicRule
 from loopkit.machine.cycles import shortest_cycles
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
-from tests.judging import judge_deterministic
+from tests.judging import judge_by, told_in
 
 NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
 PAIRS = {"nodes": "nodes", "edges": "edges[]"}
@@ -34,17 +32,11 @@ def nodes(needs: Needs) -> dict[str, Any]:
 
 
 async def judge(data: object, paths: Mapping[str, str] = NEEDS) -> Answer:
-    rule = AcyclicRule.model_validate({"acyclic": paths})
-    setting = Setting(names={}, facts={}, patterns={})
-    return await judge_deterministic(
-        "graph", [rule], JudgedArtifact("plan", "", data, True), setting
-    )
+    return await judge_by(AcyclicRule.model_validate({"acyclic": paths}), data)
 
 
 async def told(data: object, paths: Mapping[str, str] = NEEDS) -> list[str]:
-    answer = await judge(data, paths)
-    assert answer.verdict in ("pass", "fail"), answer.reason
-    return [finding.message for finding in answer.findings]
+    return told_in(await judge(data, paths))
 
 
 def reached_in(needs: Needs) -> dict[str, set[str]]:
@@ -176,9 +168,7 @@ async def test_items_of_lists_in_lists_are_nodes_of_one_graph() -> None:
 
 async def test_data_that_is_none_is_a_finding() -> None:
     rule = AcyclicRule.model_validate({"acyclic": NEEDS, "message": "A circle."})
-    setting = Setting(names={}, facts={}, patterns={})
-    answer = await judge_deterministic("graph", [rule], JudgedArtifact("plan", "[1,"), setting)
-    assert "not JSON" in answer.findings[0].message
+    assert "not JSON" in (await judge_by(rule, "[1,")).findings[0].message
 
 
 FLOW = {
@@ -230,11 +220,9 @@ async def test_on_a_circle_each_node_has_what_the_others_give_and_cycles_are_for
 
 async def test_what_is_given_needs_no_node() -> None:
     rule = AcyclicRule.model_validate({"acyclic": {**FLOW, "given": "input.facts"}})
-    subject = JudgedArtifact("plan", "", flow(a=("pq", "")), True)
     verdicts = {}
     for name, facts in {"none": None, "list": ["p", "q"], "mapping": {"p": 1}}.items():
-        setting = Setting(names={"input": {"facts": facts}}, facts={}, patterns={})
-        answer = await judge_deterministic("graph", [rule], subject, setting)
+        answer = await judge_by(rule, flow(a=("pq", "")), input={"facts": facts})
         verdicts[name] = (answer.verdict, [finding.location for finding in answer.findings])
     assert verdicts == {
         "none": ("error", []),

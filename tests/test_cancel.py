@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from loopkit.engine.events import Cancelled, Intended, Suspended, Waiting
 from loopkit.engine.state import RunState
 from loopkit.machine.inputs import complete_input
 from tests.support import Desk, scenario, sound
-from tests.waiting import until
+from tests.waiting import is_alive, until
 from tests.warm import Process
 
 WORKS = """#!/bin/sh
@@ -70,12 +69,6 @@ async def until_so(happened: Callable[[], Coroutine[Any, Any, bool]]) -> None:
 def pids_in(folder: Path) -> list[str]:
     """Those of the programs that have begun, and of their children."""
     return (folder / "pids").read_text().split() if (folder / "pids").exists() else []
-
-
-def is_alive(pid: str) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    return False
 
 
 async def cancelled_in_hand(

@@ -11,9 +11,7 @@ import pytest
 from loopkit.engine.findings import Answer
 from loopkit.language.load import load
 from loopkit.language.validators import LookupRule
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
-from tests.judging import judge_deterministic
+from tests.judging import judge_by, told_in
 from tests.support import Desk
 
 PLAN = {"nodes": [{"id": "a", "skill": "boil"}, {"id": "b", "skill": "brwe"}, {"id": "c"}]}
@@ -30,16 +28,11 @@ states:
 
 
 async def judge(lookup: dict[str, Any], data: object = PLAN, **names: Any) -> Answer:
-    rule = LookupRule.model_validate({"lookup": lookup})
-    setting = Setting(names=names, facts={}, patterns={})
-    subject = JudgedArtifact("plan", "", data, is_data=True)
-    return await judge_deterministic("known", [rule], subject, setting)
+    return await judge_by(LookupRule.model_validate({"lookup": lookup}), data, **names)
 
 
 async def messages(lookup: dict[str, Any], data: object = PLAN, **names: Any) -> list[str]:
-    answer = await judge(lookup, data, **names)
-    assert answer.verdict in ("pass", "fail"), answer.reason
-    return [finding.message for finding in answer.findings]
+    return told_in(await judge(lookup, data, **names))
 
 
 def machine(lookup: str, start: str = '"[boil]"', plan: object = PLAN) -> str:
@@ -291,15 +284,11 @@ async def test_a_finding_says_what_its_rule_adds_of_the_mapping_around_the_value
         }
     )
     data = {"nodes": [{"id": "a", "kind": "", "tools": ["pot", "kettle"]}]}
-    setting = Setting(names={"input": {"tools": ["pot"]}}, facts={}, patterns={})
-    for subject in (
-        JudgedArtifact("plan", "", data, is_data=True),
-        JudgedArtifact("plan", f"Here it is: {json.dumps(data)}"),
-    ):
-        [finding] = (await judge_deterministic("known", [rule], subject, setting)).findings
+    for artifact in (data, f"Here it is: {json.dumps(data)}"):
+        [finding] = (await judge_by(rule, artifact, input={"tools": ["pot"]})).findings
         assert finding.message == "`a` takes `kettle`."
         assert finding.item == {"nodeId": "a", "fixed": "yes"}
-    nothing = await judge_deterministic("known", [rule], JudgedArtifact("plan", "no data"), setting)
+    nothing = await judge_by(rule, "no data", input={"tools": ["pot"]})
     assert [finding.item for finding in nothing.findings] == [{}]
 
 

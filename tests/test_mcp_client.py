@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp.connection import Connection, Program, ServerFailed, Website
 from loopkit.outside.processes import command_environment
-from tests.waiting import LONG_S
+from tests.waiting import is_alive, until_so
 
 BY_HAND = Path(__file__).with_name("server_by_hand.py")
 Connect = Callable[..., Connection]
@@ -59,20 +59,6 @@ async def obedient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Co
 def noted(folder: Path) -> list[int]:
     """The processes that the server told of."""
     return [int(line) for line in (folder / "notes").read_text().splitlines()]
-
-
-def is_alive(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat")
-    try:
-        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG_S):
-        while not is_so():  # noqa: ASYNC110 - the other side is a process
-            await asyncio.sleep(0.02)
 
 
 async def look(connection: Connection, timeout_s: float = 30, at: str = "sea") -> str:
@@ -165,7 +151,7 @@ async def test_a_silent_server_is_given_up_and_ended(connect: Connect, tmp_path:
     failed = await failure(connect("silent", timeout_s=1).tools(["look"]))
     assert failed.transient
     assert failed.message == "MCP server `files`: it did not connect within 1 s"
-    await until(lambda: not any(map(is_alive, noted(tmp_path))))
+    await until_so(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
 async def test_a_call_that_takes_too_long_ends_the_server_and_the_next_one_starts_it_anew(
@@ -177,7 +163,7 @@ async def test_a_call_that_takes_too_long_ends_the_server_and_the_next_one_start
         assert failed.transient
         assert failed.message.endswith("`look` gave no answer within 0.5 s")
         assert len(noted(tmp_path)) == started
-    await until(lambda: not any(map(is_alive, noted(tmp_path))))
+    await until_so(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
 async def test_a_call_that_is_cancelled_ends_the_server(connect: Connect, tmp_path: Path) -> None:
@@ -188,7 +174,7 @@ async def test_a_call_that_is_cancelled_ends_the_server(connect: Connect, tmp_pa
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await until(lambda: not any(map(is_alive, noted(tmp_path))))
+    await until_so(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
 async def test_a_server_that_dies_in_a_call_says_how_and_is_started_anew(
@@ -266,7 +252,7 @@ async def test_a_server_that_will_not_end_is_killed_with_its_children(
     await connection.tools(["look"])
     assert len(noted(tmp_path)) == 2
     await connection.close()
-    await until(lambda: not any(map(is_alive, noted(tmp_path))))
+    await until_so(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
 def children() -> list[int]:
@@ -283,11 +269,11 @@ async def test_a_connection_that_is_cancelled_while_it_starts_leaves_nothing(
     await first.tools(["look"])
     before = children()
     connecting = asyncio.create_task(connect("honest").tools(["look"]))
-    await until(lambda: len(children()) > len(before))
+    await until_so(lambda: len(children()) > len(before))
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting
-    await until(lambda: children() == before)
+    await until_so(lambda: children() == before)
     assert len(noted(tmp_path)) == 1
 
 
@@ -317,7 +303,6 @@ from pathlib import Path
 from loopkit.cli import invoke as run
 from loopkit.outside.mcp.connection import Connection, Program
 from loopkit.outside.processes import command_environment
-from tests.waiting import LONG_S
 
 async def main():
     env = command_environment((), {{"NOTES": {str(tmp_path / "notes")!r}}})
@@ -336,7 +321,7 @@ asyncio.run(main())
     assert all(map(is_alive, noted(tmp_path)))
     process.kill()
     await process.wait()
-    await until(lambda: not any(map(is_alive, noted(tmp_path))))
+    await until_so(lambda: not any(map(is_alive, noted(tmp_path))))
 
 
 async def test_a_program_that_does_not_exist_is_fatal() -> None:
@@ -367,7 +352,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
     config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    await until(lambda: server.started)
+    await until_so(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}/mcp"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from loopkit.cli import invoke
 from tests.http_site import ASKING, SLOW, TOKEN, Serving, serving
 from tests.mcp_http import MACHINES, MODES, Mode, client_of
+from tests.waiting import until_so
 from tests.warm import ran_loopkit
 
 
@@ -24,12 +24,6 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name, raising=False)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("slow.yaml").write_text(SLOW, encoding="utf-8")
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():
-            await asyncio.sleep(0.02)
 
 
 async def data(server: Serving, tool: str, mode: Mode = "auto", **arguments: Any) -> dict[str, Any]:
@@ -49,7 +43,7 @@ async def begun(server: Serving, mode: Mode = "auto") -> str:
 
     async with client_of(server.url, mode) as client:
         calling = asyncio.create_task(client.call_tool("slow", {}, progress_callback=hear))
-        await until(lambda: Path("begun").exists() and any(w.startswith("run ") for w in told))
+        await until_so(lambda: Path("begun").exists() and any(w.startswith("run ") for w in told))
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
     return next(word.split()[1] for word in told if word.startswith("run "))
@@ -120,7 +114,7 @@ def test_the_first_signal_finishes_the_step_in_hand(number: int, code: int) -> N
     with serving("slow.yaml", command=MACHINES) as server:
         run = asyncio.run(begun(server))
         server.process.send_signal(number)
-        asyncio.run(until(lambda: "a second" in server.log.read_text()))
+        asyncio.run(until_so(lambda: "a second" in server.log.read_text()))
         Path("go").touch()
         assert server.process.wait(60) == code
 
@@ -137,7 +131,7 @@ def test_a_second_signal_ends_the_server_at_once() -> None:
     with serving("slow.yaml", command=MACHINES) as server:
         asyncio.run(begun(server))
         server.process.send_signal(signal.SIGTERM)
-        asyncio.run(until(lambda: "a second SIGTERM" in server.log.read_text()))
+        asyncio.run(until_so(lambda: "a second SIGTERM" in server.log.read_text()))
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 143
         assert "aborted; the runs can be resumed" in server.log.read_text()

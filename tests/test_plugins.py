@@ -21,9 +21,9 @@ from loopkit.proof.outcomes.facts import faults_of
 from loopkit.testing import load_suite, run_case
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
-from tests.judging import judge_deterministic
+from tests.judging import judge_by, judge_deterministic, told_in
 from tests.support import Desk, scenario
-from tests.waiting import until
+from tests.waiting import is_alive, until
 
 MACHINE = """
 loopkit: 1
@@ -190,14 +190,6 @@ async def test_a_plug_in_that_takes_too_long_is_ended_and_may_be_tried_again(
     raise AssertionError(answer.reason)
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 @pytest.mark.parametrize("end", ["return []", "os._exit(1)", "time.sleep(600)"])
 async def test_children_that_a_plug_in_leaves_behind_are_ended(tmp_path: Path, end: str) -> None:
     body = f"""
@@ -322,9 +314,7 @@ async def test_an_installed_package_offers_a_plug_in_by_name(
     (about / "entry_points.txt").write_text("[loopkit.validators]\ntea-time = teapot:check\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     rule = PythonRule.model_validate({"python": "tea-time"})
-    setting = Setting(names={}, facts={}, patterns={})
-    answer = await judge_deterministic("tea", [rule], JudgedArtifact("plan", "Tea."), setting)
-    assert [finding.message for finding in answer.findings] == ["Tea."]
+    assert told_in(await judge_by(rule, "Tea.")) == ["Tea."]
     desk = Desk(tmp_path)
     assert desk.problems(MACHINE.replace('"rules:check"', "tea-time")) == []
     (problem,) = desk.problems(MACHINE.replace('"rules:check"', "tea-tim"))

@@ -600,13 +600,25 @@ def test_an_unknown_program_is_refused_with_its_name_and_the_system_s_own_error(
     assert isinstance(error.__cause__, OSError)
 
 
-def test_an_unknown_file_is_refused(tmp_path: Path) -> None:
-    assert "there is no such file; correct the path" in str(refusal(["./tool"], cwd=tmp_path))
-
-
-def test_a_file_that_is_not_executable_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "tool").write_text("#!/bin/sh\n")
-    assert "make the program executable (chmod +x)" in str(refusal(["./tool"], cwd=tmp_path))
+@pytest.mark.parametrize(
+    ("program", "cwd", "cause"),
+    [
+        ("./absent", "", "there is no such file; correct the path"),
+        ("./file", "", "make the program executable (chmod +x)"),
+        ("./folder", "", "permission denied"),
+        ("./words", "", "name its interpreter in the command"),
+        ("ls", "/no/such/folder", "its working folder '/no/such/folder' is not a folder"),
+        ("ls", "file", "is not a folder; create or correct it"),
+    ],
+)
+def test_what_is_no_program_or_no_folder_is_refused(
+    tmp_path: Path, program: str, cwd: str, cause: str
+) -> None:
+    (tmp_path / "file").write_text("#!/bin/sh\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "words").write_text("echo hi\n")
+    (tmp_path / "words").chmod(0o755)
+    assert cause in str(refusal([program], cwd=tmp_path / cwd))
 
 
 def test_a_file_on_the_path_that_is_not_executable_is_refused(tmp_path: Path) -> None:
@@ -632,32 +644,12 @@ def test_a_relative_folder_on_the_path_starts_at_the_working_folder(tmp_path: Pa
     assert run(["tool"], cwd=tmp_path, extra=path).stdout == "first\n"
 
 
-def test_a_folder_is_no_program(tmp_path: Path) -> None:
-    assert "permission denied" in str(refusal([str(tmp_path)]))
-
-
-def test_a_text_without_an_interpreter_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "tool").write_text("echo hi\n")
-    (tmp_path / "tool").chmod(0o755)
-    assert "name its interpreter in the command" in str(refusal(["./tool"], cwd=tmp_path))
-
-
 @pytest.mark.parametrize("program", ["./tool", "tool"])
 def test_a_missing_interpreter_is_named_as_the_cause(tmp_path: Path, program: str) -> None:
     (tmp_path / "tool").write_text("#!/no/such/interpreter\n")
     (tmp_path / "tool").chmod(0o755)
     error = refusal([program], cwd=tmp_path, extra={"PATH": str(tmp_path)})
     assert "the interpreter in its first line does not exist" in str(error)
-
-
-def test_a_missing_folder_is_the_folder_s_fault_not_the_program_s() -> None:
-    error = refusal(["ls"], cwd=Path("/no/such/folder"))
-    assert "its working folder '/no/such/folder' is not a folder" in str(error)
-
-
-def test_a_file_as_working_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert "is not a folder; create or correct it" in str(refusal(["ls"], cwd=tmp_path / "file"))
 
 
 def test_arguments_that_are_too_long_are_refused_with_a_way_out() -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from loopkit.agents.port import AgentError, Reply, Request
+from loopkit.agents.port import AgentError, AgentPort, Reply, Request
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import CommandAgent, JsonReply
 from loopkit.language.section import INPUT_FILE
@@ -31,14 +31,11 @@ MAX_JUDGE_CHARS = 1_000_000
 """Characters of a judge's messages in which a verdict is looked for."""
 
 
-class CommandAgentPort:
+class CommandAgentPort(AgentPort):
     """One program as an agent."""
 
     def __init__(self, definition: CommandAgent) -> None:
         self._definition = definition
-
-    async def ready(self) -> None:
-        return None
 
     def quote(self, _: Request) -> Usage:
         return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
@@ -58,15 +55,15 @@ class CommandAgentPort:
             raise
         # A part of a judge's messages that is left out could hold the verdict.
         is_too_long = request.role == "judge" and sum(map(len, read.said)) > MAX_JUDGE_CHARS
-        reply = read.replace(
+        price = self._definition.price_per_run
+        return read.replace(
             # For any other role, only the reply counts.
             said=() if is_too_long or request.role != "judge" else read.said,
             cut_off=is_too_long,
             exit_code=result.exit_code,
             stderr=_tail(result.stderr),
+            cost_usd=price if read.cost_usd is None else read.cost_usd,
         )
-        priced = reply.cost_usd if reply.cost_usd is not None else self._definition.price_per_run
-        return reply.replace(cost_usd=priced)
 
     async def _run(self, request: Request, own: Mapping[str, str]) -> tuple[str, CommandResult]:
         """The program, as the templates name it, and how it ended."""

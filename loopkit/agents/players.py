@@ -1,8 +1,4 @@
-"""Players: who plays the agents, the commands and the person of a run, prepared once.
-
-A scenario, a function, a program or a model plays an agent. A machine whose calls would be
-unexpected, or whose limits could not be kept, is refused before it starts.
-"""
+"""Players: who plays the agents, the commands and the person of a run, prepared once."""
 
 from __future__ import annotations
 
@@ -200,7 +196,7 @@ def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) ->
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
 
 
-class FunctionAgentPort:
+class FunctionAgentPort(AgentPort):
     """A plain or async function as an agent. Its calls are counted; what it spends is unknown."""
 
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
@@ -211,9 +207,6 @@ class FunctionAgentPort:
         self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
         if inspect.iscoroutinefunction(function):
             self._call = function
-
-    async def ready(self) -> None:
-        return None
 
     def quote(self, _: Request) -> Usage:
         return self._most

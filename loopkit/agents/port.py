@@ -205,7 +205,7 @@ class AgentPort(Protocol):
 
     async def ready(self) -> None:
         """Wait for what a call needs but does not include, before the call is recorded."""
-        ...
+        return None
 
     def quote(self, request: Request) -> Usage:
         """The most that the call can cost, reserved before it is made."""
@@ -241,14 +241,11 @@ class NotRunnable(Exception):
     """A machine or a run that can't be started like this; the message says what to do."""
 
 
-class OutsideAgentPort:
+class OutsideAgentPort(AgentPort):
     """An agent that is played from outside."""
 
     def __init__(self, definition: OutsideAgent) -> None:
         self.definition = definition
-
-    async def ready(self) -> None:
-        return None
 
     def quote(self, _: Request) -> Usage:
         return Usage()

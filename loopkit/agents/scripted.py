@@ -9,8 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
-from loopkit.agents.port import CUT_OFF, AgentError, Crashed, Person, Reply, Request
-from loopkit.engine.events import Waiting
+from loopkit.agents.port import CUT_OFF, AgentError, AgentPort, Crashed, Person, Reply, Request
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
 from loopkit.engine.records import Usage
@@ -25,7 +24,6 @@ from loopkit.scenario.script import (
     PlayedAnswer,
     PlayedCommand,
     PlayedFolder,
-    PlayedTry,
     call_at,
 )
 from loopkit.text import plural
@@ -76,7 +74,7 @@ class Timekeeper(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class ScriptedAgent:
+class ScriptedAgent(AgentPort):
     """One agent's part in a scenario."""
 
     def __init__(
@@ -94,9 +92,6 @@ class ScriptedAgent:
         self._sleep = sleep
         self._is_model = is_model
         self._without_tools = without_tools
-
-    async def ready(self) -> None:
-        return None
 
     def quote(self, request: Request) -> Usage:
         played = self._next(request)
@@ -128,18 +123,18 @@ class ScriptedAgent:
         broken = BROKEN.get(played.fault or "")
         reply = broken.replace(text=played.message or broken.text) if broken else None
         reply = reply or Reply(played.text, said=played.said, cut_off=played.cut_off)
-        session = self._name if played.session else None
         spent = played.usage
         counted = TokenUse(input=spent.input, output=spent.output) if spent.is_counted else None
-        reply = reply.replace(
-            session=session, tokens=spent.tokens, counted=counted, cost_usd=played.cost_usd
-        )
         folder = None if played.folder is None else LeftFolder(**left_folder_fields(played.folder))
         tool_calls = tuple(
             ToolCall(id=f"call_{number}", name=one.name, arguments=one.text)
             for number, one in enumerate(played.tool_calls, 1)
         )
         return reply.replace(
+            session=self._name if played.session else None,
+            tokens=spent.tokens,
+            counted=counted,
+            cost_usd=played.cost_usd,
             played=not played.recorded,
             workspace=played.workspace,
             folder=folder,
@@ -204,17 +199,6 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
             raise AgentError("fatal", message) from error
 
 
-class PlayedTimeout(CommandTimeout):
-    """A timeout of a command that a scenario plays."""
-
-    def __init__(self, place: str, played: PlayedTry) -> None:
-        super().__init__(place, 0.0, played.stdout, played.stderr)
-        self._message = played.message
-
-    def __str__(self) -> str:
-        return self._message or super().__str__()
-
-
 class PlayedResults:
     """The command results of a scenario."""
 
@@ -244,7 +228,7 @@ class PlayedResults:
             )
         played = tries[earlier]
         if played.fault == "timeout":
-            raise PlayedTimeout(place, played)
+            raise CommandTimeout(place, 0.0, played.stdout, played.stderr, played.message)
         if played.fault == "not_found":
             message = played.message or f"`{place}` can't be started: not found"
             raise CommandNotStarted(message)
@@ -274,7 +258,9 @@ class ScriptedPerson:
         if question is None or question.call is not None or index >= len(answers):
             return await self._otherwise.answer(engine, run)
         played = answers[index]
-        if not await self._wait_for_answer(played, question) or played.choice is None:
+        left_s = inf if question.expires_at is None else question.expires_at - self._clock.now()
+        await self._clock.sleep(max(0.0, min(played.after, left_s)))
+        if played.after >= left_s or played.choice is None:
             return None
         return HumanAnswer(
             choice=played.choice,
@@ -285,11 +271,3 @@ class ScriptedPerson:
             limits={**played.limits},
             by="script",
         )
-
-    async def _wait_for_answer(self, played: PlayedAnswer, question: Waiting) -> bool:
-        """Wait as long as the answer takes; False if the question expires before."""
-        remaining_s = (
-            inf if question.expires_at is None else question.expires_at - self._clock.now()
-        )
-        await self._clock.sleep(max(0.0, min(played.after, remaining_s)))
-        return played.after < remaining_s

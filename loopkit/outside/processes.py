@@ -92,17 +92,23 @@ class ArgumentsRefused(CommandNotStarted):
 
 
 class CommandTimeout(Exception):
-    """The command was ended at its deadline; `stdout` and `stderr` have its output until then."""
+    """The command was ended at its deadline; `stdout` and `stderr` have its output until then.
 
-    def __init__(self, program: str, timeout_s: float, stdout: str, stderr: str) -> None:
-        super().__init__(program, timeout_s, stdout, stderr)
+    A scenario may give it a `message` of its own.
+    """
+
+    def __init__(
+        self, program: str, timeout_s: float, stdout: str, stderr: str, message: str = ""
+    ) -> None:
+        super().__init__(program, timeout_s, stdout, stderr, message)
         self.program = program
         self.timeout_s = timeout_s
         self.stdout = stdout
         self.stderr = stderr
+        self._message = message
 
     def __str__(self) -> str:
-        return (
+        return self._message or (
             f"command {_quote(self.program)} took longer than {self.timeout_s:g} s; "
             "give it more time, or less to do"
         )

@@ -1,9 +1,4 @@
-"""Redaction: secrets of the environment are removed from all that is stored or shown.
-
-They are found also with white space inside, and in the encodings in which a program or a server may
-repeat them; other texts are secrets by the name of their variable, as keys of providers, or as
-passwords in URLs.
-"""
+"""Redaction: secrets of the environment are removed from all that is stored or shown."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from loopkit.validators.setting import Setting
 from loopkit.values import Mutable, Value, field
 
 
-class Edge(Value, frozen=True):
-    """One edge, where it is written."""
+class Part(Value, frozen=True):
+    """Something that a node leads to, needs or gives, where it is written."""
 
     location: str
-    start: object
-    end: object
+    node: object
+    value: object
 
 
 class Graph(Mutable):
@@ -48,10 +48,6 @@ class Graph(Mutable):
     def fault(self, location: str, what: str, message: str, value: object) -> None:
         steady = f"{what} {value_text(value)}"
         self.faults.append(Fault(f"{location}: {message}", steady, location, value=value))
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.faults) >= MAX_FAULTS
 
 
 async def check_acyclic(
@@ -91,32 +87,27 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
             graph.leads[node] = set()
 
 
-def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Edge]:
+def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Part]:
     """The edges: from each item with an id to what it names, or pairs of ids."""
     if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
             if (ends := ends_of(value)) is not None:
-                yield Edge(location, *ends)
+                yield Part(location, *ends)
             elif value is not None:
                 message = f"`{value_text(value)}` is not an edge; {PAIR}"
                 graph.fault(location, "no edge", message, value)
         return
-    depth = paths.nodes.count(ITEMS)
-    nodes = values_at(paths.nodes, data)
-    ids = {item_of(location, depth): value for location, value in nodes if same_as(value)}
-    for location, end in values_at(paths.edges, data):
-        # Nothing can lead back to an item without an id.
-        if (item := item_of(location, depth)) in ids:
-            yield Edge(location, ids[item], end)
+    # Nothing can lead back to an item without an id.
+    yield from (edge for edge in _parts(paths, paths.edges, data) if same_as(edge.node))
 
 
-def _add_edge(graph: Graph, edge: Edge, words: Sequence[str]) -> None:
-    start, end = same_as(edge.start), same_as(edge.end)
+def _add_edge(graph: Graph, edge: Part, words: Sequence[str]) -> None:
+    start, end = same_as(edge.node), same_as(edge.value)
     if start in graph.leads and end in graph.leads:
         graph.leads[start].add(end)
         return
-    for value, node in ((edge.start, start), (edge.end, end)):
-        if node not in graph.leads and not graph.is_full:
+    for value, node in ((edge.node, start), (edge.value, end)):
+        if node not in graph.leads and len(graph.faults) < MAX_FAULTS:
             message = f"there is no node `{value_text(value)}`"
             known = words if len(graph.faults) < MAX_HINTS else ()
             graph.fault(edge.location, "no node", unknown(message, value, known), value)
@@ -132,14 +123,6 @@ def _cycles(graph: Graph) -> Iterator[Fault]:
 MAX_PAIRS = 50_000_000
 """The most bits that are used: one for each pair of a node and a thing that nodes give."""
 Leads = Mapping[Same, Collection[Same]]
-
-
-class Part(Value, frozen=True):
-    """Something that a node needs or gives, where it is written."""
-
-    location: str
-    node: object
-    value: object
 
 
 def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) -> Iterator[Fault]:

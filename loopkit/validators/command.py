@@ -1,7 +1,6 @@
 """The check of a `command` rule: runs the program, again where it came to no verdict, and reads it.
 
-The verdict is the strictest of exit code, report and words. With a `baseline`, findings from before
-any work become advice. `errors:` tells from how a program ended if it is worth asking again.
+The verdict is the strictest of exit code, report and words.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from loopkit.engine.findings import Defect, finding_ids
 from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
@@ -165,10 +163,9 @@ def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
     if len(faults) <= MAX_FAULTS:
         return list(faults)
 
-    def badness(fault: Fault) -> tuple[bool, int]:
-        return fault.is_known, levels.rank(fault.severity or levels.ungraded)
-
-    ordered = sorted(faults, key=badness)
+    ordered = sorted(
+        faults, key=lambda one: (one.is_known, levels.rank(one.severity or levels.ungraded))
+    )
     rest = ordered[MAX_FAULTS:]
     message = f"{len(rest):,} more findings are not named here"
     worst = rest[0]
@@ -178,9 +175,12 @@ def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
     ]
 
 
-READERS: Mapping[str, Reader] = MappingProxyType(
-    {"lines": read_lines, "junit": read_junit, "sarif": read_sarif, "report": read_program_report}
-)
+READERS: Mapping[str, Reader] = {
+    "lines": read_lines,
+    "junit": read_junit,
+    "sarif": read_sarif,
+    "report": read_program_report,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,18 +313,15 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
     return TextVerdict("fail" if rejects else "warn", (read.last_resort,))
 
 
-Result = TypeVar("Result")
-
-
 class Unfinished(CannotJudge):
     """The program was cut off, or left no readable report: another run may succeed."""
 
 
 async def run_until_verdict(
     retry: Retry,
-    once: Callable[[], Awaitable[Result]],
+    once: Callable[[], Awaitable[Found]],
     pause: Callable[[float], Awaitable[None]],
-) -> Result:
+) -> Found:
     """Return what `once` returns, in as many tries as `retry` allows; raises CannotJudge.
 
     Only a transient error or Unfinished is tried again. The wait before it doubles up to

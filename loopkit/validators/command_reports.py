@@ -1,7 +1,4 @@
-"""Reports of programs: JUnit's XML, SARIF 2.1.0, lines of compilers and linters, and JSON.
-
-A report in JSON is in our form or read by a `map`, as judges give it.
-"""
+"""Reports of programs: JUnit's XML, SARIF 2.1.0, lines of compilers and linters, and JSON."""
 
 from __future__ import annotations
 

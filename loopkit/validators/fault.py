@@ -1,8 +1,4 @@
-"""Faults → findings → one answer of the validator.
-
-A fault is the result of a rule's check, or the reason why it could not judge. Findings have further
-fields, bounded, and messages filled from the fault and from the values under `sees:`.
-"""
+"""Faults → findings → one answer of the validator."""
 
 from __future__ import annotations
 
@@ -100,13 +96,10 @@ class CannotJudge(Exception):
         error_class: ErrorClass = "fatal",
         retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(reason, error_class)
+        super().__init__(reason)
         self.reason = reason
         self.error_class = error_class
         self.retry_after_s = retry_after_s
-
-    def __str__(self) -> str:
-        return self.reason
 
     def failure(self, now: float) -> Failure:
         """Why there is no verdict; `now` is the Unix time from which a wait counts."""
@@ -209,51 +202,35 @@ def findings_of(
         message = _message(rule, place, fault, texts)
         fields = {} if fault.is_unreadable else rule.fields
         filled = {named: texts.fill(parse(text), fault) for named, text in fields.items()}
-        further = {named: text for named, text in filled.items() if text}
-        findings.append(
-            finding_of(
-                validator,
-                name,
-                known,
-                fault,
-                message=message,
-                level=level,
-                code=rule.code or fault.code,
-                blocking=texts.severities.blocks(level) and not fault.is_known,
-                origins=fault.origins or rule.origin,
-                further=further,
-            )
+        told = fault.replace(
+            message=message,
+            severity=level,
+            code=rule.code or fault.code,
+            origins=fault.origins or rule.origin,
+            fields={**fault.fields, **{named: text for named, text in filled.items() if text}},
         )
+        blocking = texts.severities.blocks(level) and not fault.is_known
+        findings.append(finding_of(validator, name, known, told, blocking=blocking))
     return findings
 
 
 def finding_of(
-    validator: str,
-    rule: str,
-    identity: str,
-    fault: Fault,
-    *,
-    message: str,
-    level: str,
-    code: str,
-    blocking: bool,
-    origins: tuple[str, ...],
-    further: Mapping[str, str] = {},
+    validator: str, rule: str, identity: str, fault: Fault, *, blocking: bool
 ) -> Finding:
-    """The finding of a fault, with the further fields that its rule gives it."""
+    """The finding of a fault that has its severity."""
     return Finding(
         id=identity,
-        message=message,
-        severity=level,
+        message=fault.message,
+        severity=fault.severity,
         blocking=blocking,
         validator=validator,
         rule=rule,
-        code=code,
+        code=fault.code,
         key=fault.key,
-        origins=origins,
+        origins=fault.origins,
         location=fault.location,
         line=fault.line,
-        item={**fault.fields, **further} if fault.fields or further else NOTHING,
+        item={**fault.fields} or NOTHING,
         identified=fault.identified,
     )
 

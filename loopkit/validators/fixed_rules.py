@@ -1,8 +1,4 @@
-"""Judging without a model: the answer of a validator, and the checks of small rules.
-
-These are lengths, patterns, sections, conditions on data, schemas, and plug-ins, each of which
-judges in a process of its own that can be ended.
-"""
+"""Judging without a model: the answer of a validator, and the checks of small rules."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
 from loopkit.validators.acyclic import check_acyclic
-from loopkit.validators.command import check_command, tail
+from loopkit.validators.command import check_command, output_clause
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import (
     MAX_FAULTS,
@@ -210,8 +206,6 @@ def _too_few_message(
 
 WORKER = worker_command("loopkit.outside.plugin_worker")
 MAX_REASON = 1_000
-MAX_PRINTED = 500
-"""The most characters of a broken plug-in's output in the message."""
 
 
 class _Answer(BaseModel):
@@ -229,7 +223,7 @@ def _made(folder: Path | None) -> Path | None:
 
 
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
-    """A fault for each finding of the plug-in.
+    """A fault for each finding of the plug-in, which has a process of its own.
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
@@ -281,10 +275,8 @@ def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _
 
 
 def _failure_text(rule: PythonRule, reason: str, setting: Setting, stderr: str = "") -> str:
-    printed = tail("", stderr, MAX_PRINTED)
-    saying = f"; it printed:\n{printed}" if printed else ""
     failed = f"the plug-in `{rule.python}` failed: {one_line(reason, MAX_REASON)}"
-    return setting.redact(f"{failed}{saying}")
+    return setting.redact(f"{failed}{output_clause('', stderr)}")
 
 
 def _fault_of_plugin(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:

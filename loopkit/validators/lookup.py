@@ -39,9 +39,7 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
     known = _select_values(lookup, data, setting) if is_own else known_values(lookup, setting)
-    find = (
-        _unused_faults if lookup.cover else _avoidable_faults if lookup.avoid else _unknown_faults
-    )
+    find = _unused_faults if lookup.cover else _wrong_faults
     faults = find(lookup, data, [value for _, value in known])
     return list(islice(faults, MAX_FAULTS))
 
@@ -83,30 +81,23 @@ def holds_nothing(at: str | None, data: object) -> bool:
     return False
 
 
-def _unknown_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+    """Each value that is not known, or with `avoid` each that is."""
     kinds = {_comparable(value) for value in known} - {None}
     words, hints = choices(known), MAX_HINTS
     for index, (location, value) in enumerate(values_at(lookup.path, data)):
-        if _comparable(value) not in kinds:
+        if (_comparable(value) in kinds) != lookup.avoid:
+            continue
+        told, start = value_text(value), f"{location}: " if location else ""
+        message = (
+            f"{start}`{told}` is one of those in {place(lookup)}, and none of them may be used"
+        )
+        if not lookup.avoid:
             hints -= 1
-            message = f"`{value_text(value)}` is not known in {place(lookup)}"
-            told = unknown(
-                f"{location}: {message}" if location else message,
-                value,
-                words if hints >= 0 else (),
-            )
-            steady = f"unknown {value_text(value)}"
-            yield Fault(told, steady, location, value=value, item=value, index=index)
-
-
-def _avoidable_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
-    kinds = {_comparable(value) for value in known} - {None}
-    for index, (location, value) in enumerate(values_at(lookup.path, data)):
-        if _comparable(value) in kinds:
-            told = value_text(value)
-            message = f"`{told}` is one of those in {place(lookup)}, and none of them may be used"
-            placed = f"{location}: {message}" if location else message
-            yield Fault(placed, f"used {told}", location, value=value, item=value, index=index)
+            message = f"{start}`{told}` is not known in {place(lookup)}"
+            message = unknown(message, value, words if hints >= 0 else ())
+        steady = f"{'used' if lookup.avoid else 'unknown'} {told}"
+        yield Fault(message, steady, location, value=value, item=value, index=index)
 
 
 def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:

@@ -1,8 +1,7 @@
 """A model agent: quotes a call, makes it once, and returns its reply or raises its error.
 
-Each of its fallbacks is called like an agent of its own. Schemas and messages are sent in the form
-that its provider accepts. Calls that another provider's model made, and all calls for a model
-without tools, are put into words: a provider refuses the ids and the signed thoughts of another.
+Calls that another provider's model made are put into words: a provider refuses the ids and the
+signed thoughts of another.
 """
 
 from __future__ import annotations
@@ -81,22 +80,16 @@ class ModelAgentPort:
             # The answer was paid for: if only LiteLLM can't read it, it is read here.
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
-                raise _add_cost(agent, request, failure, received) from error
+                # An answer that can't be used may have its token count all the same.
+                if (used := tokens_in(received.record)) is not None:
+                    failure.charged, failure.tokens = False, used.total
+                    failure.cost_usd = cost(agent, request.model, used, None)
+                raise failure from error
             response = await client.read(answer, request.model)
         reply = read_reply(agent, request, response)
         if (schema := native_schema(agent, request)) is not None:
             return reply.replace(text=without_added_nulls(reply.text, schema))
         return reply
-
-
-def _add_cost(
-    agent: ModelAgent, request: Request, error: AgentError, received: Received
-) -> AgentError:
-    """Add the cost of the call to its error, if the unusable answer has a token count."""
-    if (used := tokens_in(received.record)) is not None:
-        error.charged, error.tokens = False, used.total
-        error.cost_usd = cost(agent, request.model, used, None)
-    return error
 
 
 MARKED = frozenset({

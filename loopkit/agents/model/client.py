@@ -1,8 +1,4 @@
-"""The one place that knows LiteLLM: imported late, kept quiet, closed at the end.
-
-The import takes more than a second, so it begins in a thread as soon as a run is known to need it,
-and the first call waits for the rest of it.
-"""
+"""The one place that knows LiteLLM: imported late, kept quiet, closed at the end."""
 
 from __future__ import annotations
 
@@ -81,7 +77,7 @@ async def ready() -> ModuleType:
 
 
 def preload() -> None:
-    """Begin the import in the background."""
+    """Begin the import, which takes more than a second, in the background."""
     if _loaded is None and not _importing.locked():
         threading.Thread(target=_load, name="litellm", daemon=True).start()
 

@@ -155,22 +155,20 @@ def _no_address(failure: FailureCause) -> AgentError | None:
     is_tls = "ConnectError" in failure.kinds and "SSLError" in failure.kinds
     if is_tls or "ClientSSLError" in failure.kinds:
         remedy = "check `base_url:` (http or https) and the server's certificate"
-        return AgentError("fatal", f"no secure connection to {_place(failure)}: {remedy}")
+        return AgentError("fatal", f"no secure connection to {failure.origin}: {remedy}")
     return None
 
 
 def _guard_refusal(failure: FailureCause) -> AgentError | None:
     """What our own guard on HTTP refused to accept."""
     if failure.names("SentElsewhere"):
-        cause = (
-            f"{_place(failure)} sends the call on to another host, and neither prompt nor key go"
-        )
+        cause = f"{failure.origin} sends the call on to another host, and neither prompt nor key go"
         return AgentError("fatal", f"{cause} there: write the right address as `base_url:`")
     if failure.names("AnswerTooLong"):
-        message = f"the answer of {_place(failure)} is longer than can be kept"
+        message = f"the answer of {failure.origin} is longer than can be kept"
         return AgentError("fatal", message, charged=True)
     if failure.names("UnreadableHeader"):
-        message = f"the answer of {_place(failure)} has a header that is not plain ASCII"
+        message = f"the answer of {failure.origin} has a header that is not plain ASCII"
         return AgentError("transient", message, charged=True, unreadable=True)
     return None
 
@@ -181,12 +179,12 @@ def _no_connection(failure: FailureCause) -> AgentError | None:
         return AgentError("transient", f"the proxy of the environment does not answer: {remedy}")
     if failure.names("gaierror"):
         remedy = "check the network and `base_url:`"
-        return AgentError("transient", f"the host of {_place(failure)} is not found: {remedy}")
+        return AgentError("transient", f"the host of {failure.origin} is not found: {remedy}")
     # LiteLLM calls a reset of an open connection a failed one too.
     is_unconnected = "ConnectError" in failure.kinds and "ClientOSError" not in failure.kinds
     if is_unconnected or failure.names("ClientConnectorError", "ConnectTimeout", "PoolTimeout"):
         return AgentError(
-            "transient", f"nothing answers at {_place(failure)}: is the server running?"
+            "transient", f"nothing answers at {failure.origin}: is the server running?"
         )
     return None
 
@@ -194,13 +192,13 @@ def _no_connection(failure: FailureCause) -> AgentError | None:
 def _timeout(failure: FailureCause) -> AgentError | None:
     if failure.answered or not failure.names("TimeoutException", "APITimeoutError", "TimeoutError"):
         return None
-    return AgentError("transient", f"no answer in time from {_place(failure)}", charged=True)
+    return AgentError("transient", f"no answer in time from {failure.origin}", charged=True)
 
 
 def _lost_connection(failure: FailureCause) -> AgentError | None:
     if "RequestError" not in failure.kinds:
         return None
-    message = f"the connection to {_place(failure)} broke before the answer was complete"
+    message = f"the connection to {failure.origin} broke before the answer was complete"
     return AgentError("transient", message, charged=True)
 
 
@@ -297,10 +295,6 @@ def _key_variable(failure: FailureCause) -> str:
         return "the provider's environment variable, or name yours in `api_key_env:` of the agent"
     usual = f"{provider.removesuffix('_chat').upper()}_API_KEY"
     return f"the environment variable {_KEYS.get(provider, usual)}"
-
-
-def _place(failure: FailureCause) -> str:
-    return failure.origin or "the provider"
 
 
 RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (

@@ -1,8 +1,7 @@
 """Evidence of a failed call: what the HTTP client saw behind an exception of LiteLLM.
 
 Exceptions are read by their shape, so that one module alone imports it: the chain of causes ends at
-what the HTTP client saw, and that is believed first. The answer of a server is kept as it came,
-beside LiteLLM's reading of it, while a call lasts.
+what the HTTP client saw, and that is believed first.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class FailureCause:
     """Whether the request had a JSON Schema of the answer, as far as that is known."""
     has_tools: bool = False
     """Whether the request offered tools."""
-    origin: str = ""
-    """The address of the request: scheme, host and port."""
+    origin: str = "the provider"
+    """The address of the request, if it is known: scheme, host and port."""
 
     @property
     def status(self) -> int | None:
@@ -98,7 +97,9 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
         headers=_lower_case_headers(getattr(response, "headers", None))
         or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
         codes=codes(core),
-        origin=next((origin for request in requests if (origin := _origin(request))), ""),
+        origin=next(
+            (origin for request in requests if (origin := _origin(request))), "the provider"
+        ),
     )
     if response is None and received is not None and received.record.get("error"):
         return cause_in(received.record, failure, (*requests, received.request))
@@ -313,7 +314,8 @@ class Received:
         return next(filter(None, map(_object_in, (whole, *lines))), {})
 
 
-_CURRENT: ContextVar[Received | None] = ContextVar("received", default=None)
+CURRENT_RECEIVED: ContextVar[Received | None] = ContextVar("received", default=None)
+"""Where the raw answer of the current call is kept, if there is a call."""
 
 
 def _object_in(text: bytes) -> dict[str, Any]:
@@ -328,16 +330,11 @@ def _object_in(text: bytes) -> dict[str, Any]:
 @contextmanager
 def keep_answer_in(received: Received) -> Iterator[None]:
     """Keep the raw answer of the call that is made inside."""
-    token = _CURRENT.set(received)
+    token = CURRENT_RECEIVED.set(received)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
-
-
-def current_received() -> Received | None:
-    """Where the raw answer of the current call is kept, if there is a call."""
-    return _CURRENT.get()
+        CURRENT_RECEIVED.reset(token)
 
 
 def is_count(value: object) -> TypeGuard[int]:

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
 
-from loopkit.agents.model.failure_cause import Received, current_received
+from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, Received
 
 MOST_READ_BYTES = 100_000_000
 """The most that is read of an answer; the longest text of a run takes less in any encoding."""
@@ -113,13 +113,11 @@ async def close_transports(forget: Callable[[Sequence[Any]], None]) -> None:
 
 
 def guard_send(send: Send) -> Send:
-    """Guard `send`: it raises SentElsewhere and UnreadableHeader, and reading its answer
-    AnswerTooLong.
-    """
+    """Guard `send`, which then raises Refused, as does reading an answer that is too long."""
 
     async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
-        received = current_received() or Received()
+        received = CURRENT_RECEIVED.get() or Received()
         received.sent = True
         try:
             response = await send(request)

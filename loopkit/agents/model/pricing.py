@@ -1,11 +1,7 @@
 """Prices of model calls: the most that one can cost, and what it did cost.
 
 List prices are read from the table that LiteLLM ships, as a file: importing LiteLLM takes more than
-a second, and planning a run has to know prices without it. A rate counts where it can apply: one
-for long prompts from that length on, one of a service tier, of a cache for an hour or of a region
-if the options of the agent ask for it. LiteLLM's documentation has people write `bedrock/…`,
-`vertex_ai/…` or `cohere/…`; the table divides these providers further. A version that is not
-listed has the price of the model without a version.
+a second, and planning a run has to know prices without it.
 """
 
 from __future__ import annotations

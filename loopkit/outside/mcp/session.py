@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -347,7 +348,7 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         httpx2.AsyncClient(
             headers=headers,
             timeout=None,
-            event_hooks={"response": [_Bounded(heard).bound]},
+            event_hooks={"response": [partial(_bound, heard)]},
         ) as client,
         streamable_http_client(
             address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
@@ -356,28 +357,22 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         yield streams
 
 
-class _Bounded:
-    """Notes the status of responses, and stops reading a response that does not end."""
-
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
-
-    async def bound(self, response: httpx2.Response) -> None:
-        self._heard.status = response.status_code
-        if response.headers.get("content-encoding", "identity") != "identity":
-            self._heard.fault = "it sent a packed response, which nobody asked for"
-            raise httpx2.DecodingError(self._heard.fault)
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            is_stream = "text/event-stream" in response.headers.get("content-type", "")
-            most = LONGEST_STREAM if is_stream else LONGEST_MESSAGE
-            response.stream = _Counted(response.stream, most, self._heard)
+async def _bound(heard: Heard, response: httpx2.Response) -> None:
+    """Note the status of a response, and stop reading one that does not end."""
+    heard.status = response.status_code
+    if response.headers.get("content-encoding", "identity") != "identity":
+        heard.fault = "it sent a packed response, which nobody asked for"
+        raise httpx2.DecodingError(heard.fault)
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        is_stream = "text/event-stream" in response.headers.get("content-type", "")
+        most = LONGEST_STREAM if is_stream else LONGEST_MESSAGE
+        response.stream = _Counted(response.stream, most)
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int, heard: Heard) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream
         self._left = most
-        self._heard = heard
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for data in self._stream:

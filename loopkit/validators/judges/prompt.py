@@ -1,8 +1,4 @@
-"""What a judge is asked: its prompts, the open findings, and the form in which it has to answer.
-
-Our own form of a report is here, with its JSON Schema; a judge may hand it in by calling a tool,
-with no text around it.
-"""
+"""What a judge is asked: its prompts, the open findings, and the form in which it has to answer."""
 
 from __future__ import annotations
 
@@ -164,7 +160,11 @@ def read_open_findings(
     if not form.known:
         return []
     standings, repeated = _standings(report, form), {finding.id for finding in listed}
-    _refuse_resolved(standings, listed)
+    if again := [finding.id for finding in listed if standings.get(finding.id) == "resolved"]:
+        raise Doubt(
+            f"{quote(KNOWN)} says that {quote(again[0])} is resolved, and a finding says "
+            "the same again. Make them agree."
+        )
     left_out = [f.id for f in form.known if f.id not in standings and f.id not in repeated]
     if left_out and verdict != "pass":
         raise Doubt(
@@ -202,15 +202,6 @@ def _standings(report: Report, form: ReportForm) -> dict[str, Standing]:
         identity: meaning(word, STANDINGS, f"{quote(identity)} of {quote(KNOWN)}")
         for identity, word in known.items()
     }
-
-
-def _refuse_resolved(standings: Mapping[str, Standing], listed: Sequence[Finding]) -> None:
-    for finding in listed:
-        if standings.get(finding.id) == "resolved":
-            raise Doubt(
-                f"{quote(KNOWN)} says that {quote(finding.id)} is resolved, and a finding says "
-                "the same again. Make them agree."
-            )
 
 
 def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
@@ -422,7 +413,7 @@ def _texts(value: object, skipped_keys: Set[str]) -> Iterator[str]:
 
 
 SUBMIT = "submit_review"
-"""The name of the tool."""
+"""The name of the tool by which a judge may hand in a report in our form."""
 DESCRIPTION = "Hand in your report. Call it once, when you are done; only the first call counts."
 INSTEAD = (
     f"Do not write this object as your answer: call the tool `{SUBMIT}` with it, once. If you have "

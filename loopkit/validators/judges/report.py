@@ -1,6 +1,5 @@
 """The reader of a judge's answer: a report, ours or by a `map`, or a verdict in text.
 
-It leads to an answer, or to the reason why there is none and what counts if nothing better follows.
 Reports in JSON are read strictly, their items, checks and totals too: a wrong verdict costs more
 than asking again.
 """

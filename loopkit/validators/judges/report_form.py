@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
 
 VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
-FORM_BY_SCHEMA = """\
-Answer with one JSON object and nothing else. It fits this JSON Schema:
-
-"""
-
+FORM_BY_SCHEMA = "Answer with one JSON object and nothing else. It fits this JSON Schema:\n\n"
 FORM_AS_ASKED = "Answer with one JSON object and nothing else, in the form that was asked for."
 
 

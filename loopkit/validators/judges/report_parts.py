@@ -75,16 +75,6 @@ def findings_of(
     defects = [Defect(rule, fault.location, fault.steady, fault.key) for fault in faults]
     ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
-        finding_of(
-            validator,
-            rule,
-            one,
-            fault,
-            message=fault.message,
-            level=fault.severity,
-            code=fault.code,
-            blocking=form.levels.is_severe(fault.severity),
-            origins=fault.origins,
-        )
+        finding_of(validator, rule, one, fault, blocking=form.levels.is_severe(fault.severity))
         for one, fault in zip(ids, faults, strict=True)
     ]

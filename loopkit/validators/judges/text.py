@@ -1,8 +1,4 @@
-"""Verdicts in text: verdict and findings of a review that is not a report in JSON.
-
-Of several verdicts one counts, with the findings that belong to it. The reviewer's own words are
-the part that is read; a rest that is cut off becomes a finding.
-"""
+"""Verdicts in text: verdict and findings of a review that is not a report in JSON."""
 
 from __future__ import annotations
 
