@@ -27,7 +27,7 @@ from loopkit.agents.players import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import PATH
+from loopkit.cli.inputs import PATH
 from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean

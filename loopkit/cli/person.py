@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from loopkit.agents.port import NotRunnable
-from loopkit.cli.files import read_text
-from loopkit.cli.inputs import as_type
+from loopkit.cli.inputs import as_type, read_text
 from loopkit.cli.terminal import USAGE, Stop, echo, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits

@@ -10,7 +10,7 @@ from typing import Protocol
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import FILE, write
+from loopkit.cli.inputs import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
