@@ -247,9 +247,6 @@ class App(ClaimedRuns):
         stored = await self._stored_run(run)
         return await post(stored, given, question, self.clock.now(), to_all=to_all)
 
-    # For callers that give one kind only.
-    post_answer = reply = post
-
     async def post_all(
         self, given: Sequence[tuple[str, AnyAnswer, str | None]], *, to_all: bool = False
     ) -> bool:

@@ -38,22 +38,20 @@ class ScenarioFile(pytest.File):
     """The cases of one file."""
 
     def collect(self) -> Iterator[CaseItem]:
-        suite = self._suite()
-        for name in suite.names:
-            yield CaseItem.from_parent(self, name=name, suite=suite)
-
-    def _suite(self) -> Suite:
         from loopkit.document.problems import ProblemsFound, render
         from loopkit.testing import Machines, load_suite
 
         machines = self.session.stash.setdefault(MACHINES, Machines())
-        path = _shown(self.path)
+        here = Path.cwd()
+        path = self.path.relative_to(here) if self.path.is_relative_to(here) else self.path
         try:
-            return load_suite(path, machines)
+            suite = load_suite(path, machines)
         except ProblemsFound as found:
             files = {p.span.file for p in found.problems if p.span is not None}
             texts = {file: _text(Path(file)) for file in files}
             raise self.CollectError(render(found.problems, texts)) from found
+        for name in suite.names:
+            yield CaseItem.from_parent(self, name=name, suite=suite)
 
 
 class CaseItem(pytest.Item):
@@ -77,12 +75,6 @@ class CaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self._suite.line("cases", self.name) - 1, self.name
-
-
-def _shown(path: Path) -> Path:
-    """A path as messages name it: from the current folder, where it lies below."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _text(path: Path) -> str:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-import pytest
-
-from loopkit.cli import invoke
 from loopkit.engine.events import Event
 from loopkit.language.load import load
 from loopkit.machine.program import Program
@@ -29,6 +25,13 @@ def taped(desk: Desk, played: Played, name: str | None = None) -> Recording:
     return record(into, Program(loaded.machine, loaded.digest), run)
 
 
+def taped_same(desk: Desk, played: Played, name: str | None = None) -> Recording:
+    """The same, after its replay was held against the run."""
+    made = taped(desk, played, name)
+    assert_same(made, played)
+    return made
+
+
 def replayed(made: Recording) -> list[Event]:
     return [stored.event for stored in play(load_suite(made.path), made.case).events]
 
@@ -39,27 +42,6 @@ def assert_same(made: Recording, played: Played) -> None:
     assert difference(played.events, replayed(made)) is None
     result = run_case(load_suite(made.path), made.case)
     assert result.passed, result.text
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command came to."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
-@dataclass(frozen=True)
-class Shell:
-    """The command line in a folder."""
-
-    capsys: pytest.CaptureFixture[str]
-
-    def __call__(self, *arguments: str) -> Done:
-        code = invoke(list(arguments))
-        out, err = self.capsys.readouterr()
-        return Done(code, out, err)
 
 
 @contextmanager

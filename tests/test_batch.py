@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 import signal
 from collections.abc import Iterable
@@ -324,15 +323,18 @@ def test_without_a_file_results_go_to_stdout(cli: CommandLine) -> None:
     assert sorted(json.loads(line)["line"] for line in out.splitlines()) == [1, 2]
 
 
-def test_results_that_cannot_be_written_are_not_lost() -> None:
-    numbers([2, 4])
-    full = os.open("/dev/full", os.O_WRONLY)
-    with Path("err").open("w+b") as err:
-        process = Process(["-m", "loopkit", *BATCH[:-2]], [0, full, err.fileno()])
+def told_with_a_full_disk() -> str:
+    """What a batch says whose results nobody can take."""
+    with Path("/dev/full").open("wb") as full, Path("err").open("w+b") as err:
+        process = Process(["-m", "loopkit", *BATCH[:-2]], [0, full.fileno(), err.fileno()])
         assert process.wait(60) == 4
         err.seek(0)
-        told = err.read().decode()
-    os.close(full)
+        return err.read().decode()
+
+
+def test_results_that_cannot_be_written_are_not_lost() -> None:
+    numbers([2, 4])
+    told = told_with_a_full_disk()
     assert "can't be written: No space left on device" in told
     assert "run the same command again" in told
     made = calls()
@@ -345,11 +347,7 @@ def test_results_that_cannot_be_written_are_not_lost() -> None:
 def test_what_fails_for_one_line_stops_the_others_after_their_steps() -> None:
     machine(most=3, pause="0.5")
     numbers([2, 1])
-    full = os.open("/dev/full", os.O_WRONLY)
-    with Path("err").open("w+b") as err:
-        process = Process(["-m", "loopkit", *BATCH[:-2]], [0, full, err.fileno()])
-        assert process.wait(60) == 4
-    os.close(full)
+    told_with_a_full_disk()
     # One for the line whose result could not be written, and two of the four of the other.
     assert calls() <= 3
 

@@ -23,8 +23,8 @@ from loopkit.testing import load_suite, play, run_case
 from loopkit.testing.recording import NotRecordable, record, target
 from loopkit.testing.suites import Machines
 from loopkit.testing.trace import difference
-from tests.recording import Shell, assert_same, no_room, taped
-from tests.support import PASS, ROOT, Desk, fails, scenario
+from tests.recording import assert_same, no_room, taped, taped_same
+from tests.support import PASS, ROOT, CommandLine, Desk, fails, scenario
 
 LIMITED = """
 loopkit: 1
@@ -53,8 +53,7 @@ class TestARunThatStopped:
         )
         played = durable.play(LIMITED, script)
         assert played.of(Suspended)[-1].reason == "limit"
-        made = taped(durable, played)
-        assert_same(made, played)
+        made = taped_same(durable, played)
         assert load_suite(made.path).case(made.case).expect is not None
 
     @pytest.mark.parametrize("raised", [(5.0,), (1.1, 5.0)], ids=["enough", "too-little-first"])
@@ -71,8 +70,7 @@ class TestARunThatStopped:
         for limit in raised:
             played = durable.resume(played.state.run, {"cost_usd": limit})
         assert played.outcome == "done"
-        made = taped(durable, played)
-        assert_same(made, played)
+        made = taped_same(durable, played)
         resumes = load_suite(made.path).case(made.case).resumes
         assert [one.limits.named["cost_usd"] for one in resumes] == [*raised]
 
@@ -111,8 +109,7 @@ class TestARunThatStopped:
         script = scenario(agents={"writer": calls * 3, "critic": critics})
         dead = durable.abort(LIMITED, script)
         played = durable.resume(dead.state.run)
-        made = taped(durable, played)
-        assert_same(made, played)
+        made = taped_same(durable, played)
         assert "fault: crash" in made.path.read_text()
 
     def test_while_it_was_driven_is_refused(self, durable: Desk) -> None:
@@ -169,65 +166,61 @@ sys.exit(0 if len(text) > 6 else 3)
 }
 
 
+@pytest.fixture
+def programs(durable: Desk) -> Desk:
+    for name, text in PROGRAM_FILES.items():
+        durable.write(name, text)
+    return durable
+
+
 class TestARunOfPrograms:
-    def test_comes_to_the_same_events_without_them(self, durable: Desk) -> None:
-        for name, text in PROGRAM_FILES.items():
-            durable.write(name, text)
-        played = durable.play(PROGRAMS)
+    def test_comes_to_the_same_events_without_them(self, programs: Desk) -> None:
+        played = programs.play(PROGRAMS)
         assert played.outcome == "done"
         assert [report.verdict for report in played.reports] == ["fail", "fail", "pass"]
         for name in PROGRAM_FILES:
-            (durable.folder / name).unlink()
-        made = taped(durable, played)
-        assert_same(made, played)
+            (programs.folder / name).unlink()
+        made = taped_same(programs, played)
         case = load_suite(made.path).case(made.case)
         assert [result.exit_code for result in case.commands["count"]] == [1, 1, 0]
         assert [result.exit_code for result in case.commands["by[0]"]] == [3, 3, 0]
         assert case.commands["count"][0].stderr == "a warning\n"
 
-    def test_that_cannot_be_started_is_played_so(self, durable: Desk) -> None:
-        for name, text in PROGRAM_FILES.items():
-            durable.write(name, text)
-        played = durable.play(PROGRAMS.replace(f"'{sys.executable}', judge.py", "no-such-judge"))
+    def test_that_cannot_be_started_is_played_so(self, programs: Desk) -> None:
+        played = programs.play(PROGRAMS.replace(f"'{sys.executable}', judge.py", "no-such-judge"))
         assert played.of(Suspended)[-1].reason == "fatal"
-        assert_same(taped(durable, played), played)
+        assert_same(taped(programs, played), played)
 
     def test_of_which_one_was_missing_until_it_was_resumed_is_played_to_its_end(
-        self, durable: Desk
+        self, programs: Desk
     ) -> None:
-        for name, text in PROGRAM_FILES.items():
-            durable.write(name, text)
-        played = durable.play(PROGRAMS.replace(f"'{sys.executable}', count.py", "./count"))
+        played = programs.play(PROGRAMS.replace(f"'{sys.executable}', count.py", "./count"))
         assert played.of(Suspended)[-1].reason == "fatal"
-        durable.write("count", "#!/bin/sh\necho counted\n").chmod(0o755)
-        played = durable.resume(played.state.run)
+        programs.write("count", "#!/bin/sh\necho counted\n").chmod(0o755)
+        played = programs.resume(played.state.run)
         assert played.outcome == "done"
-        assert_same(taped(durable, played), played)
+        assert_same(taped(programs, played), played)
 
     def test_that_prints_a_secret_before_its_time_is_over_stores_none(
-        self, durable: Desk, monkeypatch: pytest.MonkeyPatch
+        self, programs: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("OUR_API_KEY", "nobody-may-read-this")
-        for name, text in PROGRAM_FILES.items():
-            durable.write(name, text)
         printing = "print('nobody-may-read-this', flush=True)"
-        durable.write("judge.py", f"import time; {printing}; time.sleep(600)")
+        programs.write("judge.py", f"import time; {printing}; time.sleep(600)")
         for limit in ("500ms", "10s", "100s"):  # a busy machine takes its time to print it
-            played = durable.play(PROGRAMS.replace("fail_codes: [3]", f"timeout: {limit}"))
+            played = programs.play(PROGRAMS.replace("fail_codes: [3]", f"timeout: {limit}"))
             stored = "".join(event.to_json() for event in played.events)
             assert "nobody-may-read-this" not in stored
             if "[OUR_API_KEY]" in stored:
                 return
         raise AssertionError(stored)
 
-    def test_that_takes_too_long_is_played_so(self, durable: Desk) -> None:
-        for name, text in PROGRAM_FILES.items():
-            durable.write(name, text)
-        durable.write("judge.py", "import time; print('so far', flush=True); time.sleep(600)")
+    def test_that_takes_too_long_is_played_so(self, programs: Desk) -> None:
+        programs.write("judge.py", "import time; print('so far', flush=True); time.sleep(600)")
         slow = PROGRAMS.replace("fail_codes: [3]", "timeout: 500ms")
-        played = durable.play(slow)
+        played = programs.play(slow)
         assert played.of(Suspended)[-1].reason == "transient"
-        assert_same(taped(durable, played), played)
+        assert_same(taped(programs, played), played)
 
 
 SMALL = """
@@ -260,25 +253,26 @@ RUN = ("run", "loops/machine.yaml", "--script", "loops/script.yaml")
 @pytest.fixture
 def loopkit(
     project: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Shell:
+) -> CommandLine:
     """The command line in the folder of the project."""
     monkeypatch.chdir(project.folder)
-    return Shell(capsys)
+    return CommandLine(capsys)
 
 
 class TestTheCommandLine:
-    def test_records_beside_the_result(self, project: Desk, loopkit: Shell) -> None:
-        done = loopkit(*RUN, "--record", "new.scenario.yaml")
-        assert (done.exit_code, done.stdout) == (0, "It is\n  done: #1\n")
-        assert "its replay produces the same events" in done.stderr
+    def test_records_beside_the_result(self, project: Desk, loopkit: CommandLine) -> None:
+        done = loopkit(0, *RUN, "--record", "new.scenario.yaml")
+        assert done.out == "It is\n  done: #1\n"
+        assert "its replay produces the same events" in done.err
         text = (project.folder / "new.scenario.yaml").read_text()
         assert "machine: loops/machine.yaml\n" in text
         assert "- |\n          It is\n            done: #1\n" in text
         assert str(project.folder) not in text
-        tested = loopkit("test")
-        assert (tested.exit_code, tested.stderr) == (0, "1 case passed\n"), tested.stdout
+        assert loopkit(0, "test").err == "1 case passed\n"
 
-    def test_adds_a_case_beside_those_that_are_there(self, project: Desk, loopkit: Shell) -> None:
+    def test_adds_a_case_beside_those_that_are_there(
+        self, project: Desk, loopkit: CommandLine
+    ) -> None:
         before = (
             "# ours\nscenario: 1\nmachine: loops/machine.yaml\n"
             "answers: {ask: [bad]}\n"
@@ -286,19 +280,16 @@ class TestTheCommandLine:
             "        expect: {outcome: 'bad'}\ndescription: at the end\n"
         )
         path = project.write("all.scenario.yaml", before)
-        options = ("--record", "all.scenario.yaml", "--as", "the new one")
-        done = loopkit(*RUN, *options)
-        assert done.exit_code == 0, done.stderr
+        loopkit(0, *RUN, "--record", "all.scenario.yaml", "--as", "the new one")
         text = path.read_text()
         head, tail = before.split("description:")
         assert text.startswith(head)
         assert text.endswith(f"description:{tail}")
-        tested = loopkit("test", "all.scenario.yaml")
-        assert tested.exit_code == 0, tested.stdout
+        loopkit(0, "test", "all.scenario.yaml")
         assert load_suite(path).names == ("ours", "the new one")
 
     def test_keeps_what_somebody_changed_in_the_file_while_the_run_went_on(
-        self, project: Desk, loopkit: Shell
+        self, project: Desk, loopkit: CommandLine
     ) -> None:
         edit = "sed -i s/ours/theirs/ all.scenario.yaml"
         project.write(
@@ -308,17 +299,17 @@ class TestTheCommandLine:
         )
         cases = "scenario: 1\nmachine: machine.yaml\ncases:\n  ours: {commands: {edit: [{}]}}\n"
         path = project.write("all.scenario.yaml", cases)
-        done = loopkit("run", "machine.yaml", "--record", "all.scenario.yaml", "--as", "made")
-        assert done.exit_code == 0, done.stderr
+        loopkit(0, "run", "machine.yaml", "--record", "all.scenario.yaml", "--as", "made")
         assert load_suite(path).names == ("theirs", "made")
 
-    def test_plays_nothing_that_the_other_cases_share(self, project: Desk, loopkit: Shell) -> None:
+    def test_plays_nothing_that_the_other_cases_share(
+        self, project: Desk, loopkit: CommandLine
+    ) -> None:
         head = "scenario: 1\nmachine: loops/machine.yaml\nanswers: {ask: [bad]}\n"
         project.write("all.scenario.yaml", f"{head}cases:\n  a: {{expect: {{outcome: bad}}}}\n")
         project.write("loops/script.yaml", scenario(agents={"writer": ["text"]}))
-        done = loopkit(*RUN, "--record", "all.scenario.yaml")
-        assert done.exit_code == 5
-        assert "its replay produces the same events" in done.stderr
+        done = loopkit(5, *RUN, "--record", "all.scenario.yaml")
+        assert "its replay produces the same events" in done.err
 
     @pytest.mark.parametrize(
         ("name", "content", "options", "told"),
@@ -351,7 +342,7 @@ class TestTheCommandLine:
     def test_refuses_a_file_before_anything_is_spent(
         self,
         project: Desk,
-        loopkit: Shell,
+        loopkit: CommandLine,
         name: str,
         content: str | None,
         options: Sequence[str],
@@ -359,34 +350,30 @@ class TestTheCommandLine:
     ) -> None:
         if content is not None:
             project.write(name, content)
-        done = loopkit(*RUN, "--record", name, *options)
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert told in done.stderr
-        assert "no runs yet" in loopkit("runs", "ls").stderr
+        done = loopkit(2, *RUN, "--record", name, *options)
+        assert (done.out, told in done.err) == ("", True), done
+        assert "no runs yet" in loopkit(0, "runs", "ls").err
         if content is not None:
             assert (project.folder / name).read_text() == content
 
-    def test_refuses_a_name_without_a_recording(self, project: Desk, loopkit: Shell) -> None:
-        done = loopkit(*RUN, "--as", "x")
-        assert (done.exit_code, "--record FILE" in done.stderr) == (2, True)
+    def test_refuses_a_name_without_a_recording(self, project: Desk, loopkit: CommandLine) -> None:
+        assert "--record FILE" in loopkit(2, *RUN, "--as", "x").err
 
-    def test_records_a_run_that_was_answered_later(self, project: Desk, loopkit: Shell) -> None:
+    def test_records_a_run_that_was_answered_later(
+        self, project: Desk, loopkit: CommandLine
+    ) -> None:
         project.write("loops/script.yaml", scenario(agents={"writer": ["text"]}))
-        waiting = loopkit(*RUN, "--record", "wait.scenario.yaml")
-        assert waiting.exit_code == 5, waiting.stderr
-        run = loopkit("runs", "ls").stdout.splitlines()[1].split()[0]
-        assert loopkit("answer", run, "fine").exit_code == 0
-        again = ("runs", "record", run, "wait.scenario.yaml")
-        recorded = loopkit(*again, "--as", "to the end")
-        assert recorded.exit_code == 0, recorded.stderr
+        loopkit(5, *RUN, "--record", "wait.scenario.yaml")
+        run = loopkit(0, "runs", "ls").out.splitlines()[1].split()[0]
+        loopkit(0, "answer", run, "fine")
+        loopkit(0, "runs", "record", run, "wait.scenario.yaml", "--as", "to the end")
         suite = load_suite(project.folder / "wait.scenario.yaml")
         expected = [suite.case(name).expect for name in suite.names]
         assert [e.outcome for e in expected if e] == ["waiting", "done"]
-        tested = loopkit("test", "wait.scenario.yaml")
-        assert tested.exit_code == 0, tested.stdout
+        loopkit(0, "test", "wait.scenario.yaml")
 
     async def test_does_not_record_an_interrupted_run_as_if_it_had_ended(
-        self, project: Desk, loopkit: Shell
+        self, project: Desk, loopkit: CommandLine
     ) -> None:
         slow = [[{"fault": "rate_limit", "retry_after": "20s"}, "text"]]
         project.write("loops/script.yaml", scenario(agents={"writer": slow}))
@@ -405,25 +392,23 @@ class TestTheCommandLine:
         assert not (project.folder / "new.scenario.yaml").exists()
 
     def test_keeps_the_rights_of_a_file_and_refuses_a_read_only_one(
-        self, project: Desk, loopkit: Shell
+        self, project: Desk, loopkit: CommandLine
     ) -> None:
         cases = "scenario: 1\nmachine: loops/machine.yaml\ncases:\n  a: {expect: {outcome: bad}}\n"
         path = project.write("a.scenario.yaml", cases)
         path.chmod(0o640)
         recording = (*RUN, "--record", "a.scenario.yaml")
-        assert loopkit(*recording).exit_code == 0
+        loopkit(0, *recording)
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
         path.chmod(0o444)
-        refused = loopkit(*recording)
-        assert (refused.exit_code, "read-only" in refused.stderr) == (2, True)
+        assert "read-only" in loopkit(2, *recording).err
 
 
 def test_a_question_that_nobody_answered_in_time_is_replayed(durable: Desk) -> None:
     script = scenario(agents={"writer": ["text"]}, answers={"ask": [{"after": "200ms"}]})
     played = durable.play(SMALL.replace("1h", "50ms"), script)
     assert played.outcome == "bad"
-    made = taped(durable, played)
-    assert_same(made, played)
+    made = taped_same(durable, played)
     (answer,) = load_suite(made.path).case(made.case).answers["ask"]
     assert (answer.choice, answer.after) == (None, 0.05)
 

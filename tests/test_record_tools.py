@@ -13,7 +13,7 @@ from loopkit.app import App
 from loopkit.document.problems import ProblemsFound
 from loopkit.engine.events import Emitted, Intended, Suspended
 from loopkit.testing import load_suite, run_case
-from tests.recording import assert_same, taped
+from tests.recording import assert_same, taped, taped_same
 from tests.support import Desk, Played, scenario
 
 MACHINE = """
@@ -135,8 +135,7 @@ def test_a_function_that_plays_an_agent_is_recorded_as_one_without_tools(tmp_pat
     done = loopkit.run(machine, agents={"planner": lambda *_: next(drafts)}, state=state)
     assert done.outcome == "done"
     stored = asyncio.run(run_of(desk, done.run))
-    made = taped(desk, stored)
-    assert_same(made, stored)
+    made = taped_same(desk, stored)
     text = made.path.read_text()
     assert text.count("tools: false") == 2
     assert "tool_calls" not in text
@@ -161,8 +160,7 @@ def test_a_function_that_plays_an_agent_without_tools_is_recorded(
     done = loopkit.run(machine, agents={"writer": lambda *_: said}, state=tmp_path / ".loopkit")
     assert done.outcome == "done"
     stored = asyncio.run(run_of(desk, done.run))
-    made = taped(desk, stored)
-    assert_same(made, stored)
+    made = taped_same(desk, stored)
     assert "tools" not in made.path.read_text()
 
 
@@ -194,8 +192,7 @@ def test_a_program_that_is_too_slow_is_played_as_one(durable: Desk) -> None:
     attempt = [calling("search", word="x"), validating(GOOD), {"data": GOOD}]
     run = durable.play(machine, scenario(agents={"planner": [attempt]}))
     assert run.outcome == "done"
-    made = taped(durable, run)
-    assert_same(made, run)
+    made = taped_same(durable, run)
     assert "fault: timeout" in made.path.read_text()
 
 
@@ -267,6 +264,5 @@ def test_a_function_that_is_a_tool_is_played_by_what_it_gave(durable: Desk, body
     run = durable.play(machine, scenario(agents={"planner": [attempt]}))
     assert run.outcome == "done"
     durable.write("tools.py", "def search(word):\n    return 'something else'\n")
-    made = taped(durable, run)
-    assert_same(made, run)
+    made = taped_same(durable, run)
     assert "something else" not in made.path.read_text()

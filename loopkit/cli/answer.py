@@ -14,8 +14,7 @@ import click
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.files import PATH, read_stdin, read_text
-from loopkit.cli.inputs import inputs_from_options
+from loopkit.cli.inputs import PATH, inputs_from_options, read_stdin, read_text
 from loopkit.cli.machine import (
     amounts,
     by_agent,

@@ -15,11 +15,11 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import click
 
@@ -27,8 +27,8 @@ from loopkit.agents.players import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import PATH
-from loopkit.cli.terminal import USAGE, Stop, columns_of, fit_to_terminal, say, with_options
+from loopkit.cli.inputs import PATH
+from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
@@ -122,7 +122,7 @@ class BatchProgress(Watcher):
             if self._is_live:
                 self._draw(told[: (columns_of(sys.stderr) or WIDTH) - 1])
             else:
-                terminal.say(told)
+                say(told)
 
     def _draw(self, line: str) -> None:
         if self._is_live:
@@ -176,17 +176,14 @@ async def _drive(
         watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
     interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
     await driver.survey()
-    _say(driver.tally.news())
+    for line in driver.tally.news():
+        say(line)
     try:
         with watcher.running():
             await driver.drive(parallel)
     finally:
-        _say(driver.tally.news() if output == "quiet" else last_lines(driver))
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
-        terminal.say(fit_to_terminal(line, sys.stderr))
+        for line in driver.tally.news() if output == "quiet" else last_lines(driver):
+            say(line)
 
 
 @contextmanager
@@ -194,13 +191,9 @@ def _errors_reported() -> Iterator[None]:
     try:
         with terminal.report_errors():
             yield
-    except UnfitResults as error:
-        raise Stop(USAGE, f"error: {error}") from error
-    except NotWritten as error:
-        raise Stop(terminal.ERROR, f"error: {error}") from error
     except BrokenPipeError as error:
         told = "error: stdout was closed; run the same command again to continue"
-        raise Stop(terminal.ERROR, told) from error
+        raise Stop(ERROR, told) from error
     except OSError as error:
         raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
 
@@ -216,7 +209,7 @@ def _refuse_shared_files(machine: Machine) -> None:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
         told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
-        terminal.say(told)
+        say(told)
 
 
 def _code(driver: BatchDriver) -> int:
@@ -277,27 +270,19 @@ class Tally:
         self.ended[outcome or "cancelled", bool(success)] += 1
 
 
+@dataclass
 class BatchDriver:
     """Runs the unfinished lines of a batch. It can be stopped like a run."""
 
-    def __init__(
-        self,
-        app: App,
-        loaded: Loaded,
-        batch: Batch,
-        results: Results,
-        account: Account,
-        script: Script | None = None,
-    ) -> None:
-        self.tally = Tally()
-        self.account = account
-        self.stopping = False
-        self._app = app
-        self._loaded = loaded
-        self._batch = batch
-        self._results = results
-        self._script = script
-        self._driven: dict[str, ActiveRun] = {}
+    app: App
+    loaded: Loaded
+    batch: Batch
+    results: Results
+    account: Account
+    script: Script | None = None
+    tally: Tally = field(default_factory=Tally)
+    stopping: bool = False
+    _driven: dict[str, ActiveRun] = field(default_factory=dict)
 
     @property
     def running(self) -> int:
@@ -315,37 +300,37 @@ class BatchDriver:
 
         Raises OSError and JournalError.
         """
-        for result in self._results.known.values():
+        for result in self.results.known.values():
             # Includes lines that were removed since: their money is spent.
             self.account.book(result.usage)
-        for line in self._batch.lines():
+        for line in self.batch.lines():
             self.tally.lines += 1
             if isinstance(line, RefusedLine):
                 self.tally.refuse(line.number, line.reason)
-            elif (known := self._results.known.get(line.run)) is not None:
+            elif (known := self.results.known.get(line.run)) is not None:
                 if known.digest != line.digest:
                     self.tally.refuse(line.number, _change_message(line))
                     continue
                 self.tally.before += 1
-                self.tally.elsewhere += known.definition != self._loaded.digest
+                self.tally.elsewhere += known.definition != self.loaded.digest
                 self.tally.end(known.outcome, known.success)
-            elif await self._app.journal.has(line.run):
+            elif await self.app.journal.has(line.run):
                 await self._look_at(line)
 
     async def _look_at(self, line: Line) -> None:
         """Count what a run of this batch has spent whose result is not written."""
         try:
-            state = await self._app.state_of(line.run)
+            state = await self.app.state_of(line.run)
         except RunUnreadable as error:
             self.tally.refuse(line.number, str(error))
             return
-        self.account.book(await self._app.commitment_of(state))
+        self.account.book(await self.app.commitment_of(state))
         if digest_of_input(state.input) != line.digest:
             self.tally.refuse(line.number, _change_message(line))
 
     async def drive(self, parallel: int) -> None:
         """Run every line that has not ended, so many at a time; raises what stopped the batch."""
-        lines = self._batch.lines()
+        lines = self.batch.lines()
         workers = (self._work(lines) for _ in range(parallel))
         ended = await asyncio.gather(*workers, return_exceptions=True)
         if failure := next(filter(None, ended), None):
@@ -355,7 +340,7 @@ class BatchDriver:
         for line in lines:
             if self.stopping or self.account.reached:
                 return
-            if isinstance(line, Line) and line.run not in self._results.known:
+            if isinstance(line, Line) and line.run not in self.results.known:
                 try:
                     await self._run(line)
                 except Exception:
@@ -376,7 +361,7 @@ class BatchDriver:
             if self.stopping:
                 active.stop()
             with self.account.driving(active):
-                state = await self._app.drive(active)
+                state = await self.app.drive(active)
         finally:
             del self._driven[line.run]
         if fault := await notify(active):
@@ -385,10 +370,10 @@ class BatchDriver:
 
     async def _active(self, line: Line) -> ActiveRun | None:
         """The run of a line, to be driven; none where there is nothing to drive."""
-        if not await self._app.journal.has(line.run):
-            return await self._app.start(self._loaded, line.input, self._script, run=line.run)
+        if not await self.app.journal.has(line.run):
+            return await self.app.start(self.loaded, line.input, self.script, run=line.run)
         try:
-            state = await self._app.state_of(line.run)
+            state = await self.app.state_of(line.run)
         except RunUnreadable:
             return None
         if digest_of_input(state.input) != line.digest:
@@ -396,11 +381,11 @@ class BatchDriver:
         if state.is_over:
             self._note(line, state)
             return None
-        return await self._app.resume(line.run)
+        return await self.app.resume(line.run)
 
     def _note(self, line: Line, state: RunState) -> None:
         if state.is_over:
-            self._results.add(line, state)
+            self.results.add(line, state)
             ended = state.finished
             self.tally.end(ended.outcome if ended else None, ended.success if ended else False)
         elif state.suspended is not None:
@@ -667,10 +652,6 @@ class Result(Record, frozen=True, kw_only=True):
     usage: Usage
 
 
-class UnfitResults(Exception):
-    """A results file that is not this batch's; the message says why, and what to do."""
-
-
 class Results:
     """The destination of results, and those that are there already."""
 
@@ -680,8 +661,8 @@ class Results:
         self._stream = stream
 
     def add(self, line: Line, state: RunState) -> None:
-        """Write the result of a run that ended; raises NotWritten and BrokenPipeError."""
-        told = {
+        """Write the result of a run that ended; raises Stop and BrokenPipeError."""
+        result = {
             "line": line.number,
             "key": line.key,
             "digest": line.digest,
@@ -689,32 +670,30 @@ class Results:
             **outcome_of(state),
         }
         try:
-            self._stream.write(json.dumps(told, ensure_ascii=False).encode() + b"\n")
+            self._stream.write(json.dumps(result, ensure_ascii=False).encode() + b"\n")
             self._stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            lost = f"the result of line {line.number} can't be written: {error.strerror}"
-            raise NotWritten(f"{lost}; it is in the journal: run the same command again") from error
-
-
-class NotWritten(Exception):
-    """A result that could not be written; nothing of its run is lost."""
+            lost = f"error: the result of line {line.number} can't be written: {error.strerror}"
+            told = f"{lost}; it is in the journal: run the same command again"
+            raise Stop(ERROR, told) from error
 
 
 @contextmanager
 def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     """The results of the batch of this name, in a file or on standard output.
 
-    Raises UnfitResults and OSError.
+    Raises Stop and OSError.
     """
     if path is None:
         if sys.stdout is None:
-            raise UnfitResults("standard output is closed; name a file with `-o FILE`")
+            raise Stop(USAGE, "error: standard output is closed; name a file with `-o FILE`")
         yield Results(sys.stdout.buffer, {})
         return
     if path.exists() and not path.is_file():
-        raise UnfitResults(f"`{path}` is not a regular file; leave out `-o` for standard output")
+        told = f"error: `{path}` is not a regular file; leave out `-o` for standard output"
+        raise Stop(USAGE, told)
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
         _lock(path, stream)
@@ -722,15 +701,15 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
 
 
 def _lock(path: Path, stream: BinaryIO) -> None:
-    """Keep others from writing the file; raises UnfitResults where somebody writes it."""
+    """Keep others from writing the file; raises Stop where somebody writes it."""
     until = time.monotonic() + LET_GO_S
     while True:
         try:
             return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() > until:
-                busy = f"another process is writing `{path}`; wait until it ends"
-                raise UnfitResults(busy) from error
+                busy = f"error: another process is writing `{path}`; wait until it ends"
+                raise Stop(USAGE, busy) from error
             time.sleep(LET_GO_S / 100)
 
 
@@ -753,24 +732,19 @@ def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]
     return known
 
 
-def _unfit(path: Path, number: int, what: str) -> UnfitResults:
-    return UnfitResults(f"{path}:{number} {what}; name another file with `-o`")
+def _unfit(path: Path, number: int, what: str) -> Stop:
+    return Stop(USAGE, f"error: {path}:{number} {what}; name another file with `-o`")
 
 
-class SharedFile(NamedTuple):
-    """A state whose work is in the same folder whatever the input is."""
+def shared_files(machine: Machine) -> Iterator[tuple[str, str]]:
+    """The states whose runs at the same time overwrite each other's files, or may do.
 
-    state: str
-    file: str
-    """The file that it writes there; empty where only its program knows."""
-
-
-def shared_files(machine: Machine) -> Iterator[SharedFile]:
-    """The states whose runs at the same time overwrite each other's files, or may do."""
+    Each with the file that it writes in the shared folder; empty where only its program knows.
+    """
     for name in writers(machine):
         state = machine.states[name]
         if state.child is not None:
-            yield SharedFile(name, "")
+            yield name, ""
             continue
         # Each line may have a folder or a tree of its own.
         places = machine.workspaces_at(name)
@@ -779,7 +753,7 @@ def shared_files(machine: Machine) -> Iterator[SharedFile]:
         output = state.output_at(name)
         file = output.file if output is not None and output.file else ""
         if not file or not _is_of_line(file):
-            yield SharedFile(name, file)
+            yield name, file
 
 
 def _is_of_line(path: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import PATH, write
+from loopkit.cli.inputs import PATH, write
 from loopkit.cli.machine import load_checked
 from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState

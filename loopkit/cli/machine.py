@@ -15,7 +15,7 @@ import click
 from loopkit.checks import check
 from loopkit.checks.limits import NO_CALL_FITS, check_tight_limits
 from loopkit.checks.subject import Subject
-from loopkit.cli.files import read_stdin
+from loopkit.cli.inputs import read_stdin
 from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options
 from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load, load_text, with_machine

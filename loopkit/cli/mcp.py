@@ -21,8 +21,7 @@ from click.core import ParameterSource
 from loopkit.app import App
 from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import PATH
-from loopkit.cli.inputs import input_options, read_inputs
+from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.serve import (
     GIVE_IT,

@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from socket import socket
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import click
 
 from loopkit.agents.port import NotRunnable
-from loopkit.cli.files import read_text
-from loopkit.cli.inputs import as_type
+from loopkit.cli.inputs import as_type, read_text
 from loopkit.cli.terminal import USAGE, Stop, echo, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits
@@ -232,15 +231,7 @@ def _line(prompt: str, until: float | None, woken: socket | None) -> str:
     return line.strip()
 
 
-class Words(NamedTuple):
-    """The line that a person types at the prompt of a question, parsed."""
-
-    choice: str
-    origins: dict[str, tuple[str, ...]]
-    limits: dict[str, Any]
-
-
-def read_words(line: str) -> Words:
+def read_words(line: str) -> HumanAnswer:
     """The choice and the options in a line; either may be missing. Raises Stop."""
     try:
         read = _words.make_context("answer", shlex.split(line)).params
@@ -248,7 +239,8 @@ def read_words(line: str) -> Words:
         raise Stop(USAGE, f"that can't be read: {error}") from error
     except click.UsageError as error:
         raise Stop(USAGE, _misread(error)) from error
-    return Words(read["choice"] or "", parse_origins(read["origins"]), parse_limits(read["sets"]))
+    origins, limits = parse_origins(read["origins"]), parse_limits(read["sets"])
+    return HumanAnswer(choice=read["choice"] or "", origins=origins, limits=limits)
 
 
 def _misread(error: click.UsageError) -> str:

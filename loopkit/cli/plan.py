@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import PATH
-from loopkit.cli.inputs import input_options, read_inputs
+from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined

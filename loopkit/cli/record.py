@@ -11,7 +11,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
-from loopkit.cli.files import PATH
+from loopkit.cli.inputs import PATH
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
 from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples, with_options
 from loopkit.drive.stored_runs import StoredRuns

@@ -22,8 +22,7 @@ from loopkit.cli.batch import (
     warn_of_secrets,
 )
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.files import PATH, read_text
-from loopkit.cli.inputs import input_options, inputs_from_options, read_inputs
+from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs, read_text
 from loopkit.cli.machine import load_changed, load_checked, max_cost_option, model_options
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.terminal import (

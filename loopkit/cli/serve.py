@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from loopkit.cli.driving import Interruption
-from loopkit.cli.files import PATH, read_text
+from loopkit.cli.inputs import PATH, read_text
 from loopkit.cli.machine import load_checked
 from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
 from loopkit.journal.files import state_folder

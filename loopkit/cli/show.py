@@ -9,7 +9,7 @@ import click
 
 from loopkit.app import App
 from loopkit.cli import terminal
-from loopkit.cli.files import PATH, write
+from loopkit.cli.inputs import PATH, write
 from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import open_children

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
 
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import FILE, write
+from loopkit.cli.inputs import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
@@ -116,14 +115,6 @@ async def _figures_of(
                 yield found
 
 
-class Printer(Protocol):
-    """Prints runs as they are read, and their sums."""
-
-    def add(self, run: RunStats) -> None: ...
-
-    def end(self, totals: Totals) -> None: ...
-
-
 class Tables:
     """A table for each machine; behind them one of the defects, where it is asked for."""
 
@@ -195,4 +186,5 @@ class Csv:
         self._lines.flush()
 
 
-PRINTERS: dict[str, Callable[..., Printer]] = {"table": Tables, "json": Json, "csv": Csv}
+PRINTERS: dict[str, type[Tables | Json | Csv]] = {"table": Tables, "json": Json, "csv": Csv}
+"""How runs are printed as they are read, and their sums at the end."""

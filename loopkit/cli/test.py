@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.files import FILE, PATH, write
+from loopkit.cli.inputs import FILE, PATH, write
 from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded

@@ -34,7 +34,10 @@ class Watcher:
 
     def listeners_of(self, run: str) -> Sequence[Listener]:
         """The listeners of a run, which may be a child of the driven one."""
-        return ()
+        return [partial(self.tell, run)]
+
+    def tell(self, run: str, stored: Stored) -> None:
+        """Show an event."""
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
         """Note the earlier events of a run, whether they were shown or not."""
@@ -68,9 +71,6 @@ class Watcher:
 class Events(Watcher):
     """Every event as a line of JSON on standard output."""
 
-    def listeners_of(self, run: str) -> Sequence[Listener]:
-        return [partial(self.tell, run)]
-
     def tell(self, run: str, stored: Stored) -> None:
         """Print an event, up to the first that can't be printed."""
         if self.fault is None:
@@ -86,14 +86,10 @@ class PlainLines(Watcher):
     def __init__(self) -> None:
         self._progress = FamilyProgress()
 
-    def listeners_of(self, run: str) -> Sequence[Listener]:
-        return [partial(self.tell, run)]
-
     def begin(self, run: str, events: Iterable[Stored]) -> None:
         self._progress.begin(run, events)
 
     def tell(self, run: str, stored: Stored) -> None:
-        """Show an event."""
         for line in self._progress.lines(run, stored):
             echo(line.text, err=True)
         self._progress.take(run, stored)

@@ -26,7 +26,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.scenario.cases import GAP
-from loopkit.testing.playing import FamilyRun, Run
+from loopkit.testing.playing import FamilyRun
 from loopkit.testing.suites import Suite
 from loopkit.text import columns, one_line, printable
 from loopkit.views.diagram.model import Mark, Marks
@@ -347,14 +347,12 @@ class Tally:
 
     _machines: dict[Path, _Reaching] = field(default_factory=dict)
 
-    def add(self, suite: Suite, case: str, run: Run) -> None:
+    def add(self, suite: Suite, case: str, run: FamilyRun, loaded: Loaded | None = None) -> None:
         """Count the run of a case, and its children for the machines that they run."""
-        self._add(suite.machine, suite, case, run)
-
-    def _add(self, loaded: Loaded, suite: Suite, case: str, run: FamilyRun) -> None:
+        loaded = loaded or suite.machine
         self._of(loaded).add(suite, case, run)
         for one in run.children:
-            self._add(loaded.children[one.state], suite, case, one.run)
+            self.add(suite, case, one.run, loaded.children[one.state])
 
     def _of(self, loaded: Loaded) -> _Reaching:
         """The goals reached in a machine; from then on the machines that it runs count too."""
@@ -409,27 +407,23 @@ def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
     """What a run reached by these events, from its start; the engine is that of its machine."""
     reached, before = Reached(), RunState()
     for event in events:
-        _note(reached, engine, before, event)
+        match event:
+            case Entered():
+                reached.entered.add(event.state)
+            case Decided():
+                reached.taken.add(event.edge)
+                kind = engine.program.graph.by_id[event.edge].event
+                reached.closed.update(_edges_without_room(engine, before, event.source, kind))
+            case Waiting(call=None):
+                reached.closed.update(_edges_without_room(engine, before, event.state, "done"))
+            case Suspended(state=state, reason=reason):
+                # A revise edge of `on_error` without room can't be taken: the run ends here.
+                reached.closed.update(_edges_without_room(engine, before, state, reason))
+            case _:
+                pass
         if isinstance(event, OF_ROOM):
             apply(before, event)
     return reached
-
-
-def _note(reached: Reached, engine: Engine, run: RunState, event: Event) -> None:
-    match event:
-        case Entered():
-            reached.entered.add(event.state)
-        case Decided():
-            reached.taken.add(event.edge)
-            kind = engine.program.graph.by_id[event.edge].event
-            reached.closed.update(_edges_without_room(engine, run, event.source, kind))
-        case Waiting(call=None):
-            reached.closed.update(_edges_without_room(engine, run, event.state, "done"))
-        case Suspended():
-            # A revise edge of `on_error` without room can't be taken: the run ends here.
-            reached.closed.update(_edges_without_room(engine, run, event.state, event.reason))
-        case _:
-            pass
 
 
 def _edges_without_room(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:

@@ -50,28 +50,24 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 def path(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The states in the order in which they were entered."""
-    if expect.path is not None and not fit(expect.path, run.path):
-        yield _other(("path",), "another path was taken", expect.path, run.path)
+    yield from _other(("path",), "another path was taken", expect.path, run.path)
 
 
 def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The states that kept what they had made."""
-    if expect.kept is not None and not fit(expect.kept, run.kept):
-        yield _other(("kept",), "other states were kept", expect.kept, run.kept)
+    yield from _other(("kept",), "other states were kept", expect.kept, run.kept)
 
 
 def events(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The names that `emit:` stored."""
-    if expect.events is not None and not fit(expect.events, run.emitted):
-        yield _other(("events",), "other events were emitted", expect.events, run.emitted)
+    yield from _other(("events",), "other events were emitted", expect.events, run.emitted)
 
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     """The verdicts of each validate state."""
     for state, expected in (expect.verdicts or {}).items():
         given = [judged.report.verdict for judged in run.judged if judged.state == state]
-        if not fit(expected, given):
-            yield _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
+        yield from _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
 
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -213,10 +209,13 @@ def end_clause(run: Trace) -> str:
     return f"is {state.status} in `{state.state}`"
 
 
-def _other(at: DocPath, message: str, expected: Sequence[str], taken: Sequence[str]) -> Miss:
-    rows = align(expected, taken)
-    place = (*at, index_of_difference(rows, len(expected))) if expected else at
-    return Miss(place, f"{message} (- expected, + taken)", diff(rows))
+def _other(
+    at: DocPath, message: str, expected: Sequence[str] | None, taken: Sequence[str]
+) -> Iterator[Miss]:
+    if expected is not None and not fit(expected, taken):
+        rows = align(expected, taken)
+        place = (*at, index_of_difference(rows, len(expected))) if expected else at
+        yield Miss(place, f"{message} (- expected, + taken)", diff(rows))
 
 
 def _other_counts(

@@ -14,7 +14,7 @@ from loopkit.scenario.script import Attempts, Parts, call_at
 from loopkit.testing.expectations import misses
 from loopkit.testing.expecting import with_what_was_done
 from loopkit.testing.playbill import Playbill
-from loopkit.testing.playing import FamilyRun, Refusal, Run, play
+from loopkit.testing.playing import FamilyRun, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite
 from loopkit.testing.trace import Trace, trace
 from loopkit.text.run_ids import place_of
@@ -51,8 +51,11 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     yield from _expectation_failures(suite, case, done)
     for message in run.unprepared:
         yield _failure(suite, at, "unprepared", message, key=True)
-    if run.refused is not None:
-        yield _refusal_failure(suite, case, run.refused)
+    if (refused := run.refused) is not None:
+        own: DocPath = (*at, *refused.at)
+        is_own = suite.source.document.node(suite.source.document.as_written(own)) is not None
+        message = f"the answer was refused: {refused.reason}"
+        yield _failure(suite, own if is_own else refused.at, "refused", message)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
@@ -83,14 +86,6 @@ def _block(suite: Suite, case: str, run: Trace) -> str:
         return ""
     new = new or {"outcome": run.outcome, "path": list(run.path)}
     return f"{' ' * INDENT}expect:\n{to_yaml(new, INDENT + 2)}"
-
-
-def _refusal_failure(suite: Suite, case: str, refused: Refusal) -> Failure:
-    """The failure for an answer that the open question refused, at its place in the file."""
-    at: DocPath = ("cases", case, *refused.at)
-    is_own = suite.source.document.node(suite.source.document.as_written(at)) is not None
-    path = at if is_own else refused.at
-    return _failure(suite, path, "refused", f"the answer was refused: {refused.reason}")
 
 
 def _failure(
@@ -156,9 +151,8 @@ def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
         used = _results(place, bill, state, events)
         yield from _unused(("commands", place), used, len(results), "result")
     for human, answers in case.answers.items():
-        yield from _unused(
-            ("answers", human), _answers(human, state, events), len(answers), "answer"
-        )
+        used = _answers(human, state, events)
+        yield from _unused(("answers", human), used, len(answers), "answer")
 
 
 def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Leftover]:

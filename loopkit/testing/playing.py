@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, NamedTuple
 
-from loopkit.agents.port import AgentPort, Crashed, PlayedCommands, Reply, Request
+from loopkit.agents.port import Crashed, Reply, Request
 from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
@@ -59,11 +59,6 @@ class ChildRun(NamedTuple):
     """The key of its item; empty for an only child."""
     visit: int
     run: FamilyRun
-
-    @property
-    def called(self) -> str:
-        """The name of the child in messages."""
-        return place_of(self.state, self.key)
 
 
 @dataclass(frozen=True)
@@ -110,59 +105,51 @@ def play(suite: Suite, case: str) -> Run:
     """
     if unwritten := suite.unwritten[case]:
         raise ProblemsFound(unwritten)
-    stage = Stage(suite, case)
-    asyncio.run(stage.play())
-    assert stage.run is not None
-    return stage.run
+    played: list[Run] = []
+    asyncio.run(_play_into(played, suite, case))
+    return played[0]
 
 
-@dataclass
-class Stage:
-    """Where one case is played: a project folder, a clock and a journal of its own."""
+async def _play_into(played: list[Run], suite: Suite, name: str) -> None:
+    """Play a case in a project folder, and with a clock and a journal, of its own."""
+    # The run is kept instead of returned: asyncio prints the result of its main task.
+    with project_folder() as folder:
+        clock, engines = PlayedClock(), suite.machines.engines
+        journal = open_journal(None, clock=clock.now)
+        async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
+            played.append(await _run_of(app, suite, name))
 
-    suite: Suite
-    case: str
-    run: Run | None = None
-    """The run, once it has been played."""
 
-    async def play(self) -> None:
-        # The run is kept instead of returned: asyncio prints the result of its main task.
-        with project_folder() as folder:
-            clock = PlayedClock()
-            journal = open_journal(None, clock=clock.now)
-            engines = self.suite.machines.engines
-            async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
-                self.run = await self._play(app)
+async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
+    written = json.loads(suite.written.script_json(name))
+    resolved = json.dumps(complete(written, suite.playbill), ensure_ascii=False)
+    script = Script(read_resolved(resolved), resolved, digest_of(resolved))
+    case = suite.case(name)
+    resumes = list(case.resumes)
+    active = await app.start(suite.machine, suite.inputs[name], script, case.limits.named)
+    refused: Refusal | None = None
+    goes_on = True
+    while goes_on:
+        try:
+            await app.drive(active)
+            goes_on = active.state.status == "suspended" and bool(resumes)
+            if goes_on:
+                active = await _resume(app, active.state.run, resumes.pop(0))
+        except AnswerRefused as refusal:
+            refused, goes_on = Refusal(str(refusal), app.refused_at), False
+        except Crashed:
+            # Another process takes up a run like this, whose own was killed.
+            active = await _resume(app, active.state.run, Resume())
+    family = await family_of(app, active.state.run)
+    unprepared = tuple(dict.fromkeys(app.unprepared))
+    return Run(active.state, family.events, family.children, unprepared, refused)
 
-    async def _play(self, app: PlayedApp) -> Run:
-        written = json.loads(self.suite.written.script_json(self.case))
-        resolved = json.dumps(complete(written, self.suite.playbill), ensure_ascii=False)
-        script = Script(read_resolved(resolved), resolved, digest_of(resolved))
-        case = self.suite.case(self.case)
-        inputs, resumes = self.suite.inputs[self.case], list(case.resumes)
-        active = await app.start(self.suite.machine, inputs, script, case.limits.named)
-        refused: Refusal | None = None
-        goes_on = True
-        while goes_on:
-            try:
-                await app.drive(active)
-                goes_on = active.state.status == "suspended" and bool(resumes)
-                if goes_on:
-                    active = await self._resume(app, active.state.run, resumes.pop(0))
-            except AnswerRefused as refusal:
-                refused, goes_on = Refusal(str(refusal), app.refused_at), False
-            except Crashed:
-                # Another process takes up a run like this, whose own was killed.
-                active = await self._resume(app, active.state.run, Resume())
-        played = await family_of(app, active.state.run)
-        unprepared = tuple(dict.fromkeys(app.unprepared))
-        return Run(active.state, played.events, played.children, unprepared, refused)
 
-    async def _resume(self, app: App, run: str, resume: Resume) -> ActiveRun:
-        """Take the run up as another process would, which knows nothing of the providers."""
-        await app.clock.sleep(resume.after)
-        app.breakers = Breakers()
-        return await app.resume(run, resume.limits.named)
+async def _resume(app: App, run: str, resume: Resume) -> ActiveRun:
+    """Take the run up as another process would, which knows nothing of the providers."""
+    await app.clock.sleep(resume.after)
+    app.breakers = Breakers()
+    return await app.resume(run, resume.limits.named)
 
 
 class PlayedApp(App):
@@ -185,10 +172,12 @@ class PlayedApp(App):
 
     async def drive(self, active: ActiveRun) -> RunState:
         called, place = self._children.get(active.state.run, ("", ()))
-        note = partial(self._note, f"`{called}`: " if called else "")
-        agents = active.agents.items()
-        active.agents = {name: _WatchedAgent(port, note) for name, port in agents}
-        active.commands = _WatchedCommands(active.commands, note)
+        noted = partial(self._noted, f"`{called}`: " if called else "")
+        active.agents = {
+            name: _WatchedAgent(port.ready, noted(port.quote), port.ask)
+            for name, port in active.agents.items()
+        }
+        active.commands = _WatchedCommands(noted(active.commands.result))
         try:
             return await super().drive(active)
         except AnswerRefused:
@@ -197,8 +186,15 @@ class PlayedApp(App):
             self.refused_at = self.refused_at or (*place, "answers", state.state, state.visit - 1)
             raise
 
-    def _note(self, who: str, missing: Unprepared) -> None:
-        self.unprepared.append(f"{who}{missing.message}")
+    def _noted(self, who: str, asked: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*args: Any) -> Any:
+            try:
+                return asked(*args)
+            except Unprepared as missing:
+                self.unprepared.append(f"{who}{missing.message}")
+                raise
+
+        return ask
 
 
 @contextmanager
@@ -242,38 +238,16 @@ def _complete_visits(said: Any, bill: Playbill) -> list[Any]:
 class _WatchedAgent:
     """A played agent; a request that it was not prepared for is noted."""
 
-    port: AgentPort
-    note: Callable[[Unprepared], None]
-
-    async def ready(self) -> None:
-        await self.port.ready()
-
-    def quote(self, request: Request) -> Usage:
-        try:
-            return self.port.quote(request)
-        except Unprepared as missing:
-            self.note(missing)
-            raise
-
-    async def ask(self, request: Request) -> Reply:
-        return await self.port.ask(request)
+    ready: Callable[[], Coroutine[Any, Any, None]]
+    quote: Callable[[Request], Usage]
+    ask: Callable[[Request], Coroutine[Any, Any, Reply]]
 
 
 @dataclass(frozen=True)
 class _WatchedCommands:
     """Played commands; a run that they were not prepared for is noted."""
 
-    commands: PlayedCommands
-    note: Callable[[Unprepared], None]
-
-    def result(
-        self, place: str, index: int, folder: Path | None, earlier: int = 0
-    ) -> CommandResult | None:
-        try:
-            return self.commands.result(place, index, folder, earlier)
-        except Unprepared as missing:
-            self.note(missing)
-            raise
+    result: Callable[..., CommandResult | None]
 
 
 async def family_of(stored: StoredRuns, run: str) -> FamilyRun:

@@ -35,6 +35,7 @@ from loopkit.testing.suites import SUFFIX, Machines, Suite, load_suite
 from loopkit.testing.tape import Tape, limit_names, read_tape
 from loopkit.testing.trace import Difference, family_difference, trace
 from loopkit.text import one_line
+from loopkit.text.run_ids import place_of
 
 Playing = TypeVar("Playing")
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
@@ -230,9 +231,9 @@ def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | 
 def _append_case(
     known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]
 ) -> str:
-    if name in known.names:
-        raise NotRecordable(f"`{known.source.document.file}` has a case `{name}` already")
     document = known.source.document
+    if name in known.names:
+        raise NotRecordable(f"`{document.file}` has a case `{name}` already")
     last = document.span(("cases", known.names[-1]))
     column = document.span(("cases", known.names[-1]), key=True).column
     rows = document.text.splitlines(keepends=True)
@@ -241,17 +242,13 @@ def _append_case(
     added = _comment_lines(comments, column - 1) + to_yaml({name: case}, column - 1)
     gap = "" if before.endswith("\n") else ending
     text = before + gap + ending + added.replace("\n", ending) + after
-    _refuse_changed(known, text, name)
-    return text
-
-
-def _refuse_changed(known: LoadedScenario, text: str, name: str) -> None:
-    """Raise NotRecordable where the added lines would change the rest of the file."""
-    plain = read(text, known.source.document.file).plain()
+    plain = read(text, document.file).plain()
     plain["cases"].pop(name)
-    if plain != known.source.document.plain():
-        file = known.source.document.file
-        raise NotRecordable(f"no case can be added at the end of `{file}`; name another file")
+    # The added lines may change the rest of the file.
+    if plain != document.plain():
+        where = f"at the end of `{document.file}`"
+        raise NotRecordable(f"no case can be added {where}; name another file")
+    return text
 
 
 def _comment_lines(comments: list[str], indent: int) -> str:
@@ -372,7 +369,8 @@ def _children(
         raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
         if raised:
             missing.append("its limits were raised, which no scenario plays")
-        notes.extend(f"`{child.called}`: {note}" for note in missing)
+        called = place_of(child.state, child.key)
+        notes.extend(f"`{called}`: {note}" for note in missing)
         return said
 
     said = {child[:3]: parts_of_child(child) for child in run.children}

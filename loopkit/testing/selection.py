@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
@@ -51,7 +51,7 @@ class _Tokens:
 
     def word(self) -> str:
         if self._at == len(self._tokens) or self._tokens[self._at] in _WORDS:
-            raise self.error("a word")
+            raise self.error("a word is expected there")
         self._at += 1
         return self._tokens[self._at - 1].lower()
 
@@ -59,19 +59,16 @@ class _Tokens:
         """Read an expression one level deeper."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._not_an_expression(f"more than {MAX_DEPTH} `not` and `(` are nested there")
+            raise self.error(f"more than {MAX_DEPTH} `not` and `(` are nested there")
         made = read(self)
         self._depth -= 1
         return made
 
     def end(self) -> None:
         if self._at < len(self._tokens):
-            raise self.error("`and` or `or`")
+            raise self.error("`and` or `or` is expected there")
 
-    def error(self, wanted: str) -> NotAnExpression:
-        return self._not_an_expression(f"{wanted} is expected there")
-
-    def _not_an_expression(self, reason: str) -> NotAnExpression:
+    def error(self, reason: str) -> NotAnExpression:
         rest = self._tokens[self._at : self._at + 1]
         at = f"at `{one_line(rest[0])}`" if rest else "at its end"
         return NotAnExpression(f"`{one_line(self._text)}` can't be read {at}: {reason}")
@@ -98,7 +95,7 @@ def _not(tokens: _Tokens) -> Selection:
     if tokens.take("("):
         inner = tokens.inner(_either)
         if not tokens.take(")"):
-            raise tokens.error("`)`")
+            raise tokens.error("`)` is expected there")
         return inner
     word = tokens.word()
     return lambda name: word in name.lower()
@@ -120,15 +117,14 @@ def junit_xml(results: Sequence[CaseResult], broken: Mapping[str, str]) -> bytes
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def _add_suite(root: ET.Element, file: str, results: Iterable[CaseResult]) -> None:
-    cases = list(results)
-    failed = sum(not result.passed for result in cases)
-    seconds = sum(result.seconds for result in cases)
+def _add_suite(root: ET.Element, file: str, results: Sequence[CaseResult]) -> None:
+    failed = sum(not result.passed for result in results)
+    seconds = sum(result.seconds for result in results)
     suite = ET.SubElement(
-        root, "testsuite", name=file, tests=str(len(cases)), failures=str(failed), errors="0",
+        root, "testsuite", name=file, tests=str(len(results)), failures=str(failed), errors="0",
         time=f"{seconds:.3f}",
     )  # fmt: skip
-    for result in cases:
+    for result in results:
         case = ET.SubElement(
             suite, "testcase", classname=file, name=_xml(result.case), time=f"{result.seconds:.3f}"
         )

@@ -150,8 +150,8 @@ class Tape:
     def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
         intent = before.open_calls[failed.key]
         if not intent.is_of_agent:
-            fault = command_fault_of(failed.message, failed.error_class)
-            self._note_command_fault(before, intent, fault)
+            word = "timeout" if failed.error_class == "transient" else "not_found"
+            self._note_command_fault(before, intent, {"fault": word, "message": failed.message})
             return
         call = fault_of(failed) | usage_of(failed.usage)
         if intent.asks_agent and not failed.usage.agent_calls:
@@ -355,11 +355,6 @@ def _files_of(replied: Replied) -> dict[str, Any]:
         folder = {name: v for name, v in replied.folder.plain().items() if v and name != "place"}
         files["folder"] = folder
     return files
-
-
-def command_fault_of(message: str, error_class: str) -> dict[str, Any]:
-    """The fault of a command of a `run` state that gave no result."""
-    return {"fault": "timeout" if error_class == "transient" else "not_found", "message": message}
 
 
 def ran_of(ran: Ran) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from typing import Any, Literal, NamedTuple
 
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
-    ChildEnded,
-    ChildStarted,
     Decided,
     Emitted,
     Entered,
@@ -220,8 +218,8 @@ UNREPEATED = {
     "child_ended": ("time_s",),
     "finished": ("left",),
 }
-CALLS = frozenset({"intended", "replied", "failed", "in_doubt"})
-"""Events that may come in any order if judges work at the same time, like those of children."""
+TOGETHER = {"intended", "replied", "failed", "in_doubt", "child_started", "child_ended"}
+"""Events that may come in any order if judges or children work at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +239,10 @@ class Difference:
 
     @property
     def _text(self) -> str:
-        if self.recorded is None or self.replayed is None:
-            more, event = (
-                ("more", self.replayed) if self.recorded is None else ("less", self.recorded)
-            )
-            return f"event {self.index}: there is one {more}, `{event['type']}`"
+        if self.recorded is None:
+            return f"event {self.index}: there is one more, `{self.replayed['type']}`"
+        if self.replayed is None:
+            return f"event {self.index}: there is one less, `{self.recorded['type']}`"
         kind, other = self.recorded["type"], self.replayed["type"]
         if kind != other:
             return f"event {self.index}: `{other}` instead of `{kind}`"
@@ -293,11 +290,9 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
     together: list[tuple[str, dict[str, Any]]] = []
     for event in _without_pauses(events):
         plain = _plain(event, run, tasks, redact)
-        if event.type in CALLS:
-            together.append((tasks.get(getattr(event, "key", ""), ""), plain))
-            continue
-        if isinstance(event, ChildStarted | ChildEnded):
-            together.append((event.key, plain))
+        if event.type in TOGETHER:
+            key = getattr(event, "key", "")
+            together.append((tasks.get(key, key), plain))
             continue
         yield from _by_task(together)
         together = []
@@ -345,7 +340,10 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
     for called in plain.get("tool_calls", ()):
         del called["id"]
     if event.type == "worked":
-        _drop_unrepeated(plain)
+        for answer in (plain["report"] or {}).get("answers", ()):
+            answer.pop("resume_at")
+        if (plain["answer"] or {}).get("by") == "script":
+            plain["answer"]["by"] = "person"
     return dict(redact_data(_without_durations(plain), redact))
 
 
@@ -361,14 +359,6 @@ def _without_durations(value: Any) -> Any:
     if kept.get("is_data") and kept["data"] != value["data"]:
         kept["text"] = ""
     return kept
-
-
-def _drop_unrepeated(plain: dict[str, Any]) -> None:
-    for answer in (plain["report"] or {}).get("answers", ()):
-        answer.pop("resume_at")
-    answered = plain["answer"]
-    if answered is not None and answered["by"] == "script":
-        answered["by"] = "person"
 
 
 def _value_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:

@@ -247,7 +247,7 @@ async def _driven(play: Play, app: App, active: ActiveRun) -> RunState:
         if state.awaited is not None:
             await _deliver(play, app, state)
         elif play.doubt and state.question is not None and state.question.call is not None:
-            await app.post_answer(state.run, HumanAnswer(choice=play.doubt))
+            await app.post(state.run, HumanAnswer(choice=play.doubt))
         else:
             await _post(play, app, state)
         state = await app.drive(await app.resume(state.run))
@@ -262,12 +262,12 @@ async def _post(play: Play, app: App, state: RunState) -> None:
     said = play.posted[len(stale)]
     for question in stale:
         try:
-            await app.post_answer(state.run, said, question)
+            await app.post(state.run, said, question)
         except AnswerRefused:
             continue
         raise AssertionError(f"`{question}` was answered once more")
-    await app.post_answer(state.run, said)
-    assert not await app.post_answer(state.run, said)
+    await app.post(state.run, said)
+    assert not await app.post(state.run, said)
 
 
 async def _deliver(play: Play, app: App, state: RunState) -> None:
@@ -278,12 +278,12 @@ async def _deliver(play: Play, app: App, state: RunState) -> None:
     delivery = Delivery(text=play.delivered[len(stale)])
     for question in stale:
         try:
-            await app.reply(state.run, delivery, question)
+            await app.post(state.run, delivery, question)
         except AnswerRefused:
             continue
         raise AssertionError(f"`{question}` was taken once more")
-    await app.reply(state.run, delivery, now)
-    assert not await app.reply(state.run, delivery, now)
+    await app.post(state.run, delivery, now)
+    assert not await app.post(state.run, delivery, now)
 
 
 async def _say_again(play: Play, app: App, state: RunState) -> None:
@@ -292,7 +292,7 @@ async def _say_again(play: Play, app: App, state: RunState) -> None:
         await _post(play, app, state)
         return
     for said in state.answers.values():
-        assert not await app.post_answer(state.run, said)
+        assert not await app.post(state.run, said)
 
 
 async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str, list[Any]]]:

@@ -14,7 +14,7 @@ from loopkit.testing import load_suite
 from tests.providers.conftest import KEY, KEY_VARIABLE
 from tests.providers.hostile import Answer, HostileServer
 from tests.providers.openai_mock import OpenAIMock
-from tests.recording import assert_same, replayed, taped
+from tests.recording import assert_same, replayed, taped, taped_same
 from tests.support import Desk, Played
 
 LOOP = """
@@ -195,8 +195,7 @@ class TestAJudgeThatIsAskedAboutWhatWasOpen:
     def test_is_recorded_so_that_what_could_not_be_used_is_no_use_in_the_case(
         self, judged: Played, durable: Desk
     ) -> None:
-        made = taped(durable, judged)
-        assert_same(made, judged)
+        made = taped_same(durable, judged)
         assert made.path.read_text().count("recorded: true") == 1
 
 
@@ -235,8 +234,7 @@ def test_a_run_with_capped_answers_plays_the_same(
     played = desk.play(loop(hostile, LIMITED.replace("LIMITS", limits)))
     stopped = played.state.suspended
     assert ends == (stopped.reason if stopped else played.outcome)
-    made = taped(desk, played)
-    assert_same(made, played)
+    made = taped_same(desk, played)
     remedies = [event.remedy for event in replayed(made) if isinstance(event, Suspended)]
     # Nobody plays how long the answer could have been; the usual cap is meant.
     assert all("--param writer.max_tokens=32768" in remedy for remedy in remedies)
@@ -274,8 +272,7 @@ def test_only_what_was_sent_is_a_call_and_is_recorded_as_one(
     played = durable.play(ONCE.replace("AGENT", agent).replace("URL", f"'{url}'"))
     assert played.of(Failed)
     assert played.state.usage.agent_calls == len(hostile.requests()) == calls
-    made = taped(durable, played)
-    assert_same(made, played)
+    made = taped_same(durable, played)
     expect = load_suite(made.path).case(made.case).expect
     assert expect is not None
     assert (expect.calls or {}).get("writer", 0) == calls
