@@ -32,7 +32,6 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
-from loopkit.outside.workspace import flaw_of_path
 from loopkit.proof.outcomes.analysis import levels_at
 
 REPORT = "report"
@@ -162,7 +161,11 @@ def check_files(subject: Subject) -> Iterator[Problem]:
         with suppress(TemplateError):
             parts = parse(file or "").parts or ()
             literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
-            if literal and (flaw := flaw_of_path(literal)) is not None:
+            if not literal:
+                continue
+            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
+
+            if (flaw := flaw_of_path(literal)) is not None:
                 remedy = "write a path that starts at the workspace and stays inside it"
                 message = f"the path `{file}` {flaw}"
                 yield subject.problem((*path, "file"), "bad-path", message, remedy)
