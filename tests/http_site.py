@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.access import Access, origins_of
 from loopkit.serving.http.server import Site
@@ -225,6 +227,25 @@ def serving(
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(60)
+
+
+def ask(port: int, sent: bytes) -> bytes:
+    """What a server sends back until it lets go of the connection; nothing where it only does."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        parts: list[bytes] = []
+        try:
+            connection.sendall(sent)
+            while part := connection.recv(65_536):
+                parts.append(part)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        return b"".join(parts)
+
+
+def waiting_run(capsys: pytest.CaptureFixture[str]) -> str:
+    """A new run of `letter.yaml` in this folder, which waits for an answer."""
+    assert invoke(["run", "letter.yaml", "--output", "jsonl"]) == 5
+    return str(json.loads(capsys.readouterr().out.splitlines()[-1])["run"])
 
 
 def silent(url: str, path: str) -> socket.socket:

@@ -519,7 +519,7 @@ def test_a_run_whose_process_is_killed_goes_on_in_its_trace_without_a_span_twice
         process.send_signal(signal.SIGKILL)
         process.wait()
     before = list(collected.spans)
-    assert tree_names(before) == ["run first", "invoke_agent first"]
+    assert [span.name for span in before] == ["run first", "invoke_agent first"]
     after = sent(collected, "resume", loopkit_runs()[0], "--output", "quiet")
     assert tree(before + after) == [
         ("run first", "invoke_agent first"),
@@ -535,10 +535,6 @@ def test_a_run_whose_process_is_killed_goes_on_in_its_trace_without_a_span_twice
     assert not again.is_error
     whole = after[-1]
     assert whole.start <= before[0].start
-
-
-def tree_names(spans: list[Received]) -> list[str]:
-    return [span.name for span in spans]
 
 
 SCENARIOS = ("plan_review", "task_validation", "planner_autocorrect", "code_fix")
@@ -616,7 +612,7 @@ async def test_a_call_that_was_open_when_its_run_was_cancelled_ends_with_it(desk
 
 def test_how_long_a_lost_call_took_is_not_measured() -> None:
     span = Span(
-        name="chat x", run="r", own="call:1", within="run", start=1.0, end=900.0,
+        name="chat x", own="call:1", within="run", start=1.0, end=900.0,
         attributes={"gen_ai.operation.name": "chat"}, error="in_doubt",
     )  # fmt: skip
     assert [measure.instrument.name for measure in measures_of_span(span)] == ["loopkit.calls"]

@@ -16,7 +16,7 @@ import pytest
 
 from loopkit.cli import invoke
 from tests import waiting
-from tests.http_site import ASKING, SLOW, TOKEN, serving, silent
+from tests.http_site import ASKING, SLOW, TOKEN, serving, silent, waiting_run
 from tests.terminal import Terminal
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
@@ -34,11 +34,6 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def contents() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in STATE.rglob("*") if path.is_file()}
-
-
-def waiting_run(capsys: pytest.CaptureFixture[str]) -> str:
-    assert invoke(["run", "letter.yaml", "--output", "jsonl"]) == 5
-    return str(json.loads(capsys.readouterr().out.splitlines()[-1])["run"])
 
 
 def test_a_server_that_only_shows_works_where_nothing_can_be_written(

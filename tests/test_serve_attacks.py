@@ -22,7 +22,7 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord
 from loopkit.serving.http.server import Room
 from tests.created import created
-from tests.http_site import ASKING, TOKEN, Serving, served, serving, silent
+from tests.http_site import ASKING, TOKEN, Serving, ask, served, serving, silent
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
@@ -239,19 +239,6 @@ async def test_giant_and_broken_heads_are_refused_and_harm_nobody() -> None:
                 pass
         assert (await site.get("/api/runs"))["runs"] == []
         assert site.said == []
-
-
-def ask(port: int, sent: bytes) -> bytes:
-    """What a server sends back until it lets go of the connection; nothing where it only does."""
-    with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as connection:
-        parts: list[bytes] = []
-        try:
-            connection.sendall(sent)
-            while part := connection.recv(65_536):
-                parts.append(part)
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-        return b"".join(parts)
 
 
 async def test_requests_that_are_sent_at_once_are_answered_in_their_order() -> None:

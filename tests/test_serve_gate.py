@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from loopkit.cli import invoke
 from loopkit.serving.access import MOST_SESSIONS, MOST_WRONG, WRONG_S, Access, origins_of
-from tests.http_site import ASKING, TOKEN, Served, served
+from tests.http_site import ASKING, TOKEN, Served, ask, served, waiting_run
 
 STATE = Path(".loopkit")
 BEARER = f"Authorization: Bearer {TOKEN}"
@@ -27,8 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """A run that waits for an answer."""
     monkeypatch.chdir(tmp_path)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    assert invoke(["run", "letter.yaml", "--output", "jsonl"]) == 5
-    return str(json.loads(capsys.readouterr().out.splitlines()[-1])["run"])
+    return waiting_run(capsys)
 
 
 @dataclass
@@ -59,18 +55,10 @@ class Door:
         length = [f"Content-Length: {len(body)}"] if body else []
         first = [f"{request} HTTP/1.1", self.host if host is None else host]
         head = [line for line in (*first, *lines, *length, "Connection: close") if line]
-        return await asyncio.to_thread(self._sent, "\r\n".join([*head, "", body]))
+        return await self.sent("\r\n".join([*head, "", body]))
 
-    def _sent(self, text: str) -> bytes:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
-            parts: list[bytes] = []
-            try:
-                connection.sendall(text.encode("latin-1"))
-                while part := connection.recv(65_536):
-                    parts.append(part)
-            except (ConnectionResetError, BrokenPipeError):
-                pass
-            return b"".join(parts)
+    async def sent(self, text: str) -> bytes:
+        return await asyncio.to_thread(ask, self.port, text.encode("latin-1"))
 
 
 @pytest.fixture
@@ -100,7 +88,7 @@ async def test_a_name_of_the_server_is_taken_to_the_letter_and_once(door: Door) 
     assert await door.ask("GET /api/runs", BEARER, host="") == 400
     assert await door.ask("GET /api/runs", BEARER, door.host) == 400
     assert await door.ask("GET /api/runs", BEARER, "Host: evil.example") == 400
-    old = await asyncio.to_thread(door._sent, f"GET /api/runs HTTP/1.0\r\n{BEARER}\r\n\r\n")
+    old = await door.sent(f"GET /api/runs HTTP/1.0\r\n{BEARER}\r\n\r\n")
     assert old.startswith(b"HTTP/1.1 421")
 
 
@@ -289,7 +277,7 @@ async def test_a_request_that_two_readers_could_take_for_two_is_refused(
         ["Content-Length: +0"], ["Content-Length: 0x0"], ["Content-Length: 0, 0x1"],
     ):  # fmt: skip
         head = "\r\n".join(["GET /api/runs HTTP/1.1", door.host, BEARER, *lines, "", ""])
-        answer = await asyncio.to_thread(door._sent, f"{head}0\r\n\r\n{hidden}")
+        answer = await door.sent(f"{head}0\r\n\r\n{hidden}")
         assert answer.count(b"HTTP/1.1 ") <= 1, lines
         assert answer[9:10] in (b"4", b"5"), (lines, answer[:60])
     # Lines that end in a bare line feed end no header for anybody else.

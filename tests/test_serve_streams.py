@@ -279,9 +279,6 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
 
         era = 0
 
-        async def has(self, run: str) -> bool:
-            return await journal.has(run)
-
         async def records_after(self, after: Place, family: str | None = None) -> Any:
             reads.append(after)
             return await journal.records_after(after, family)
@@ -292,7 +289,7 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
     claim = await created(journal, "r", started("r"))
     follower = Follower(Counted(), event_of_record, poll_s=0.001)
     reading = asyncio.create_task(follower.run())
-    places = [await follower.newest()] * 50
+    places = [await journal.newest()] * 50
     with follower.following():
         await asyncio.sleep(0.05)
         for number in range(5000 // 500):
@@ -321,9 +318,6 @@ async def test_what_is_written_while_the_reader_begins_is_told_as_well(
         """The order of a journal to which something is written as its reader begins."""
 
         era = 0
-
-        async def has(self, run: str) -> bool:
-            return await journal.has(run)
 
         async def records_after(self, after: Place, family: str | None = None) -> Any:
             return await journal.records_after(after, family)

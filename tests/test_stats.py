@@ -544,7 +544,7 @@ def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path
     spans = spans_of(points)
     assert [span.runs for span in spans] == [25] * 40
     first, last = spans[0], spans[-1]
-    assert (first.clean_share, first.process_yield) == (13 / 25, 38 / 50)
+    assert (first.clean, first.finished, first.caught, first.blocking) == (13, 25, 38, 50)
     assert first.mean_usd == pytest.approx(0.12)
     assert last.mean_usd == pytest.approx(9.87)
     # Runs far apart: what lies between has no point. What is unknown is not free.

@@ -90,7 +90,8 @@ class Access:
             return Refusal(401, "the token is wrong")
         if self._is_foreign(method, headers.get("origin"), by_token=bool(by_token)):
             return Refusal(403, "a page of another origin may change nothing here")
-        if by_token or (self.has_pages and self._is_browsers(path, headers)):
+        is_signed_in = self.is_signed_in(headers.get("cookie", ""))
+        if by_token or (self.has_pages and (is_open(path) or is_signed_in)):
             return None
         sign_in = "sign in, or send" if self.has_pages else "send"
         return Refusal(401, f"{sign_in} `Authorization: Bearer TOKEN`")
@@ -100,10 +101,6 @@ class Access:
         if not self.has_pages:
             return origin is not None and origin not in self.origins
         return method not in SAFE_METHODS and not by_token and origin not in self.origins
-
-    def _is_browsers(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether a browser may make the request without a token."""
-        return is_open(path) or self.is_signed_in(headers.get("cookie", ""))
 
     def _by_token(self, authorization: str) -> bool | None:
         """Whether the token in the header is right; None without the header."""

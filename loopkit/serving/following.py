@@ -39,10 +39,10 @@ class Follower:
     """Polls a journal with short reads for as long as it has followers."""
 
     def __init__(
-        self, order: Journal, tell: Callable[[Placed], bytes], poll_s: float = POLL_S
+        self, journal: Journal, tell: Callable[[Placed], bytes], poll_s: float = POLL_S
     ) -> None:
         """`tell` encodes a record for followers, once for all of those who keep up."""
-        self._order = order
+        self.journal = journal
         self._tell = tell
         self._poll_s = poll_s
         self._kept: deque[FollowedRecord] = deque()
@@ -50,30 +50,14 @@ class Follower:
         self._from: Place | None = None
         """All records after this place and up to `_to` are kept; None if none are."""
         self._to = Place()
-        self._era = order.era
+        self._era = journal.era
+        """The number of the journal that the kept records belong to; a replaced one has another."""
         self.followers = 0
         """The number of followers."""
         self._wanted = asyncio.Event()
         self.is_closed = False
         self.news = asyncio.Event()
         """Set, and replaced, when there are new records, or when the follower is closed."""
-
-    @property
-    def era(self) -> int:
-        """The number of the journal that places belong to; a replaced journal has another."""
-        return self._order.era
-
-    async def newest(self) -> Place:
-        """The place of the last record."""
-        return await self._order.newest()
-
-    async def place_or_start(self, place: Place) -> Place:
-        """The place itself; the beginning if it belongs to another journal."""
-        return place if place <= await self._order.newest() else Place()
-
-    async def has(self, run: str) -> bool:
-        """Whether a run still exists; raises JournalError."""
-        return await self._order.has(run)
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -95,10 +79,10 @@ class Follower:
         no news will follow. Raises JournalError.
         """
         known, kept_from = self._to, self._from
-        is_kept = kept_from is not None and kept_from <= after and self._era == self.era
+        is_kept = kept_from is not None and kept_from <= after and self._era == self.journal.era
         if is_kept and after.removals == known.removals and not is_last:
             return self._recent(after, family)
-        if placed := await self._order.records_after(after, family):
+        if placed := await self.journal.records_after(after, family):
             return [self._prepare(one) for one in placed], placed[-1].place
         # The reader had come as far before, and none of it was for this follower.
         return (), max(after, known)
@@ -114,8 +98,8 @@ class Follower:
             try:
                 if not self.followers or self._from is None:
                     await self._rest()
-                placed = await self._order.records_after(self._to)
-                if self._era != self.era:
+                placed = await self.journal.records_after(self._to)
+                if self._era != self.journal.era:
                     self._from = None
                     continue
             except JournalError:
@@ -135,8 +119,8 @@ class Follower:
         if not self.followers:
             self._wanted.clear()
             await self._wanted.wait()
-        self._from = self._to = await self._order.newest()
-        self._era = self.era
+        self._from = self._to = await self.journal.newest()
+        self._era = self.journal.era
         # Earlier followers do not know what was written since.
         self._wake()
 

@@ -263,7 +263,8 @@ class Appointments:
                     await self.begin()
                     begun = True
                 await self.look()
-                pause_s = self._seconds_to_next()
+                if self._queue:
+                    pause_s = min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stops.wait()
@@ -307,11 +308,6 @@ class Appointments:
                     self._say(f"{moment.run}: {error}")
             except Exception as bug:  # noqa: BLE001 - one run must not keep others waiting
                 self._say(f"{moment.run}: {bug_text(bug)}")
-
-    def _seconds_to_next(self) -> float:
-        if not self._queue:
-            return POLL_S
-        return min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
 
     def _add(self, moment: Moment | None) -> None:
         if moment is not None:

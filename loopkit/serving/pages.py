@@ -33,7 +33,7 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.reading import STATUSES, as_offered_machine, version_in
+from loopkit.serving.http.reading import STATUSES, WHICH, as_offered_machine, version_in
 from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
@@ -81,7 +81,7 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", 
 async def show_runs(call: Call) -> Response:
     machine, status = call.query["machine"] or None, call.query["status"] or None
     before = call.query["before"] or None
-    place = await call.site.follower.newest()
+    place = await call.site.stored.journal.newest()
     runs, older = await call.site.runs.summaries(machine, status, before, LISTED)
     parameters = {"machine": machine, "status": status, "before": older}
     query = urlencode({name: value for name, value in parameters.items() if value})
@@ -101,7 +101,7 @@ async def show_runs(call: Call) -> Response:
 
 
 async def show_waiting(call: Call) -> Response:
-    place = await call.site.follower.newest()
+    place = await call.site.stored.journal.newest()
     asked = sorted(await call.site.runs.waiting(), key=lambda one: one.since)
     names = {
         "people": [one for one in asked if one.question.wanted is None],
@@ -138,7 +138,7 @@ async def show_run(
     call: Call, status: int = 200, names: Mapping[str, Any] | None = None
 ) -> Response:
     """The page of a run; `names` are further names for its template."""
-    place = await call.site.follower.newest()
+    place = await call.site.stored.journal.newest()
     shown = await page_of(call)
     since, until = call.query.get("since"), call.query.get("until")
     if since == shown.seq and call.query.get("known") == shown.status:
@@ -259,14 +259,7 @@ async def cancel_run(call: Call) -> Response:
 
 
 PAGES: Sequence[Endpoint] = (
-    Endpoint(
-        "GET", "/", "List runs.", show_runs,
-        [
-            Parameter("machine", "string", "Only runs of this machine."),
-            Parameter("status", "string", "Only runs of this status."),
-            Parameter("before", "string", "Only runs that were started before this one."),
-        ],
-    ),
+    Endpoint("GET", "/", "List runs.", show_runs, WHICH),
     Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
     Endpoint(
         "GET", "/assets/{name}", "Send a style sheet or script.", show_asset,

@@ -24,7 +24,7 @@ from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
 from loopkit.journal.records import RunRow
 from loopkit.machine.program import Program
 from loopkit.views.page.facts import read_facts
-from loopkit.views.page.run_page import GrowingSteps, RunPage
+from loopkit.views.page.run_page import RunPage, Steps
 from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable_summary
 
 KEPT_STATES = 200
@@ -203,7 +203,7 @@ class _Kept:
 
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
-    steps: GrowingSteps = field(default_factory=GrowingSteps)
+    steps: Steps = field(default_factory=Steps)
     page: RunPage | None = None
     """The last page, if it stays valid until the next event of the run."""
 
@@ -212,7 +212,8 @@ class _Kept:
         # The previous page may still be in use.
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
-        self.steps.take(news)
+        for stored in news:
+            self.steps.take(stored)
         self.page = None
 
 
@@ -233,7 +234,7 @@ class RunPages:
             kept = await self._read(run)
             if kept.page is not None:
                 return kept.page
-            state, history, steps = kept.state, kept.history, kept.steps.steps
+            state, history, steps = kept.state, kept.history, kept.steps
             engine = await self._engine(state)
             page = RunPage(
                 await read_facts(self._stored, state, history, engine, time.time()), steps

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -33,6 +33,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Finding, Report
+from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, or_empty, plural
 from loopkit.text.run_ids import KEY_WIDTH, ancestors_of, place_of
@@ -257,20 +258,17 @@ def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Lin
         yield _row(event.state, f"{event.answer.choice} (by {event.answer.by}){comment}")
     elif event.artifact is not None:
         cost = usage_suffix(before.answered) if before.answered else ""
-        yield _row(event.state, f"{_artifact_text(before, event)}{cost}")
+        yield _row(event.state, f"{_artifact_text(before, event.artifact, event.facts)}{cost}")
 
 
-def _artifact_text(before: Progress, event: Worked) -> str:
-    artifact = event.artifact
-    if artifact is None:
-        return ""
+def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any]) -> str:
     size = plural(artifact.size, "character", ",") if artifact.size else "empty"
     if artifact.tree:
         size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _without_known_faults(before, artifact.fault) or "nothing"
-    if "exit_code" in event.facts:
-        size = f"exit {event.facts['exit_code']}, {size}"
+    if "exit_code" in facts:
+        size = f"exit {facts['exit_code']}, {size}"
     return f"{artifact.name}, attempt {artifact.attempt}: {size}"
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from loopkit.text import plural
 from loopkit.views.statistics import RunStats
+from loopkit.views.stats import share
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
@@ -67,16 +68,8 @@ class Span:
                 self.usd += point.usd
 
     @property
-    def clean_share(self) -> float | None:
-        return self.clean / self.finished if self.finished else None
-
-    @property
-    def process_yield(self) -> float | None:
-        return self.caught / self.blocking if self.blocking else None
-
-    @property
     def mean_usd(self) -> float | None:
-        return self.usd / self.priced if self.priced else None
+        return share(self.usd, self.priced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +96,8 @@ def plot(points: Sequence[Point], title: str) -> str:
         *_head(title, points),
         *_grid(shares, "{:.0%}".format),
         *_legend(shares, (("clean runs", BLUE), ("process yield", GREEN))),
-        *_line(spans, x, shares, lambda span: span.clean_share, BLUE),
-        *_line(spans, x, shares, lambda span: span.process_yield, GREEN, "5 4"),
+        *_line(spans, x, shares, lambda span: share(span.clean, span.finished), BLUE),
+        *_line(spans, x, shares, lambda span: share(span.caught, span.blocking), GREEN, "5 4"),
         *_grid(costs, "${:.4g}".format),
         *_legend(costs, (("cost of a finished run, mean", ORANGE),)),
         *_line(spans, x, costs, lambda span: span.mean_usd, ORANGE),

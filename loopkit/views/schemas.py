@@ -38,7 +38,9 @@ STATS = (
 
 def file_schema(noun: type[BaseModel]) -> Schema:
     """The JSON Schema of the files that a class defines."""
-    return {"$schema": DRAFT_07, **with_exact_unions(draft_07_of(noun))}
+    generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
+    schema: Schema = as_draft_07(_without_null(generated))
+    return {"$schema": DRAFT_07, **_Rewriting(schema.get("definitions", {})).of(schema)}
 
 
 def stats_schema() -> dict[str, Any]:
@@ -100,15 +102,8 @@ FORWARD = ("guard", "target", "emit")
 """The keys of a transition that does not revise."""
 
 
-def with_exact_unions(schema: Schema) -> Schema:
-    """The schema, in which each union selects one form, and an unknown key is the only error."""
-    definitions: Mapping[str, Schema] = schema.get("definitions", {})
-    rewritten: Schema = _Rewriting(definitions).of(schema)
-    return rewritten
-
-
 class _Rewriting:
-    """The rewriting of one schema; it can resolve the references in it."""
+    """Rewrites a schema: each union selects one form, and an unknown key is the only error."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -248,13 +243,6 @@ class _Generate(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
-
-
-def draft_07_of(noun: type[BaseModel]) -> dict[str, Any]:
-    """The draft-07 schema of a file; its unions are still plain `anyOf`."""
-    generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema: dict[str, Any] = as_draft_07(_without_null(generated))
-    return schema
 
 
 def _without_null(value: Any) -> Any:

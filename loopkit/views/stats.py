@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.records import Record
 from loopkit.engine.telemetry import Defect, Figures, Phase, Tally, usd_without_held
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
@@ -40,8 +39,8 @@ class _Mean:
         priced = self.runs - self.unpriced
         return Group(
             runs=self.runs,
-            cost_usd=self.usd / priced if priced else None,
-            seconds=self.seconds / self.runs if self.runs else None,
+            cost_usd=share(self.usd, priced),
+            seconds=share(self.seconds, self.runs),
             unpriced=self.unpriced,
         )
 
@@ -164,8 +163,8 @@ def phase_stats(phase: Phase) -> PhaseStats:
     )
 
 
-def share(part: int, whole: int) -> float | None:
-    """The share of a part; None if the whole is 0."""
+def share(part: float, whole: int) -> float | None:
+    """The share of a part, or a mean; None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -270,23 +269,24 @@ def attempts(defect: Defect) -> str:
 
 
 LISTS = ("phases", "defects", "overrides")
+SINGLE = [name for name in RunStats.__struct_fields__ if name not in LISTS]
 OF_RUN = ("run", "machine")
 
 
 def header(*, of_defects: bool) -> str:
     """The names of the columns."""
-    return _line([*OF_RUN, *_names(Defect)] if of_defects else [*_single(), "overrides"])
+    return _line([*OF_RUN, *Defect.__struct_fields__] if of_defects else [*SINGLE, "overrides"])
 
 
 def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
     """The lines of a run: one, or one for each of its defects."""
     if of_defects:
         for defect in run.defects:
-            values = {name: getattr(defect, name) for name in _names(Defect)}
+            values = {name: getattr(defect, name) for name in Defect.__struct_fields__}
             values["attempts"] = attempts(defect)
             yield _line([run.run, run.machine, *map(_cell, values.values())])
         return
-    plain = {name: getattr(run, name) for name in _single()}
+    plain = {name: getattr(run, name) for name in SINGLE}
     plain["started"] = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     yield _line([*map(_cell, plain.values()), len(run.overrides)])
 
@@ -301,14 +301,6 @@ def _cell(value: object) -> object:
             return printable(value)
         case _:
             return value
-
-
-def _single() -> list[str]:
-    return [name for name in _names(RunStats) if name not in LISTS]
-
-
-def _names(noun: type[Record]) -> tuple[str, ...]:
-    return noun.__struct_fields__
 
 
 def _line(cells: Iterable[object]) -> str:

@@ -57,13 +57,13 @@ class Emitter:
         self._sampled: dict[int, bool] = {}
 
     def emit(
-        self, span: Span, of: Trace, parent: tuple[str, str] | None, link: Link | None
+        self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
     ) -> None:
-        """Give a span to the tracer; `parent` is the run and the name of the one around it."""
+        """Give a span of a run to the tracer; `parent` is the run and name of the one around it."""
         if self._tracer is None or not self._is_sampled(of, span):
             return
         context = Context() if parent is None else _within(of, *parent)
-        _IDS.set((of.trace_id, of.span_id(span.run, span.own)))
+        _IDS.set((of.trace_id, of.span_id(run, span.own)))
         recorded = self._tracer.start_span(
             span.name,
             context,

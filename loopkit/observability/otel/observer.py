@@ -25,7 +25,6 @@ from loopkit.engine.events import (
     Decided,
     Emitted,
     Entered,
-    Event,
     Failed,
     Finished,
     InDoubt,
@@ -116,7 +115,7 @@ class TelemetryObserver:
         within = (run, span.within) if span.within else None
         if within is None and is_child(run):
             within = (next(ancestors_of(run)), RUN_SPAN)
-        self._emitter.emit(span, Trace(root, family.born), within, link)
+        self._emitter.emit(span, run, Trace(root, family.born), within, link)
         for measure in measures_of_span(span):
             self._emitter.record(measure)
 
@@ -274,7 +273,6 @@ class RunSpans:
         yield from self._end_work(stored, None)
         yield Span(
             name=f"{names.INVOKE_WORKFLOW} {self.machine}",
-            run=self._run,
             own=RUN_SPAN,
             within="",
             start=self.born,
@@ -297,7 +295,7 @@ class RunSpans:
         )
 
     def _with_place(self, span: Span, state: str, visit: int) -> Span:
-        """A span with this run, and the state and visit of its work."""
+        """A span with this run, and the state and visit of its work, among its attributes."""
         place: Attributes = {
             names.RUN: self._run,
             names.MACHINE: self.machine,
@@ -306,7 +304,7 @@ class RunSpans:
         }
         if names.OPERATION in span.attributes:
             place[names.CONVERSATION] = self._run
-        return span.replace(run=self._run, attributes={**span.attributes, **place})
+        return span.replace(attributes={**span.attributes, **place})
 
 
 NO_REPLY = "cancelled"
@@ -383,7 +381,7 @@ def cost_attributes(usage: Usage) -> Attributes:
 def call_span(
     call: OpenCall, ended: Replied | Failed | InDoubt | None, redact: Redact | None
 ) -> Span:
-    """The span of a call that has ended; the caller sets its run and its end."""
+    """The span of a call that has ended; the caller sets its end and place."""
     intended = call.intended
     attributes = _request_attributes(call)
     if redact is not None:
@@ -396,7 +394,6 @@ def call_span(
         attributes |= cost_attributes(ended.usage)
     return Span(
         name=_name(intended),
-        run="",
         own=f"call:{call.seq}",
         within=call.within,
         start=call.since,
@@ -408,12 +405,11 @@ def call_span(
 
 
 def work_span(work: OpenWork, within: str) -> Span:
-    """The span of an agent's work; the caller sets its run and place."""
+    """The span of an agent's work; the caller sets its place."""
     intended = work.intended
     counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
     return Span(
         name=f"{names.INVOKE_AGENT} {intended.agent}",
-        run="",
         own=work.own,
         within=within,
         start=work.since,
@@ -496,35 +492,31 @@ def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
 
 def happening(stored: Stored) -> SpanEvent | None:
     """An event of a run as an event of its span; None if the span does not show it."""
-    shown = _name_and_attributes(stored.event)
-    if shown is None:
-        return None
-    name, attributes = shown
-    return SpanEvent(f"loopkit.{name}", stored.at, attributes)
-
-
-def _name_and_attributes(event: Event) -> tuple[str, Attributes] | None:
-    match event:
+    attributes: Attributes = {}
+    match event := stored.event:
         case Decided():
             ends: Attributes = {"loopkit.edge": event.edge, "loopkit.target": event.target}
             revises = {"loopkit.revises": bool(event.spends)}
-            return event.type, {names.STATE: event.source, **ends, **revises}
+            attributes = {names.STATE: event.source, **ends, **revises}
         case Waiting():
-            return event.type, {names.STATE: event.state, "loopkit.question": event.question}
+            attributes = {names.STATE: event.state, "loopkit.question": event.question}
         case Worked(answer=answer) if answer is not None:
-            return "answered", {names.STATE: event.state, "loopkit.choice": answer.choice}
+            attributes = {names.STATE: event.state, "loopkit.choice": answer.choice}
         case Suspended():
-            return event.type, {names.STATE: event.state, "loopkit.reason": event.reason}
-        case Resumed() | Repaired():
-            return event.type, {}
+            attributes = {names.STATE: event.state, "loopkit.reason": event.reason}
         case Emitted():
             version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
             version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
             head: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
-            return event.type, {**head, **version, names.FINDINGS: len(event.findings)}
+            attributes = {**head, **version, names.FINDINGS: len(event.findings)}
         case Alerted():
-            return event.type, {"loopkit.figure": event.figure, "loopkit.value": event.value}
-    return None
+            attributes = {"loopkit.figure": event.figure, "loopkit.value": event.value}
+        case Resumed() | Repaired():
+            pass
+        case _:
+            return None
+    name = "answered" if isinstance(event, Worked) else event.type
+    return SpanEvent(f"loopkit.{name}", stored.at, attributes)
 
 
 def validate_span(
@@ -535,7 +527,6 @@ def validate_span(
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
     return Span(
         name=f"validate {entered.state}",
-        run="",
         own=own,
         within=RUN_SPAN,
         start=start,

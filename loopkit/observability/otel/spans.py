@@ -28,7 +28,6 @@ class Span(Value, frozen=True):
     """A piece of work that has ended."""
 
     name: str
-    run: str
     own: str
     """Its name in the run, derived from the journal alone, so each process uses the same."""
     within: str

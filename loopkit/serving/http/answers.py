@@ -273,23 +273,23 @@ async def stream(
     journal can't be read, `fault` says why before the stream ends.
     """
     yield _event(str(after), "{}", "ready")
-    era = follower.era
+    journal, era = follower.journal, follower.journal.era
     is_removed, looked_at = False, time.monotonic()
     with follower.following():
         while not follower.is_closed:
             news = follower.news
-            if era != follower.era:
-                era, after, is_over = follower.era, Place(), False
+            if era != journal.era:
+                era, after, is_over = journal.era, Place(), False
                 yield _event(str(after), "{}", "ready")
             try:
                 found, after = await follower.read(after, run, is_last=is_over)
                 if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
                     looked_at = time.monotonic()
-                    is_removed = not await follower.has(run)
+                    is_removed = not await journal.has(run)
             except JournalError as error:
                 yield _event(str(after), json.dumps({"message": str(error)}), "fault")
                 return
-            if era != follower.era:
+            if era != journal.era:
                 continue
             for piece in _pieces(found):
                 yield piece

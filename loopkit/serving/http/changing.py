@@ -94,17 +94,9 @@ async def start_run(call: Call) -> Response:
 
 
 async def answer_run(call: Call) -> Response:
-    body: Given = call.body
-    answer = HumanAnswer(
-        choice=body.choice,
-        comment=body.comment,
-        form=body.form,
-        edit=body.edit,
-        origins=body.origins,
-        limits=body.limits,
-        by=body.by,
-    )
-    return await _post(call, answer)
+    given = {name: getattr(call.body, name) for name in Given.__struct_fields__}
+    del given["question"]
+    return await _post(call, HumanAnswer(**given))
 
 
 async def reply_to_run(call: Call) -> Response:

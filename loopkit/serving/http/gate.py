@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import parse_qs, quote, urlencode
 
 from loopkit.serving.access import LOGIN, Access, Refusal
@@ -142,9 +143,6 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
             return _page("That is not the token.", to, 401)
         return _welcome(access, request, to)
 
-    async def follow_link(request: Request) -> Response:
-        return _answer_link(access, request)
-
     async def sign_out(request: Request) -> Response:
         access.sign_out(request.headers.get("cookie", ""))
         return RedirectResponse(LOGIN, 303)
@@ -152,12 +150,12 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
     return [
         Route(LOGIN, show, methods=["GET"]),
         Route(LOGIN, take_token, methods=["POST"]),
-        Route(f"{LOGIN}/{{code}}", follow_link, methods=["GET"]),
+        Route(f"{LOGIN}/{{code}}", partial(_follow_link, access), methods=["GET"]),
         Route("/logout", sign_out, methods=["POST"]),
     ]
 
 
-def _answer_link(access: Access, request: Request) -> Response:
+async def _follow_link(access: Access, request: Request) -> Response:
     """The answer to a link that signs in."""
     # Browsers may request an address twice that is typed or opened from elsewhere.
     if access.is_signed_in(request.headers.get("cookie", "")):

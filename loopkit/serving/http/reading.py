@@ -9,6 +9,7 @@ from typing import Any
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.stored_runs import read_stored
 from loopkit.engine.records import Record
+from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
@@ -47,7 +48,11 @@ STATUSES = (
     "new", "running", "waiting", "suspended", "interrupted", "finished", "cancelled", "damaged",
     "unreadable",
 )  # fmt: skip
-LISTED = Parameter("limit", "integer", "The most that are listed.", 50, 200)
+WHICH = (
+    Parameter("machine", "string", "Only runs of this machine."),
+    Parameter("status", "string", "Only runs of this status, such as `waiting`."),
+    Parameter("before", "string", "Only runs that were started before this one."),
+)
 
 
 class RunList(Record, frozen=True, kw_only=True):
@@ -158,10 +163,12 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
     if cursor.endswith(f".{OVER}"):
         # This status stops browsers from reconnecting.
         return Response(status_code=204)
-    follower = call.site.follower
-    start = place_in("0.0") if run is not None else await follower.newest()
-    after = await follower.place_or_start(place_in(cursor)) if cursor else start
-    events = stream(follower, after, run, is_over=is_over)
+    newest = await call.site.stored.journal.newest()
+    after = place_in(cursor) if cursor else newest
+    if after > newest or (run is not None and not cursor):
+        # A place behind the newest belongs to another journal.
+        after = Place()
+    events = stream(call.site.follower, after, run, is_over=is_over)
     return Stream(events, ping=PING_S, send_timeout=call.site.longest_send_s)
 
 
@@ -218,12 +225,7 @@ AFTER = Parameter("from", "string", "The id of an event of this stream, behind w
 READING: Sequence[Endpoint] = (
     Endpoint(
         "GET", "/api/runs", "List runs, newest first.", list_runs,
-        [
-            Parameter("machine", "string", "Only runs of this machine."),
-            Parameter("status", "string", "Only runs of this status, such as `waiting`."),
-            Parameter("before", "string", "Only runs that were started before this one."),
-            LISTED,
-        ],
+        [*WHICH, Parameter("limit", "integer", "The most that are listed.", 50, 200)],
         gives=RunList,
     ),
     Endpoint(

@@ -50,9 +50,11 @@ from loopkit.serving.tools.outside_agent import (
     NEXT,
     OF_OUTSIDE,
     SUBMIT,
-    OutsideAgents,
+    deliver,
     has_outside_agents,
     request_in,
+    run_to_lead,
+    verdicts_on,
 )
 from loopkit.text import one_line
 from loopkit.text.run_ids import is_child, root_of
@@ -92,7 +94,6 @@ class MachineToolbox:
         self._led_within_s = led_within_s
         self._machines = machine_tools(host.machines)
         self._common = common_tools(host.machines)
-        self._outside = OutsideAgents(host)
         self._waiting: Counter[str] = Counter()
         """The number of calls that wait for each run."""
         self._answering: set[asyncio.Task[Answer]] = set()
@@ -166,25 +167,16 @@ class MachineToolbox:
             return await self._drive_until_stop(await self._host.start(name, arguments), 0, call)
         refuse_unknown(arguments, ("run",))
         run = root_of(text_argument(arguments, "run", "the id of a run"))
-        await self._refuse_unserved(run)
-        if name == "status":
+        before = await self._length(run)
+        if name == "status" or await self._host.go_on(run) != THIS_SERVER:
             return await standing(self._host.app, run, self._pages)
-        [row] = await self._host.app.journal.runs(run=run)
-        if await self._host.go_on(run) != THIS_SERVER:
-            return await standing(self._host.app, run, self._pages)
-        return await self._drive_until_stop(run, row.seq, call)
-
-    async def _refuse_unserved(self, run: str) -> None:
-        """Raises CallRefused for a run of a machine that is not served."""
-        state = await self._host.app.state_of(run)
-        if state.machine not in self._machines:
-            raise CallRefused(f"run `{run}` is of machine `{state.machine}`, not served here")
+        return await self._drive_until_stop(run, before, call)
 
     # -- what is wanted from outside ---------------------------------------------------------
 
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         """The request of a run; an interrupted run is continued first."""
-        run = await self._outside.run_in(arguments)
+        run = await run_to_lead(self._host, arguments)
         before = await self._length(run)
         state = await self._host.app.state_of(root_of(run))
         [row] = await self._host.app.journal.runs(run=state.run)
@@ -200,11 +192,11 @@ class MachineToolbox:
         if call.caller.reply is not None:
             answer = await self._take_reply(call.caller.reply, call)
         else:
-            await self._outside.deliver(run, request, arguments, call.caller.program)
+            await deliver(self._host, run, request, arguments, call.caller.program)
             answer = await self._lead(run, before, call)
         if isinstance(answer, UserAsked):
             return answer
-        return {"verdicts": await self._outside.verdicts(run, request), "next": answer}
+        return {"verdicts": await verdicts_on(self._host.app, run, request), "next": answer}
 
     async def _lead(self, run: str, before: int, call: _Call) -> Answer:
         """Wait until a run stops, at most `led_within_s`, and return where it stands."""
@@ -218,8 +210,10 @@ class MachineToolbox:
 
     async def _length(self, run: str) -> int:
         """The number of events of the root of a run; raises CallRefused if it is not served."""
-        await self._refuse_unserved(root_of(run))
-        [row] = await self._host.app.journal.runs(run=root_of(run))
+        state = await self._host.app.state_of(root_of(run))
+        if state.machine not in self._machines:
+            raise CallRefused(f"run `{state.run}` is of machine `{state.machine}`, not served here")
+        [row] = await self._host.app.journal.runs(run=state.run)
         return row.seq
 
     async def _drive_until_stop(self, run: str, before: int, call: _Call) -> Answer:
@@ -294,10 +288,8 @@ class MachineToolbox:
         """Answer a question with the user's reply, and continue; without one it stays open."""
         matter = json.loads(reply.matter)
         run, question, number = matter["run"], matter["question"], matter["number"]
-        root = root_of(run)
-        await self._refuse_unserved(root)
-        app = self._host.app
-        [row] = await app.journal.runs(run=root)
+        root, app = root_of(run), self._host.app
+        before = await self._length(run)
         asked = [one for one in await app.questions(root) if one.question.question == question]
         asked = [one for one in asked if one.state.run == run]
         if reply.action != "accept" or not asked:
@@ -315,7 +307,7 @@ class MachineToolbox:
             driver = posted.driver
             message = f"the answer was given; {driver} goes on with the run: see `status` later"
             return {**await standing(app, root), "message": message}
-        return await self._drive_until_stop(root, row.seq, call)
+        return await self._drive_until_stop(root, before, call)
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from itertools import takewhile
 from math import ceil
 from typing import Any
 
+from loopkit.app import App
 from loopkit.engine.events import ENDS, Replied, Waiting, Worked
 from loopkit.engine.findings import report_diagnostics
 from loopkit.engine.payloads import Delivery
@@ -100,67 +101,58 @@ LEADING = (
 )
 
 
-class OutsideAgents:
-    """The requests of a host's runs to outside agents, and the deliveries to them."""
+async def run_to_lead(host: Host, arguments: Mapping[str, Any]) -> str:
+    """The run that `next` is asked about; raises CallRefused."""
+    refuse_unknown(arguments, ("run",))
+    if "run" in arguments:
+        return text_argument(arguments, "run", "the id of a run")
+    # Without a name: the one run that waits for a delivery.
+    wanting: list[str] = []
+    for row in await host.app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
+        if row.machine in host.machines:
+            # A run that can't be read, or was removed meanwhile, waits for nothing.
+            with suppress(UnknownRun, RunUnreadable):
+                asked = await host.app.questions(row.run)
+                wanting += [row.run] if any(one.question.wanted for one in asked) else []
+    if len(wanting) == 1:
+        return wanting[0]
+    if not wanting:
+        raise CallRefused("no run wants anything now; name a `run`, or start one")
+    raise CallRefused(f"several runs want something; name one as `run`: {', '.join(wanting)}")
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
 
-    async def run_in(self, arguments: Mapping[str, Any]) -> str:
-        """The run that `next` is asked about; raises CallRefused."""
-        refuse_unknown(arguments, ("run",))
-        if "run" in arguments:
-            return text_argument(arguments, "run", "the id of a run")
-        # Without a name: the one run that waits for a delivery.
-        app = self._host.app
-        wanting: list[str] = []
-        for row in await app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
-            if row.machine in self._host.machines:
-                # A run that can't be read, or was removed meanwhile, waits for nothing.
-                with suppress(UnknownRun, RunUnreadable):
-                    asked = await app.questions(row.run)
-                    wanting += [row.run] if any(one.question.wanted for one in asked) else []
-        if len(wanting) == 1:
-            return wanting[0]
-        if not wanting:
-            raise CallRefused("no run wants anything now; name a `run`, or start one")
-        raise CallRefused(f"several runs want something; name one as `run`: {', '.join(wanting)}")
+async def deliver(
+    host: Host, run: str, request: str, arguments: Mapping[str, Any], program: str
+) -> None:
+    """Deliver the arguments of `submit`, and wait until the run has accepted them.
 
-    async def deliver(
-        self, run: str, request: str, arguments: Mapping[str, Any], program: str
-    ) -> None:
-        """Deliver the arguments of `submit`, and wait until the run has accepted them.
+    Raises AnswerRefused and NotRunnable if the run waits for something else.
+    """
+    artifact = arguments.get("artifact")
+    text = None if artifact is None else text_or_json(artifact)
+    await host.post(run, Delivery(text=text, by=program), request)
+    for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
+        question = (await host.app.state_of(run)).question
+        if question is None or question.question != request:
+            return
+        # Another process may drive the run; it does not notify this one.
+        await asyncio.sleep(LOOK_AGAIN_S)
 
-        Raises AnswerRefused and NotRunnable if the run waits for something else.
-        """
-        artifact = arguments.get("artifact")
-        text = None if artifact is None else text_or_json(artifact)
-        await self._host.post(run, Delivery(text=text, by=program), request)
-        for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
-            question = (await self._host.app.state_of(run)).question
-            if question is None or question.question != request:
-                return
-            # Another process may drive the run; it does not notify this one.
-            await asyncio.sleep(LOOK_AGAIN_S)
 
-    async def verdicts(self, run: str, request: str) -> list[dict[str, Any]]:
-        """The reports of all states that have judged the delivery to a request."""
-        app = self._host.app
-        machine = await app.machine_of(await app.state_of(run))
-        events = iter([stored.event for stored in await app.events(run)])
-        waits = (event for event in events if isinstance(event, Waiting))
-        wanted = next((event.wanted for event in waits if event.question == request), None)
-        replies = (event for event in events if isinstance(event, Replied))
-        next((event for event in replies if wanted and event.key == wanted.call), None)
-        judged = takewhile(lambda event: not (isinstance(event, Waiting) and event.wanted), events)
-        return [
-            {
-                "state": event.state,
-                **report_diagnostics(event.report, machine.limits.feedback_items),
-            }
-            for event in judged
-            if isinstance(event, Worked) and event.report is not None
-        ]
+async def verdicts_on(app: App, run: str, request: str) -> list[dict[str, Any]]:
+    """The reports of all states that have judged the delivery to a request."""
+    machine = await app.machine_of(await app.state_of(run))
+    events = iter([stored.event for stored in await app.events(run)])
+    waits = (event for event in events if isinstance(event, Waiting))
+    wanted = next((event.wanted for event in waits if event.question == request), None)
+    replies = (event for event in events if isinstance(event, Replied))
+    next((event for event in replies if wanted and event.key == wanted.call), None)
+    judged = takewhile(lambda event: not (isinstance(event, Waiting) and event.wanted), events)
+    return [
+        {"state": event.state, **report_diagnostics(event.report, machine.limits.feedback_items)}
+        for event in judged
+        if isinstance(event, Worked) and event.report is not None
+    ]
 
 
 def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:

@@ -106,23 +106,14 @@ def drawing(
     run: RunState | None = None,
     marks: Marks | None = None,
     status: str = "",
+    drawn: dict[str, str] | None = None,
 ) -> Drawing:
     """The drawing of a machine; every edge of the graph is in exactly one arrow.
 
-    The run, its status and the marks are those of the outermost machine.
+    The run, its status and the marks are those of the outermost machine. `drawn` has, for each
+    machine inside that is drawn already, the name of the state around it.
     """
-    return _drawing(graph, run, marks, {}, status)
-
-
-def _drawing(
-    graph: Graph,
-    run: RunState | None,
-    marks: Marks | None,
-    drawn: dict[str, str],
-    status: str = "",
-) -> Drawing:
-    """`drawn` has, for each machine that is drawn already, the name of the state around it."""
-    way, marked = run or RunState(), marks or Marks()
+    way, marked, drawn = run or RunState(), marks or Marks(), {} if drawn is None else drawn
     nodes = [
         _with_inner(graph, node, drawn)
         for node in _states(graph, way, marked, status or way.status)
@@ -171,7 +162,7 @@ def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
     if written in drawn:
         return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
     drawn[written] = node.name
-    return replace(node, inner=_drawing(Graph(child), None, None, drawn))
+    return replace(node, inner=drawing(Graph(child), drawn=drawn))
 
 
 def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]:

@@ -294,7 +294,7 @@ def layout(drawing: Drawing) -> Layout:
     ]
     layers = layers_of(sizes, lines)
     place(layers)
-    return _Coordinates(layers.rows, layers.boxes, boxes).layout(arrows, labels, layers.ways, aside)
+    return _with_coordinates(layers, boxes, arrows, labels, aside)
 
 
 def _measured_box(node: Node) -> Box:
@@ -371,104 +371,100 @@ class Cell:
     """The cells of its trunk, including itself, which should be in a vertical line."""
 
 
-@dataclass(slots=True)
-class _Coordinates:
-    """The coordinates of cells whose x is known."""
-
-    rows: list[list[Cell]]
-    cells: dict[str, Cell]
-    sizes: dict[str, Box]
-
-    def layout(
-        self,
-        arrows: Sequence[Arrow],
-        labels: Sequence[Label],
-        ways: Sequence[Sequence[Cell]],
-        aside: Mapping[int, float],
-    ) -> Layout:
-        left = min(cell.x - cell.width / 2 for row in self.rows for cell in row) - MARGIN
-        for row in self.rows:
-            for cell in row:
-                cell.x -= left
-        bands = list(self._bands())
-        boxes = {name: self._place_box(box, bands) for name, box in self.sizes.items()}
-        paths = [
-            self._path(arrows[i], labels[i], ways[i], until, boxes, bands)
-            if ways[i]
-            else _loop(arrows[i], labels[i], boxes[arrows[i].source or START], aside[i])
-            for i, until in self._once(arrows, ways)
-        ]
-        width = max(cell.x + cell.width / 2 for row in self.rows for cell in row) + MARGIN
-        start = self.cells[START]
-        return Layout(
-            width=width,
-            height=bands[-1][1] + MARGIN,
-            boxes=tuple(boxes.values()),
-            paths=tuple(paths),
-            start=(start.x, _middle(bands[start.layer])),
-        )
-
-    def _once(
-        self, arrows: Sequence[Arrow], ways: Sequence[Sequence[Cell]]
-    ) -> Iterator[tuple[int, int]]:
-        """The number of each arrow, and how many cells it crosses before it joins another arrow.
-
-        Arrows that a run took come first, so that the shared part is drawn as taken.
-        """
-        drawn: set[tuple[Cell, Cell]] = set()
-        for i in sorted(range(len(arrows)), key=lambda i: not arrows[i].taken):
-            steps = list(pairwise(ways[i]))
-            until = next((k for k, step in enumerate(steps) if step in drawn), len(steps))
-            drawn.update(steps[:until])
-            yield i, until + 1
-
-    def _bands(self) -> Iterator[tuple[float, float]]:
-        """The top and the bottom of each layer."""
-        top = MARGIN
-        for row in self.rows:
-            aside = max((abs(c.x - n.x) for c in row for n in c.above), default=-1.0)
-            top += BETWEEN_LAYERS * (aside >= 0) + max(aside, 0) / STEEPEST
-            bottom = top + max(cell.height for cell in row)
-            yield top, bottom
-            top = bottom
-
-    def _place_box(self, box: Box, bands: Sequence[tuple[float, float]]) -> Box:
-        cell = self.cells[box.node.name]
-        x, y = cell.x - box.width / 2, _middle(bands[cell.layer]) - box.height / 2
-        aside = (box.width - box.inner.width) / 2 if box.inner else 0.0
-        return replace(box, x=x, y=y, inner_at=(x + aside, y + box.inner_at[1]))
-
-    def _path(
-        self,
-        arrow: Arrow,
-        label: Label,
-        way: Sequence[Cell],
-        until: int,
-        boxes: dict[str, Box],
-        bands: Sequence[tuple[float, float]],
-    ) -> Path:
-        down = way[0].layer < way[-1].layer
-        points: list[tuple[float, float]] = []
-        for cell, x in zip(way[:until], _across(way), strict=False):
-            top, bottom = bands[cell.layer]
-            if cell.kind == "box":
-                is_first = cell is way[0]
-                box = boxes.get((arrow.source if is_first else arrow.target) or START)
-                height = box.height if box else cell.height
-                leaves_below = is_first == down
-                edge = _middle((top, bottom)) + (height if leaves_below else -height) / 2
-                pair = [(x, edge), (x, bottom if leaves_below else top)]
-                points += pair if is_first else reversed(pair)
-            else:
-                points += [(x, top), (x, bottom)] if down else [(x, bottom), (x, top)]
-        placed = None
-        if label.width:
-            y = _middle(bands[way[1].layer]) - label.height / 2
-            placed = replace(label, x=way[1].x - label.width / 2, y=y)
-        return Path(arrow, tuple(points), placed, has_head=until == len(way))
+Band = tuple[float, float]
+"""The top and the bottom of a layer."""
 
 
-def _middle(band: tuple[float, float]) -> float:
+def _with_coordinates(
+    layers: Layers,
+    sizes: Mapping[str, Box],
+    arrows: Sequence[Arrow],
+    labels: Sequence[Label],
+    aside: Mapping[int, float],
+) -> Layout:
+    """The layout of cells whose x is known."""
+    rows, ways = layers.rows, layers.ways
+    left = min(cell.x - cell.width / 2 for row in rows for cell in row) - MARGIN
+    for row in rows:
+        for cell in row:
+            cell.x -= left
+    bands = list(_bands(rows))
+    boxes = {name: _place_box(box, layers.boxes[name], bands) for name, box in sizes.items()}
+    paths = [
+        _path(arrows[i], labels[i], ways[i], until, boxes, bands)
+        if ways[i]
+        else _loop(arrows[i], labels[i], boxes[arrows[i].source or START], aside[i])
+        for i, until in _once(arrows, ways)
+    ]
+    start = layers.boxes[START]
+    return Layout(
+        width=max(cell.x + cell.width / 2 for row in rows for cell in row) + MARGIN,
+        height=bands[-1][1] + MARGIN,
+        boxes=tuple(boxes.values()),
+        paths=tuple(paths),
+        start=(start.x, _middle(bands[start.layer])),
+    )
+
+
+def _once(arrows: Sequence[Arrow], ways: Sequence[Sequence[Cell]]) -> Iterator[tuple[int, int]]:
+    """The number of each arrow, and how many cells it crosses before it joins another arrow.
+
+    Arrows that a run took come first, so that the shared part is drawn as taken.
+    """
+    drawn: set[tuple[Cell, Cell]] = set()
+    for i in sorted(range(len(arrows)), key=lambda i: not arrows[i].taken):
+        steps = list(pairwise(ways[i]))
+        until = next((k for k, step in enumerate(steps) if step in drawn), len(steps))
+        drawn.update(steps[:until])
+        yield i, until + 1
+
+
+def _bands(rows: Sequence[Sequence[Cell]]) -> Iterator[Band]:
+    top = MARGIN
+    for row in rows:
+        aside = max((abs(c.x - n.x) for c in row for n in c.above), default=-1.0)
+        top += BETWEEN_LAYERS * (aside >= 0) + max(aside, 0) / STEEPEST
+        bottom = top + max(cell.height for cell in row)
+        yield top, bottom
+        top = bottom
+
+
+def _place_box(box: Box, cell: Cell, bands: Sequence[Band]) -> Box:
+    x, y = cell.x - box.width / 2, _middle(bands[cell.layer]) - box.height / 2
+    aside = (box.width - box.inner.width) / 2 if box.inner else 0.0
+    return replace(box, x=x, y=y, inner_at=(x + aside, y + box.inner_at[1]))
+
+
+def _path(
+    arrow: Arrow,
+    label: Label,
+    way: Sequence[Cell],
+    until: int,
+    boxes: Mapping[str, Box],
+    bands: Sequence[Band],
+) -> Path:
+    down = way[0].layer < way[-1].layer
+    points: list[tuple[float, float]] = []
+    for cell, x in zip(way[:until], _across(way), strict=False):
+        top, bottom = bands[cell.layer]
+        if cell.kind == "box":
+            is_first = cell is way[0]
+            box = boxes.get((arrow.source if is_first else arrow.target) or START)
+            height = box.height if box else cell.height
+            leaves_below = is_first == down
+            edge = _middle((top, bottom)) + (height if leaves_below else -height) / 2
+            pair = [(x, edge), (x, bottom if leaves_below else top)]
+            points += pair if is_first else reversed(pair)
+        else:
+            points += [(x, top), (x, bottom)] if down else [(x, bottom), (x, top)]
+    placed = None
+    if label.width:
+        y = _middle(bands[way[1].layer]) - label.height / 2
+        placed = replace(label, x=way[1].x - label.width / 2, y=y)
+    return Path(arrow, tuple(points), placed, has_head=until == len(way))
+
+
+def _middle(band: Band) -> float:
     return (band[0] + band[1]) / 2
 
 

@@ -17,7 +17,7 @@ from loopkit.drive.answers import TOTAL_LIMIT
 from loopkit.engine.events import Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
-from loopkit.engine.payloads import Artifact, Choice, Delivery, HumanAnswer, Wanted
+from loopkit.engine.payloads import Artifact, Delivery, HumanAnswer, Wanted
 from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, first_misfit, misfit
@@ -88,9 +88,6 @@ class FormField:
     """For a list of choices: those that are chosen before it is filled in."""
     is_required: bool
     """Whether it has to be filled in."""
-    minimum: float | None
-    maximum: float | None
-    is_whole: bool
     datatype: DataType
 
     @property
@@ -131,9 +128,6 @@ def _field(name: str, datatype: DataType) -> FormField:
         value="" if default is None else _field_text(default, control),
         picked=tuple(default) if control == "choices" and default else (),
         is_required=_needs_something(datatype, control),
-        minimum=datatype.minimum,
-        maximum=datatype.maximum,
-        is_whole=datatype.scalar == "int",
         datatype=datatype,
     )
 
@@ -467,9 +461,7 @@ class ShownFinding:
 class QuestionForm:
     """The open question of a run, or its request to an outside agent."""
 
-    run: str
     question: Waiting
-    choices: Sequence[Choice]
     closed: Mapping[str, str]
     """By choice: why it is closed, without the hint for the command line."""
     artifacts: Sequence[ShownArtifact]
@@ -529,9 +521,7 @@ def question_form(
         origins = known.of_author(last.author) if known else ()
     edited = shown.get(question.edit or "") or run.artifacts.get(question.edit or "")
     return QuestionForm(
-        run=run.run,
         question=question,
-        choices=question.choices,
         closed={choice.name: choice.closed.partition(OPENING)[0] for choice in question.choices},
         artifacts=list(_artifacts(shown, versions)),
         report=report,

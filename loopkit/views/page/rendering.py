@@ -18,17 +18,15 @@ from typing import Any, Literal, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural, printable, shorten
 from loopkit.text.editing import editable, hunks
-from loopkit.views.amounts import cost, duration, money, usage_parts, usage_text
+from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
 from loopkit.views.run_data import KeptVersion, filled_in
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
-MARKDOWN_WIDTH = 300
 LINE_WIDTH = 300
 NO_ID = re.compile(r"[^\w.-]")
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -61,14 +59,9 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-def money_in_words(usage: Usage) -> str:
-    """`$0.0210 · up to $0.0500 held`; empty for nothing."""
-    return " · ".join(money(usage))
-
-
 def markdown(text: object) -> str:
     """A text on one line, with everything escaped that Markdown or HTML could interpret."""
-    return MARKS.sub(r"\\\g<0>", one_line(str(text), MARKDOWN_WIDTH))
+    return MARKS.sub(r"\\\g<0>", one_line(str(text), LINE_WIDTH))
 
 
 def fence(text: str) -> str:
@@ -93,11 +86,6 @@ TONES: dict[str, Tone] = {
 def tone_of(status: str, success: bool | None) -> Tone:
     """The tone in which a status is shown."""
     return TONES.get(status, "good" if success else "bad")
-
-
-def beginning(text: str) -> str:
-    """The beginning of a text, on one line."""
-    return one_line(text, LINE_WIDTH)
 
 
 def asset_url(name: str) -> str:
@@ -136,11 +124,12 @@ def environment() -> Environment:
         auto_reload=False,
     )
     templates.filters |= {
-        "anchor": anchor, "asset_url": asset_url, "beginning": beginning, "cost": cost,
-        "counted": verdict_text, "diff_text": diff_text, "duration": duration, "editable": editable,
+        "anchor": anchor, "asset_url": asset_url, "cost": cost,
+        "beginning": partial(one_line, width=LINE_WIDTH), "counted": verdict_text,
+        "diff_text": diff_text, "duration": duration, "editable": editable,
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
         "iso": iso, "json": partial(json.dumps, indent=2, ensure_ascii=False), "md": markdown,
-        "moment": moment, "money": money_in_words, "origins": origins_of, "plural": plural,
+        "moment": moment, "origins": origins_of, "plural": plural,
         "prose": prose, "spent": usage_text, "tone": tone_of, "weight": weight,
     }  # fmt: skip
     return templates

@@ -255,10 +255,6 @@ class RunPage:
         return []
 
     @property
-    def notes(self) -> Sequence[Note]:
-        return self.steps.before
-
-    @property
     def input(self) -> list[Value]:
         return [Value(name, text_or_json(value)) for name, value in self.state.input.items()]
 
@@ -419,14 +415,15 @@ class Step:
 
 @dataclass(slots=True)
 class Steps:
-    """All steps of a run, oldest first."""
+    """All steps of a run, oldest first; they grow with its events."""
 
     all: list[Step] = field(default_factory=list)
     before: list[Note] = field(default_factory=list)
     """The events before the first step."""
+    _progress: Progress = field(default_factory=Progress)
 
-    def take(self, stored: Stored, progress: Progress) -> None:
-        """Add the next event; `progress` is that before it."""
+    def take(self, stored: Stored) -> None:
+        """Add the next event."""
         event = stored.event
         if isinstance(event, Entered):
             self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
@@ -435,32 +432,20 @@ class Steps:
         if event.type in NOTED:
             notes = self.all[-1].notes if self.all else self.before
             state = self.all[-1].state if self.all else ""
-            for line in lines(progress, stored):
+            for line in lines(self._progress, stored):
                 text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
                 notes.append(Note(stored.at, text, line.tone))
         if self.all:
             self.all[-1].last = stored.seq
-
-
-class GrowingSteps:
-    """The steps of a run that may continue."""
-
-    def __init__(self) -> None:
-        self.steps = Steps()
-        self._progress = Progress()
-
-    def take(self, history: Iterable[Stored]) -> None:
-        """Add the next events."""
-        for stored in history:
-            self.steps.take(stored, self._progress)
-            self._progress = self._progress.after(stored)
+        self._progress = self._progress.after(stored)
 
 
 def steps_of(history: Iterable[Stored]) -> Steps:
     """The steps of a history."""
-    growing = GrowingSteps()
-    growing.take(history)
-    return growing.steps
+    steps = Steps()
+    for stored in history:
+        steps.take(stored)
+    return steps
 
 
 MOST_ROUNDS = 12

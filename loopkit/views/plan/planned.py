@@ -670,13 +670,10 @@ def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
         match event:
             case Entered():
                 attempt = event.attempt
-            case Intended(role="author") if event.size.total:
-                sizes.setdefault(f"{event.state}, attempt {attempt}", []).append(event.size)
-            case Intended(role="judge") if event.size.total:
-                work = f"{event.state} ({event.asked_at}), round {attempt}"
-                sizes.setdefault(work, []).append(event.size)
-            case _:
-                pass
+            case Intended(role="author" | "judge") if event.size.total:
+                is_judge = event.role == "judge"
+                kind = f" ({event.asked_at}), round" if is_judge else ", attempt"
+                sizes.setdefault(f"{event.state}{kind} {attempt}", []).append(event.size)
     return sizes
 
 
