@@ -207,6 +207,8 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
 """The types of the numbers and the checks of a report."""
 OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
+OF_FORM = ("severity", "origin")
+"""Those among them whose paths the form itself has."""
 
 
 class _Fit(Value, frozen=True):
@@ -310,7 +312,7 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         return
     required = {"message", *(["severity"] if fit.form.has_severity else [])}
     for key in OF_FINDINGS:
-        path = _path_of(fit.form, key)
+        path: str | None = getattr(fit.form if key in OF_FORM else fit.form.parts, key)
         found = None if path is None else _at(item, path)
         if path and isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
             yield _no_field(fit, key, path, found)
@@ -323,13 +325,6 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         # A missing or null value leaves it open.
         words = (origin.items or origin).replace(optional=False)
         yield from _words(fit, "origins", words, fit.form.origin_words)
-
-
-def _path_of(form: ReportForm, key: str) -> str | None:
-    if key in ("severity", "origin"):
-        return form.severity if key == "severity" else form.origin
-    path: str | None = getattr(form.parts, key)
-    return path
 
 
 def _words(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.checks.subject import CODE, Subject
+from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import DataType
@@ -79,8 +80,7 @@ WHOLE = re.compile(r"\s*\{\{[^{}]*\}\}\s*")
 """A program that is nothing but the text: whoever writes that means to run it."""
 USER = "the run's `input`"
 TOLD = {"feedback": "feedback", "session": "the agent's program", "previous": "an earlier version",
-    **dict.fromkeys(("findings", "warnings", "resolved", "regressed", "history"), "validators"),
-    **dict.fromkeys(("report", "reports", "telemetry"), "validators")}  # fmt: skip
+    **dict.fromkeys((*OF_REPORTS, "telemetry"), "validators")}  # fmt: skip
 """Who wrote what else templates know."""
 OWN_FIELDS = ("attempt", "attempts", "version", "score", "verdict", "valid", "calls")
 """The fields of these that are words of ours or numbers."""
