@@ -49,8 +49,11 @@ MOST = 700
 """Steps on the engine for a generated machine; in the long run up to 5,000."""
 
 
-def machine(states: str, limits: str = "", **agents: str) -> Analysis:
-    """A machine from the YAML of its states; its agents `writer` and `critic` try three times."""
+ENDS = "  done: {final: success}\n  failed: {final: failure}\n"
+
+
+def machine(states: str, limits: str = "") -> Analysis:
+    """A machine from the YAML of its states, to which its two ends are added."""
     text = f"""
 loopkit: 1
 input: {{n: {{type: int, minimum: 0, maximum: 3}}, flag: bool}}
@@ -60,7 +63,7 @@ agents:
   critic: {{model: a/critic, retry: {{attempts: 2}}}}
 states:
   {states.strip()}
-"""
+{ENDS}"""
     return Analysis.of_machine(load_text(text, "m.yaml", HERE).machine)
 
 
@@ -80,8 +83,6 @@ LOOP = """
       - {guard: valid, target: done}
       - {revise: draft, max: 2}
       - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
 """
 
 
@@ -120,8 +121,6 @@ def test_reports_after_which_all_goes_on_alike_are_one_path() -> None:
     transitions:
       - {revise: draft, max: 2, feedback: Again.}
       - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
 """
     # A report that fails lets a later one stall, an incomplete one does not; once a version was
     # judged both go on alike. draft ends in two errors; check in `done`, in one error, in `failed`
@@ -223,8 +222,6 @@ PLANNED = """
       - {guard: error_count > 3, revise: plan, OF_PLAN, resets: [code]}
       - {revise: code, OF_CODE}
       - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
 """
 
 
@@ -256,9 +253,7 @@ def test_shared_budgets_are_spent_by_all_their_edges() -> None:
 
 
 def test_a_limit_is_no_way_to_the_best_and_leads_on_once() -> None:
-    states = LOOP + "\n  sorry: {human: Take it?, choices: [yes], next: done}".replace(
-        "yes", "take"
-    )
+    states = LOOP + "  sorry: {human: Take it?, choices: [take], next: done}"
     bounds = explore(machine(states, "cost_usd: 1, then: sorry"), price=price)
     assert bounds.runs.best.total == 2
     assert bounds.runs.worst.total == 6
@@ -302,8 +297,6 @@ def test_judging_one_attempt_again_is_no_progress_to_miss() -> None:
     transitions:
       - {guard: choice == "again", revise: check, feedback: Again.}
       - {target: done}
-  done: {final: success}
-  failed: {final: failure}
 """
     analysis = machine(states)
     assert "check[0]" in explore(analysis).untaken
@@ -314,15 +307,9 @@ def test_judging_one_attempt_again_is_no_progress_to_miss() -> None:
 
 
 def test_a_stuck_configuration_is_shown_with_facts_counters_and_the_way_to_it() -> None:
-    states = LOOP.replace("      - {target: failed}\n", "").replace(
-        "  failed: {final: failure}\n", ""
-    )
-    (stuck,) = explore(machine(states)).stuck
-    assert (stuck.state, stuck.facts, stuck.counters) == (
-        "check",
-        {"verdict": "fail"},
-        {"check[1]": 2},
-    )
+    (stuck,) = explore(machine(LOOP.replace("      - {target: failed}\n", ""))).stuck
+    assert (stuck.state, stuck.facts) == ("check", {"verdict": "fail"})
+    assert stuck.counters == {"check[1]": 2}
     assert [step.edge for step in stuck.way[1::2]] == ["check[1]", "check[1]"]
     assert stuck.is_sure
 
@@ -334,7 +321,6 @@ def test_a_question_without_an_open_choice_is_stuck() -> None:
     human: Is it good?
     choices: [again]
     transitions: [{revise: draft, max: 1, feedback: Again.}]
-  done: {final: success}
 """
     (stuck,) = explore(machine(states)).stuck
     assert (stuck.state, stuck.counters) == ("ask", {"ask[0]": 1})
@@ -381,8 +367,6 @@ def test_a_choice_is_closed_by_the_attempt_that_the_answer_will_be() -> None:
       - {guard: attempt < 3, revise: draft, max: 2, feedback: Again.}
       - {guard: attempt == 3, target: failed}
       - {target: done}
-  done: {final: success}
-  failed: {final: failure}
 """
     # Answer by answer: the first and the second can revise, the third can't and is the last.
     analysis = machine(states)
@@ -444,8 +428,6 @@ def test_a_person_s_choice_and_an_error_have_probabilities_by_their_words() -> N
       - {guard: choice == "old", target: done}
       - {target: failed}
   draft: {agent: writer, prompt: Write., on_error: failed, next: done}
-  done: {final: success}
-  failed: {final: failure}
 """
     chances = {"ask.new": Fraction(1, 2), "ask.old": Fraction(1, 3), "draft.fatal": Fraction(1, 10)}
     expected = explore(machine(states), assume=chances).expected
@@ -463,8 +445,6 @@ def test_a_field_called_valid_has_its_own_probability() -> None:
       - {guard: verdict == "pass", target: done}
       - {guard: valid, target: done}
       - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
 """
     passes, is_valid = 'ask.verdict == "pass"', 'ask.verdict == "fail" and valid'
     chances = {passes: Fraction(1, 4), is_valid: Fraction(1, 2)}
@@ -495,11 +475,8 @@ def test_what_is_missing_or_wrong_among_probabilities_is_named(
 
 
 def test_means_need_an_input_that_the_runs_depend_on() -> None:
-    analysis = machine(
-        LOOP.replace("max: 2", "max: input.n").replace(
-            "{judge: critic, reask: 1}", "{max_chars: 9}"
-        )
-    )
+    by_input = LOOP.replace("max: 2", "max: input.n")
+    analysis = machine(by_input.replace("{judge: critic, reask: 1}", "{max_chars: 9}"))
     with pytest.raises(NotDetermined, match="input"):
         explore(analysis, assume={"check.valid": Fraction(1, 2)})
     expected = explore(analysis, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected
@@ -702,7 +679,7 @@ def test_a_thousand_revisions_take_on_the_engine_what_the_bounds_say() -> None:
     wide = "input: {n: {type: int, minimum: 0, maximum: 1000}}"
     agents = "agents: {writer: {model: a/w}, critic: {model: a/c}}"
     states = LOOP.replace("max: 2", "max: input.n")
-    raw = load_text(f"loopkit: 1\n{wide}\n{agents}\nstates:{states}", "m.yaml", HERE).machine
+    raw = load_text(f"loopkit: 1\n{wide}\n{agents}\nstates:{states}{ENDS}", "m.yaml", HERE).machine
     bounds, replay = explore(Analysis.of_machine(raw), price=price), Replay(raw)
     paths = replay.all_paths(replay.begun({"n": 1000}))
     assert bounds.runs.worst.inputs == {"input.n": 1000}

@@ -9,6 +9,7 @@ from loopkit.language.load import load
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.outcomes.analysis import Analysis
 from tests.support import Desk, Played, scenario
 
@@ -61,6 +62,17 @@ def played(desk: Desk, designs: list[str], codes: list[str], *answers: object) -
     return desk.play(PHASES, scenario(agents=agents, answers={"escalated": list(answers)}))
 
 
+def bounds_of(desk: Desk, text: str) -> Bounds:
+    machine = load(desk.write("machine.yaml", text)).machine
+    return explore(Analysis.of_machine(machine), measures=("runs",))
+
+
+def unasked(text: str) -> str:
+    """The same without the approval that asks from where the run came."""
+    asked = ' and came_from == "review", target: code}'
+    return "".join(line for line in text.splitlines(keepends=True) if asked not in line)
+
+
 def checked(desk: Desk, text: str) -> list[str]:
     problems = check(load(desk.write("machine.yaml", text)))
     return [f"{problem.code}: {problem.message}" for problem in problems]
@@ -94,10 +106,7 @@ def test_what_surely_exists_behind_a_phase_exists_behind_its_escalation(desk: De
 
 
 def test_without_asking_for_the_state_before_something_may_be_missing(desk: Desk) -> None:
-    asked = ' and came_from == "review", target: code}'
-    line = next(line for line in PHASES.splitlines(keepends=True) if asked in line)
-    blind = PHASES.replace(line, "")
-    assert any("`source`" in told for told in checked(desk, blind))
+    assert any("`source`" in told for told in checked(desk, unasked(PHASES)))
 
 
 @pytest.mark.parametrize(
@@ -117,8 +126,7 @@ def test_what_no_guard_may_ask_of_the_state_before_is_an_error(
 
 
 def test_the_bounds_follow_from_where_a_run_came(desk: Desk) -> None:
-    machine = load(desk.write("machine.yaml", PHASES)).machine
-    bounds = explore(Analysis.of_machine(machine), measures=("runs",))
+    bounds = bounds_of(desk, PHASES)
     assert (bounds.runs.worst.is_exact, bounds.runs.worst.total) == (True, 6)
     assert bounds.untaken == ()
 
@@ -156,15 +164,11 @@ def test_a_choice_state_may_ask_too(desk: Desk) -> None:
     assert checked(desk, text) == []
     run = desk.play(text, scenario(agents={"writer": ["A"]}), {"short": False})
     assert run.route == ["begin", "draft", "meet", "told", "done"]
-    unasked = desk.play(text, scenario(agents={"writer": ["A"]}), {"short": True})
-    assert unasked.route == ["begin", "meet", "done"]
+    short = desk.play(text, scenario(agents={"writer": ["A"]}), {"short": True})
+    assert short.route == ["begin", "meet", "done"]
 
 
 def test_an_edge_that_only_a_person_opens_by_saying_whose_it_is_counts_as_taken(desk: Desk) -> None:
     of_code = PHASES.replace("origin: design, message: A part", "message: A part")
     of_code = of_code.replace("{target: escalated}", "{target: failed}", 1)
-    asked = ' and came_from == "review", target: code}'
-    of_code = "".join(line for line in of_code.splitlines(keepends=True) if asked not in line)
-    machine = load(desk.write("machine.yaml", of_code)).machine
-    bounds = explore(Analysis.of_machine(machine), measures=("runs",))
-    assert bounds.untaken == ()
+    assert bounds_of(desk, unasked(of_code)).untaken == ()

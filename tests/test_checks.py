@@ -256,9 +256,7 @@ def circumstances(edges):
 
 def compiled(edges):
     """Return each edge's guard as a function."""
-    return [
-        (lambda _: True) if guard is None else compile_guard(parse(guard)) for guard, _ in edges
-    ]
+    return [compile_guard(parse(guard)) if guard else lambda _: True for guard, _ in edges]
 
 
 def first_holding(guards, facts):
@@ -272,11 +270,8 @@ def test_a_validate_state_is_stuck_exactly_where_counting_out_finds_a_row(edges,
     found = of_rows(VALIDATE.format(transitions=written(edges), warning=warning))
     guards, stuck, taken = compiled(edges), False, set()
     for report in reports(edges, warns=warns):
-        quiet = {
-            "stalled": False,
-            "regressed": False,
-            "valid": report["verdict"] in ("pass", "warn"),
-        }
+        is_valid = report["verdict"] in ("pass", "warn")
+        quiet = {"stalled": False, "regressed": False, "valid": is_valid}
         for facts, rooms in circumstances(edges):
             fails = report["verdict"] == "fail"
             enabled = (

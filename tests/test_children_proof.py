@@ -196,11 +196,8 @@ def test_a_transition_on_what_items_never_come_to_is_not_taken(desk: Desk) -> No
         "tasks[0]",
     )
     assert dead(desk, "{guard: deadlocked, target: other}", *ok) == ("tasks[0]",)
-    assert (
-        dead(desk, "{guard: deadlocked, target: other}", *ok, more="max_items: 6\n    after: part")
-        == ()
-    )
     after = "max_items: 6\n    after: part"
+    assert dead(desk, "{guard: deadlocked, target: other}", *ok, more=after) == ()
     blocked = "{guard: deadlocked and failed < 2, target: other}"
     assert dead(desk, blocked, *ok, more=after) == ("tasks[0]",)
     assert dead(desk, "{guard: total > 6, target: other}", *ok) == ("tasks[0]",)
@@ -222,10 +219,8 @@ def test_facts_of_other_items_are_compared_with_as_what_is_not_known(desk: Desk)
     analysis = analysis_of(desk, parent())
     rows = rows_of_items(analysis, tasks(analysis), [parse("failed == first.failed")])
     assert rows == ({"deadlocked": False},)
-    alone = [parse("first.failed == 3")]
-    assert rows_of_items(analysis, tasks(analysis), alone) == rows_of_items(
-        analysis, tasks(analysis), []
-    )
+    alone = rows_of_items(analysis, tasks(analysis), [parse("first.failed == 3")])
+    assert alone == rows_of_items(analysis, tasks(analysis), [])
 
 
 def test_a_state_may_name_facts_of_its_own_items_as_other_states_do(desk: Desk) -> None:

@@ -58,14 +58,9 @@ def test_it_is_what_a_look_at_everything_shows(more: str, cap: int) -> None:
     assert [found.state for found in known.stuck] == [found.state for found in everything.stuck]
 
 
-def test_a_machine_in_which_nothing_is_odd_is_settled_soon() -> None:
-    machine = load_text(phases(4, 8), "large.yaml", ROOT).machine
+@pytest.mark.parametrize(("count", "total"), [(4, 8), (9, 12)])
+def test_a_machine_in_which_nothing_is_odd_is_settled_soon(count: int, total: int) -> None:
+    machine = load_text(phases(count, total), "large.yaml", ROOT).machine
     known = explore(Analysis.of_machine(machine), measures=())
     assert known.configurations is None
     assert (known.untaken, known.unfilled, known.stuck) == ((), {}, ())
-
-
-def test_phases_by_the_dozen_are_settled_that_nobody_could_look_at_all_through() -> None:
-    machine = load_text(phases(9, 12), "large.yaml", ROOT).machine
-    known = explore(Analysis.of_machine(machine), measures=())
-    assert (known.configurations, known.untaken, known.stuck) == (None, (), ())

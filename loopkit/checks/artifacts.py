@@ -21,7 +21,6 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
-from loopkit.language.guard.grammar import Guard
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import RenderState, ValidateState
 from loopkit.language.template.errors import TemplateError
@@ -120,7 +119,7 @@ def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
     if not subject.graph.judging_follows(name):
         message = f"an empty or unusable answer of `{name}` would be treated like a good one"
         message += _path_without_judge(subject, name)
-    elif read := sorted(_own_names_read(subject, name)):
+    elif read := sorted(own_names(subject.graph, name).keys() & subject.names_read(name)):
         fields = " and ".join(f"`{field}`" for field in read)
         message = f"the guards read {fields}, and an answer that violates its schema has no fields"
     else:
@@ -141,13 +140,6 @@ def _path_without_judge(subject: Subject, name: str) -> str:
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
     return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
-
-
-def _own_names_read(subject: Subject, name: str) -> set[str]:
-    own = own_names(subject.graph, name).keys()
-    texts = (edge.guard for edge in subject.graph.on(name, "done") if edge.guard is not None)
-    guards = (subject.guards.whole(text) for text in texts)
-    return {read for guard in guards if isinstance(guard, Guard) for read in guard.names & own}
 
 
 def check_files(subject: Subject) -> Iterator[Problem]:
@@ -317,10 +309,8 @@ def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
         for author in subject.graph.artifacts.get(machine.states[name].judges or "", ()):
             hidden = (own for own in machine.workspaces_at(author) if _is_hidden(own, judges_in))
             if (own := next(hidden, None)) is not None:
-                message = (
-                    f"the programs that judge in `{name}` don't see what `{author}` changes in a "
-                    "tree of its own before it is merged"
-                )
+                message = f"the programs that judge in `{name}` don't see what `{author}` changes"
+                message += " in a tree of its own before it is merged"
                 written = f"workspace: {{path: {own.path}, isolate: {own.isolate}}}"
                 remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
                 path: DocPath = ("states", name)

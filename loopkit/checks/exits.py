@@ -23,7 +23,7 @@ from loopkit.language.machine import Machine
 from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.proof.bounds.configurations import Endless, present_of
 from loopkit.proof.bounds.exploring import explore
-from loopkit.proof.bounds.result import Bounds, Stuck, Taken, values_in_words
+from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import table_of
 from loopkit.proof.outcomes.table import OTHER_TEXT, ROOM, Exit, Row, Table
@@ -223,15 +223,9 @@ def how_reached(found: Stuck) -> str:
         if number
     }
     held = values_in_words({**found.inputs, **spent})
-    return f"a run gets there by {_way(found.way, found.state)}" + (
-        f", with {held}" if held else ""
-    )
-
-
-def _way(way: Sequence[Taken], end: str) -> str:
-    steps = [*(step.state for step in way), end]
-    shown = steps[-LONGEST_WAY:]
-    return " → ".join(["…", *shown] if len(shown) < len(steps) else shown)
+    steps = [*(step.state for step in found.way), found.state]
+    shown = ["…", *steps[-LONGEST_WAY:]] if len(steps) > LONGEST_WAY else steps
+    return f"a run gets there by {' → '.join(shown)}" + (f", with {held}" if held else "")
 
 
 def _untaken(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
@@ -273,12 +267,7 @@ def check_reachability(subject: Subject) -> Iterator[Problem]:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
         yield subject.problem(("states",), "no-final-state", message, remedy, key=True)
-    else:
-        yield from _unreachable(subject)
-        yield from _without_end(subject)
-
-
-def _unreachable(subject: Subject) -> Iterator[Problem]:
+        return
     reachable = subject.graph.reachable(subject.machine.start)
     for name in subject.machine.states:
         if name not in reachable:
@@ -286,13 +275,10 @@ def _unreachable(subject: Subject) -> Iterator[Problem]:
             remedy = "name it as the `target:` or `next:` of another state, or delete it"
             path = ("states", name)
             yield subject.problem(path, "unreachable-state", message, remedy, key=True)
-
-
-def _without_end(subject: Subject) -> Iterator[Problem]:
     ending = leading_to(subject.graph, set(subject.machine.finals))
-    lost = subject.graph.reachable(subject.machine.start) - ending
+    lost = reachable - ending
     stranded = [name for name in subject.machine.states if name in lost]
-    if not ending or not stranded:
+    if not stranded:
         return
     first, *others = stranded
     names = "".join(f", nor from `{name}`" for name in others[:3]) + (", …" if others[3:] else "")

@@ -61,21 +61,16 @@ def _request_text(subject: Subject, name: str) -> str:
 
 def check_bounds(subject: Subject) -> Iterator[Problem]:
     """An input that bounds revisions is a whole number with a minimum and a maximum."""
-    for path, bound in _bounds(subject):
+    limits = subject.machine.limits
+    bounds: list[tuple[DocPath, Bound | None]] = [
+        (("limits", "revisions"), limits.revisions),
+        (("limits", "total_revisions"), limits.total_revisions),
+        *((("limits", "budgets", name), bound) for name, bound in limits.budgets.items()),
+        *(((*path, "max"), edge.max) for path, edge in revise_edges(subject)),
+    ]
+    for path, bound in bounds:
         if isinstance(bound, str):
             yield from _bound(subject, path, bound)
-
-
-def _bounds(subject: Subject) -> Iterator[tuple[DocPath, Bound]]:
-    limits = subject.machine.limits
-    yield ("limits", "revisions"), limits.revisions
-    if limits.total_revisions is not None:
-        yield ("limits", "total_revisions"), limits.total_revisions
-    for name, bound in limits.budgets.items():
-        yield ("limits", "budgets", name), bound
-    for path, edge in revise_edges(subject):
-        if edge.max is not None:
-            yield (*path, "max"), edge.max
 
 
 def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
@@ -110,11 +105,19 @@ def _unfit(datatype: DataType) -> str:
 def check_from_best(subject: Subject) -> Iterator[Problem]:
     """Each edge with `from: best`, and all that has to go back to the best version with it."""
     for edge in subject.graph.edges:
-        if edge.from_best and edge.target in subject.machine.states:
-            yield from _never_judged(subject, edge)
-            yield from _last_shown(subject, edge)
-            for author in rewriting_authors(subject, edge):
-                yield from _not_restored(subject, edge, author)
+        if not edge.from_best or edge.target not in subject.machine.states:
+            continue
+        source, state = edge.source, subject.machine.states[edge.source]
+        if subject.judges.keys().isdisjoint(leading_to(subject.graph, {source})):
+            message = f"no `validate` state comes before `{source}`, so no version is the best"
+            remedy = "judge the artifact on the way, or delete `from`"
+            yield subject.problem(from_path(edge), "never-judged", message, remedy)
+        if state.waits and not state.picks_best and any(state.shown):
+            message = f"`{source}` shows the last version, and the author would get the best one"
+            remedy = "add `pick: best` to the state, or delete `from`"
+            yield subject.warning(from_path(edge), "last-shown", message, remedy)
+        for author in rewriting_authors(subject, edge):
+            yield from _not_restored(subject, edge, author)
 
 
 def from_path(edge: Edge) -> DocPath:
@@ -125,23 +128,6 @@ def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
     """The authors before an edge that may have worked again since an earlier version."""
     before = leading_to(subject.graph, {edge.source})
     yield from sorted(subject.graph.authors & subject.graph.repeated & before)
-
-
-def _never_judged(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    if not subject.judges.keys().isdisjoint(leading_to(subject.graph, {edge.source})):
-        return
-    message = f"no `validate` state comes before `{edge.source}`, so no version is the best"
-    remedy = "judge the artifact on the way, or delete `from`"
-    yield subject.problem(from_path(edge), "never-judged", message, remedy)
-
-
-def _last_shown(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    state = subject.machine.states[edge.source]
-    if state.waits and not state.picks_best and any(state.shown):
-        message = f"`{edge.source}` shows the last version, and the author would get the best one"
-        remedy = "add `pick: best` to the state, or delete `from`"
-        path = from_path(edge)
-        yield subject.warning(path, "last-shown", message, remedy)
 
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
@@ -330,11 +316,10 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
                 remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
             elif name == "cost_usd" and agent.call_usd:
                 remedy += ", or lower `price_per_run` of the agent if its runs cost less"
-            if option is not None:
+            if option is None:
+                yield subject.warning(("limits", name), NO_CALL_FITS, message, remedy)
+            else:
                 yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
-                continue
-            path = ("limits", name)
-            yield subject.warning(path, NO_CALL_FITS, message, remedy)
 
 
 def check_unbounded_calls(subject: Subject) -> Iterator[Problem]:

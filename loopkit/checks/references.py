@@ -18,7 +18,8 @@ import re
 import symtable
 import sys
 import tokenize
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -26,7 +27,7 @@ from pathlib import Path
 from loopkit.checks.subject import Subject, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest, did_you_mean
-from loopkit.language.agents import Agent, is_listed, known_providers, meant_model
+from loopkit.language.agents import is_listed, known_providers, meant_model
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
@@ -47,15 +48,18 @@ from loopkit.machine.edges import Edge
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
     """The agents of states and of judges."""
+    named: list[tuple[DocPath, str]] = []
     for name, state in subject.machine.states_of(AgentState).items():
         path: DocPath = ("states", name, "agent")
         if isinstance(state.agent, str):
-            yield from _agent(subject, state.agent, path)
-            continue
-        for word, agent in state.agent.of.items():
-            yield from _agent(subject, agent, (*path, "of", word))
-    for placed in subject.rules_of(JudgeRule):
-        yield from _agent(subject, placed.rule.judge, (*placed.path, "judge"))
+            named.append((path, state.agent))
+        else:
+            named += (((*path, "of", word), agent) for word, agent in state.agent.of.items())
+    rules = subject.rules_of(JudgeRule)
+    named += (((*placed.path, "judge"), placed.rule.judge) for placed in rules)
+    for path, agent in named:
+        if agent not in subject.machine.agents:
+            yield _unknown_name(subject, path, "agent", agent, subject.machine.agents)
 
 
 def check_validators(subject: Subject) -> Iterator[Problem]:
@@ -139,11 +143,6 @@ def is_plain_id(text: str) -> bool:
     return re.fullmatch(ID_PATTERN, text) is not None
 
 
-def _agent(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
-    if name not in subject.machine.agents:
-        yield _unknown_name(subject, path, "agent", name, subject.machine.agents)
-
-
 def _unknown_name(
     subject: Subject, path: DocPath, kind: str, name: str, known: Iterable[str], declare: str = ""
 ) -> Problem:
@@ -153,18 +152,11 @@ def _unknown_name(
 
 
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
-Same = Callable[[Agent], object]
-ALIKE: tuple[tuple[Same, str], ...] = (
-    (
-        lambda agent: agent.schema_ is not None,
-        "some of these agents answer with data, others do not",
-    ),
-    (
-        lambda agent: agent.infeasible is None,
-        "some of these agents have `infeasible`, others do not",
-    ),
-)
-"""Properties that all agents of one choice have to share, with the message if they do not."""
+ALIKE = {
+    "schema_": "some of these agents answer with data, others do not",
+    "infeasible": "some of these agents have `infeasible`, others do not",
+}
+"""What either all agents of one choice have or none, with the message if they differ."""
 
 
 def check_agent_choices(subject: Subject) -> Iterator[Problem]:
@@ -182,8 +174,8 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
         if not faults:
             yield from _words(subject, path, choice)
         agents = subject.machine.agents_at(name)
-        for of, message in ALIKE:
-            if len({of(agent) for agent in agents}) > 1:
+        for key, message in ALIKE.items():
+            if len({getattr(agent, key) is None for agent in agents}) > 1:
                 remedy = "make them alike, or use two states"
                 yield subject.problem((*path, "of"), "agent-choice", message, remedy)
 
@@ -397,20 +389,16 @@ def _spec(module: str, folder: str | None) -> ModuleSpec | None:
     importlib.invalidate_caches()
     head, *rest = module.split(".")
     spec = PathFinder.find_spec(head, [folder]) if folder is not None else None
-    if spec is None:
-        spec = sys.modules[head].__spec__ if head in sys.modules else _find_spec(head)
+    if spec is None and head in sys.modules:
+        spec = sys.modules[head].__spec__
+    elif spec is None:
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(head)
     for step in rest:
         if spec is None or spec.submodule_search_locations is None:
             return None
         spec = PathFinder.find_spec(step, list(spec.submodule_search_locations))
     return spec
-
-
-def _find_spec(name: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
 
 
 def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
@@ -419,21 +407,16 @@ def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> It
     try:
         with tokenize.open(file) as stream:
             text = stream.read()
-        bound = _bound(text, file.name)
+        symbols = symtable.symtable(text, file.name, "exec").get_symbols()
     except (OSError, SyntaxError, ValueError) as error:
         message = f"the module `{module}` can't be read: {error}"
         yield subject.problem(path, "unknown-plugin", message, "correct the module")
         return
+    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
     if function not in bound and "import *" not in text and "__getattr__" not in bound:
         message = f"the module `{module}` has no function `{function}`"
         remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
         yield subject.problem(path, "unknown-plugin", message, remedy)
-
-
-def _bound(text: str, name: str) -> set[str]:
-    """The names that a module binds itself."""
-    symbols = symtable.symtable(text, name, "exec").get_symbols()
-    return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
 
 
 def check_questions(subject: Subject) -> Iterator[Problem]:
@@ -524,7 +507,12 @@ def check_targets(subject: Subject) -> Iterator[Problem]:
             remedy = did_you_mean(name, subject.machine.states)
             message = f"there is no state `{name}`"
             yield subject.problem(path, "unknown-target", message, remedy)
-    yield from _starts_at_the_end(subject)
+    machine, is_key = subject.machine, subject.machine.initial is None
+    if machine.start in machine.finals:
+        path = ("states", machine.start) if is_key else ("initial",)
+        message = f"the run would start at its end: `{machine.start}` is a final state"
+        remedy = "put the state that works first on top, or name it with `initial:`"
+        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)
 
 
 def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
@@ -540,13 +528,3 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
         for index, transition in enumerate(state.transitions or ()):
             for at, reset in enumerate(transition.resets):
                 yield reset, ("states", name, "transitions", index, "resets", at)
-
-
-def _starts_at_the_end(subject: Subject) -> Iterator[Problem]:
-    machine = subject.machine
-    if machine.start in machine.finals:
-        path = ("states", machine.start) if machine.initial is None else ("initial",)
-        message = f"the run would start at its end: `{machine.start}` is a final state"
-        remedy = "put the state that works first on top, or name it with `initial:`"
-        is_key = machine.initial is None
-        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)

@@ -22,7 +22,6 @@ from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
 from loopkit.document.reading import read
-from loopkit.language.agents import Agent
 from loopkit.language.agents.calls import WAITS, ErrorRule
 from loopkit.language.bundling import schemas_in
 from loopkit.language.datatypes.datatype import DataType
@@ -46,23 +45,15 @@ OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
 
 
-class Mapped(Value, frozen=True):
-    """A judge with a `map`, and the place of the map."""
-
-    path: DocPath
-    rule: JudgeRule
-    map: ReportMap
-
-
 def check_report_maps(subject: Subject) -> Iterator[Problem]:
     """Each `map` by itself, and whether its judge knows the form of its answer."""
-    for mapped in judges_with_map(subject):
-        agent = subject.machine.agents.get(mapped.rule.judge)
-        yield from _check_form(subject, mapped, agent)
-        yield from _of_map(subject, mapped.path, mapped.map)
     for placed in subject.rules:
-        if placed.rule.report_map is not None and placed.rule.asks is None:
-            yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
+        rule, path = placed.rule, (*placed.path, "map")
+        if rule.report_map is None:
+            continue
+        if isinstance(rule, JudgeRule):
+            yield from _check_form(subject, path, rule)
+        yield from _of_map(subject, path, rule.report_map)
 
 
 def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
@@ -80,19 +71,13 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
         yield subject.no_effect((*path, "origin"), message)
 
 
-def judges_with_map(subject: Subject) -> Iterator[Mapped]:
-    """Every judge whose report is mapped."""
-    for placed in subject.rules_of(JudgeRule):
-        if placed.rule.map is not None:
-            yield Mapped((*placed.path, "map"), placed.rule, placed.rule.map)
-
-
-def _check_form(subject: Subject, mapped: Mapped, agent: Agent | None) -> Iterator[Problem]:
-    if mapped.rule.prompt is None and agent is not None and agent.schema_ is None:
+def _check_form(subject: Subject, path: DocPath, rule: JudgeRule) -> Iterator[Problem]:
+    agent = subject.machine.agents.get(rule.judge)
+    if rule.prompt is None and agent is not None and agent.schema_ is None:
         message = "nothing tells this judge to answer in the form that `map` reads"
-        remedy = f"give the agent `{mapped.rule.judge}` a `schema:`, or write a `prompt:` here "
+        remedy = f"give the agent `{rule.judge}` a `schema:`, or write a `prompt:` here "
         remedy += "that says how to answer"
-        yield subject.problem(mapped.path, "form-untold", message, remedy, key=True)
+        yield subject.problem(path, "form-untold", message, remedy, key=True)
 
 
 def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
@@ -222,41 +207,42 @@ def check_counts(subject: Subject) -> Iterator[Problem]:
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
 """The types of the numbers and the checks of a report."""
 OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
+OF_FORM = ("severity", "origin")
+"""Those among them whose paths the form itself has."""
 
 
 class _Fit(Value, frozen=True):
     """One map, compared with one declared report."""
 
     subject: Subject
-    mapped: Mapped
+    path: DocPath
+    judge: str
+    map: ReportMap
     form: ReportForm
     report: DataType
-
-    @property
-    def judge(self) -> str:
-        return self.mapped.rule.judge
 
     def problem(self, key: str, code: str, message: str, remedy: str) -> Problem:
         """A problem at a key of the map, or at the map where the key is not written."""
         written = self.is_written(key)
-        path = (*self.mapped.path, key) if written else self.mapped.path
+        path = (*self.path, key) if written else self.path
         return self.subject.problem(path, code, message, remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
         """Whether a key is written in the map."""
-        return bool(getattr(self.mapped.map, key) != getattr(ReportMap(), key))
+        return bool(getattr(self.map, key) != getattr(ReportMap(), key))
 
 
 def check_report_schemas(subject: Subject) -> Iterator[Problem]:
     """The paths of a map lead to fields of the schema, and its tables know all words there."""
-    for mapped in judges_with_map(subject):
-        agent = subject.machine.agents.get(mapped.rule.judge)
-        if agent is not None and agent.schema_:
+    for placed in subject.rules_of(JudgeRule):
+        rule, machine = placed.rule, subject.machine
+        agent = machine.agents.get(rule.judge)
+        if rule.map is not None and agent is not None and agent.schema_:
             from loopkit.validators.judges.prompt import report_form_of  # noqa: PLC0415 - few are
 
-            machine = subject.machine
-            form = report_form_of(mapped.rule, agent, machine.levels, machine.origins)
-            fit = _Fit(subject, mapped, form, parse_fields(agent.schema_))
+            form = report_form_of(rule, agent, machine.levels, machine.origins)
+            report, path = parse_fields(agent.schema_), (*placed.path, "map")
+            fit = _Fit(subject, path, rule.judge, rule.map, form, report)
             yield from _verdict(fit)
             yield from _findings(fit)
             yield from _results(fit)
@@ -305,7 +291,7 @@ def _results(fit: _Fit) -> Iterator[Problem]:
 
 def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
     found = _at(fit.report, path)
-    place, is_key = (*fit.mapped.path, *at), at[0] == "checks"
+    place, is_key = (*fit.path, *at), at[0] == "checks"
     if isinstance(found, _Unknown):
         message = f"the schema of `{fit.judge}` has no field `{path}`"
         remedy = did_you_mean(path, found.choices)
@@ -326,7 +312,7 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         return
     required = {"message", *(["severity"] if fit.form.has_severity else [])}
     for key in OF_FINDINGS:
-        path = _path_of(fit.form, key)
+        path: str | None = getattr(fit.form if key in OF_FORM else fit.form.parts, key)
         found = None if path is None else _at(item, path)
         if path and isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
             yield _no_field(fit, key, path, found)
@@ -339,13 +325,6 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         # A missing or null value leaves it open.
         words = (origin.items or origin).replace(optional=False)
         yield from _words(fit, "origins", words, fit.form.origin_words)
-
-
-def _path_of(form: ReportForm, key: str) -> str | None:
-    if key in ("severity", "origin"):
-        return form.severity if key == "severity" else form.origin
-    path: str | None = getattr(form.parts, key)
-    return path
 
 
 def _words(
@@ -371,7 +350,7 @@ def _misspelt_word(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> 
     near = next((one for one in allowed if fold(one) == fold(word)), None)
     message = f"the schema of `{fit.judge}` does not allow `{word}` there"
     remedy = f"write it as there: `{near}`" if near else did_you_mean(word, allowed)
-    path = (*fit.mapped.path, table, word)
+    path = (*fit.path, table, word)
     tell = fit.subject.warning if near else fit.subject.problem
     return tell(path, "unknown-word", message, remedy, key=True)
 

@@ -61,10 +61,9 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         drafting = (name for placed in self.rules for name in placed.drafted_at)
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
-    @cached_property
-    def dangling(self) -> tuple[Edge, ...]:
-        """The edges that lead to no state."""
-        return tuple(e for e in self.graph.edges if e.target not in self.machine.states)
+    def names_read(self, name: str) -> frozenset[str]:
+        """The names that the guards of a state's transitions read."""
+        return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
 
     def pattern(self, written: str) -> Pattern[str] | None:
         """A pattern by its name or its text; None if it can't be read, which is reported once."""
@@ -76,7 +75,8 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     def is_sound(self) -> bool:
         """Whether every edge leads to a state, and the first state is not final."""
         start, machine = self.machine.start, self.machine
-        return not self.dangling and start in machine.states and start not in machine.finals
+        named = {start, *(edge.target for edge in self.graph.edges)}
+        return named <= machine.states.keys() and start not in machine.finals
 
     def problem(
         self,

@@ -56,10 +56,7 @@ KNOWN_TO = (
         "only the feedback of `human` states knows it; elsewhere write `STATE.comment`",
     ),
     (OF_MESSAGES, "only the `message:` of a rule that may find several things knows it"),
-    (
-        ("artifact",),
-        "only rules and judges know it; elsewhere write the artifact's own name",
-    ),
+    (("artifact",), "only rules and judges know it; elsewhere write the artifact's own name"),
     (OF_COMMANDS, "only the command of an agent knows it"),
     (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),

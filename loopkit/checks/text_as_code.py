@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.checks.subject import CODE, Subject
+from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import DataType
@@ -29,43 +30,36 @@ class Interpreter(Value, frozen=True):
     """How a program takes code from its arguments."""
 
     code: str
-    """The words before code; the letters of short ones may end a cluster, as in `-lc`."""
+    """A pattern of the words before code, which otherwise begins in the rest of such a word."""
     valued: str = ""
     """The options that take a value."""
     script: str = ""
     """Where it reads code from stdin too: a list with code that prints its first argument."""
 
-    def is_flag(self, word: str) -> bool | None:
-        """Whether code follows a word; None where it begins in the word."""
-        code = self.code.split()
-        letters = "".join(flag[1] for flag in code if len(flag) == 2 and self is not POWERSHELL)
-        cluster = re.match(rf"-\w*[{letters}]", word) if letters else None
-        if word in code or (cluster and (self is SHELL or cluster.end() == len(word))):
-            return True
-        return None if cluster or word.partition("=")[0] in code else False
 
-
-SHELL = Interpreter("-c --command", "-o -O --rcfile --init-file", "'echo \"$1\"', sh")
-PYTHON = Interpreter("-c -m", "-W -X", "'import sys; print(sys.argv[1])'")
+SHELL = Interpreter(r"(?s)-\w*c.*|--command", "-o -O --rcfile --init-file", "-c, 'echo \"$1\"', sh")
+PYTHON = Interpreter(r"-\w*[cm]", "-W -X", "-c, 'import sys; print(sys.argv[1])'")
 NODE = Interpreter(
-    "-e -p --eval --print", "-r --require --import", "'console.log(process.argv[1])', --"
+    r"-\w*[ep]|--eval|--print",
+    "-r --require --import",
+    "-e, 'console.log(process.argv[1])', --",
 )
-POWERSHELL = Interpreter("-c -command -encodedcommand", "-executionpolicy")
+POWERSHELL = Interpreter("-(c|command|encodedcommand)$", "-executionpolicy")
 _INTERPRETERS: Mapping[str, Interpreter] = {
     "sh ash bash dash ksh mksh zsh csh tcsh": SHELL,
-    "fish": Interpreter("-c --command -C --init-command", "", "'echo $argv[1]'"),
+    "fish": Interpreter(r"-\w*[cC]|--(init-)?command", "", "-c, 'echo $argv[1]'"),
     "python pypy ipython pythonw py": PYTHON,
     "node nodejs bun tsx ts-node": NODE,
-    "deno": Interpreter("eval"),
-    "perl": Interpreter("-e -E", "-I -M", "'print $ARGV[0]', --"),
-    "ruby": Interpreter("-e", "-I -r", "'puts ARGV[0]', --"),
-    "php": Interpreter("-r -R -B -E", "-d -c", "'echo $argv[1];', --"),
+    "deno": Interpreter("eval$"),
+    "perl": Interpreter(r"-\w*[eE]", "-I -M", "-e, 'print $ARGV[0]', --"),
+    "ruby": Interpreter(r"-\w*e", "-I -r", "-e, 'puts ARGV[0]', --"),
+    "php": Interpreter(r"-\w*[rRBE]", "-d -c", "-r, 'echo $argv[1];', --"),
     "pwsh powershell": POWERSHELL,
     "lua luajit rscript r osascript julia elixir groovy scala racket swift": Interpreter(
-        "-e -E --eval", "-l"
+        r"-\w*[eE]|--eval", "-l"
     ),
-    "su npx": Interpreter("-c --command --call"),
-    "env": Interpreter("-S --split-string", "-u -C"),
+    "su npx": Interpreter(r"-\w*c|--command|--call"),
+    "env": Interpreter(r"-\w*S|--split-string", "-u -C"),
 }
 _WRAPPERS: Mapping[str, int] = {
     "env nohup setsid time nice ionice stdbuf strace sudo doas xargs busybox npx uvx bunx": 0,
@@ -81,15 +75,12 @@ VALUED = (
     "-u -g -k -s -I -P -L -C -e -w -p --user --group --kill-after --signal --env --workdir --with"
 )
 RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
-REMOTE = ("ssh", "watch")
-"""What hands its words to a shell."""
 HOLE = "\0"
 WHOLE = re.compile(r"\s*\{\{[^{}]*\}\}\s*")
 """A program that is nothing but the text: whoever writes that means to run it."""
 USER = "the run's `input`"
 TOLD = {"feedback": "feedback", "session": "the agent's program", "previous": "an earlier version",
-    **dict.fromkeys(("findings", "warnings", "resolved", "regressed", "history"), "validators"),
-    **dict.fromkeys(("report", "reports", "telemetry"), "validators")}  # fmt: skip
+    **dict.fromkeys((*OF_REPORTS, "telemetry"), "validators")}  # fmt: skip
 """Who wrote what else templates know."""
 OWN_FIELDS = ("attempt", "attempts", "version", "score", "verdict", "valid", "calls")
 """The fields of these that are words of ours or numbers."""
@@ -110,7 +101,8 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     while at < len(words):
         yield at, at
         name = program_name(words[at])
-        if name in REMOTE:
+        if name in ("ssh", "watch"):
+            # They hand their words to a shell.
             yield from ((word, at) for word in range(at + 1, len(words)))
         if name in INTERPRETERS:
             yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
@@ -143,12 +135,11 @@ def _code_words(words: Sequence[str], index: int, how: Interpreter) -> Iterator[
     valued, is_next = how.valued.split(), False
     while index < len(words):
         word = words[index].lower() if how is POWERSHELL else words[index]
-        is_flag = how.is_flag(word)
         if word[:2] in valued or word in valued:
             index += word in valued
-        elif is_flag is not False:
+        elif flag := re.match(how.code, word):
             yield from [index] if HOLE in word else []
-            if not (is_next := bool(is_flag)):
+            if not (is_next := flag.end() == len(word)):
                 return
             index += f"-{word[-1]}" in valued
         elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
@@ -218,12 +209,11 @@ def _programs(
         yield ("states", name), [*state.templates], [name]
     for placed in subject.rules:
         yield placed.path, [*placed.rule.templates], placed.used_at
-    judging = [(p.rule.judge, p.judged_at) for p in subject.rules_of(JudgeRule)]
     for name, agent in machine.agents.items():
-        if written := [*agent.templates]:
-            asking = [state for state, asked in machine.authoring.items() if name in asked]
-            asking += [state for judge, states in judging if judge == name for state in states]
-            yield ("agents", name), written, asking
+        asking = [state for state, asked in machine.authoring.items() if name in asked]
+        for judging in subject.rules_of(JudgeRule):
+            asking += judging.judged_at if judging.rule.judge == name else ()
+        yield ("agents", name), [*agent.templates], asking
         for tool, kind in agent.callable_tools.items():
             yield ("agents", name, "tools", tool), [*kind.templates], [f"{name}.{tool}"]
 
@@ -239,7 +229,7 @@ def _problem(
         remedy = "write the name; to choose among programs, write a state and a guard for each"
     elif how is not None and how.script:
         plain = re.compile(r"[A-Za-z_/.-][\w/.=-]*")
-        argv = [w if plain.fullmatch(w) else json.dumps(w) for w in (*words, how.code.split()[0])]
+        argv = [w if plain.fullmatch(w) else json.dumps(w) for w in words]
         listed = ", ".join((*argv, how.script, f'"{{{{ {name} }}}}"'))
         remedy = f"give it as an argument after the code: `[{listed}]`"
     if by == USER:

@@ -17,7 +17,7 @@ from typing import Any
 from loopkit.checks import guards, state_paths, templates
 from loopkit.checks.artifacts import REPORT
 from loopkit.checks.guards import uses
-from loopkit.checks.references import is_plain_id, revise_edges, unknown_models
+from loopkit.checks.references import is_plain_id, revise_edges, unknown_models, validators_of_tools
 from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import Mentions, Subject, in_code, in_template, target_path
 from loopkit.document.document import DocPath
@@ -52,13 +52,14 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
     patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
-    tools = (tool for agent in machine.agents.values() for tool in agent.callable_tools.values())
     validators = {item for item in items if isinstance(item, str)}
-    validators.update(name for tool in tools for name in tool.validators)
+    validators.update(name for a in machine.agents for _, name in validators_of_tools(subject, a))
     yield from _check_section(subject, ("models",), machine.models, _models(subject), "note")
     servers = {tool.server for _, tool in subject.tools_of(McpTool)}
     yield from _check_section(subject, ("mcp",), machine.mcp, servers)
-    yield from _check_section(subject, ("agents",), machine.agents, _agents(subject))
+    agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
+    agents.update(*machine.authoring.values())
+    yield from _check_section(subject, ("agents",), machine.agents, agents)
     yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
     yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))
     yield from _check_section(subject, ("patterns",), machine.patterns, patterns)
@@ -89,12 +90,6 @@ def _models(subject: Subject) -> set[object]:
     asked = {model for agent in agents for one in agent.in_turn for model in one.called}
     unknown = {model for _, model in unknown_models(machine) if "/" not in model}
     return {name for name, model in machine.models.items() if model in asked} | unknown
-
-
-def _agents(subject: Subject) -> set[object]:
-    judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    authors = (agent for asked in subject.machine.authoring.values() for agent in asked)
-    return {*authors, *judges}
 
 
 def _guards(subject: Subject) -> set[object]:
@@ -242,15 +237,13 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
     """A warning for a validate state whose verdict decides nothing and is shown to nobody."""
     if not subject.judges or _is_shown(subject):
         return
-    read = {name for use in guards.uses(subject) for name in _names(subject, use.text)}
+    read = subject.guards.names_in(use.text for use in guards.uses(subject))
     for name in subject.judges:
         if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
             message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
-            remedy = (
-                "add a transition with `guard: valid`, or one that revises; or delete the state"
-            )
-            path = ("states", name)
-            yield subject.warning(path, "unread-verdict", message, remedy, key=True)
+            remedy = "add a transition with `guard: valid`, or one that revises; "
+            remedy += "or delete the state"
+            yield subject.warning(("states", name), "unread-verdict", message, remedy, key=True)
 
 
 OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
@@ -269,7 +262,8 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
         said[use.state] |= in_template(use.text).names
     for name, edges in graph.outgoing.items():
         # What its guards read of other states.
-        said[name] |= {fact for fact in _reading(subject, edges) if "." in fact}
+        named = subject.guards.names_in(edge.guard for edge in edges)
+        said[name] |= {fact for fact in named if "." in fact}
     for name, state in graph.states.items():
         failed = f"`{name}` failed" if state.failing else f"no revision after `{name}` helped"
         failed = f"`{state.judges}` is not valid" if state.judges else failed
@@ -294,7 +288,7 @@ def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
     edges = subject.graph.on(name, "done")
     finals = state.child.finals.values() if state.child is not None else ()
     cannot_fail = bool(finals) and all(final.succeeds for final in finals)
-    is_read = not _reading(subject, edges).isdisjoint(state.failing)
+    is_read = not subject.names_read(name).isdisjoint(state.failing)
     return () if cannot_fail or is_read or not state.failing else edges
 
 
@@ -337,18 +331,7 @@ def _decides(subject: Subject, name: str) -> bool:
     """Whether a transition of the state itself depends on its report."""
     own = own_names(subject.graph, name).keys()
     edges = subject.graph.on(name, "done")
-    return any(edge.back for edge in edges) or bool(own & _reading(subject, edges))
-
-
-def _reading(subject: Subject, edges: Iterable[Edge]) -> frozenset[str]:
-    """The names that the guards of some edges read."""
-    guards = (edge.guard for edge in edges if edge.guard is not None)
-    return frozenset[str]().union(*(_names(subject, guard) for guard in guards))
-
-
-def _names(subject: Subject, text: str) -> frozenset[str]:
-    guard = subject.guards.whole(text)
-    return frozenset() if guard is None else guard.names
+    return any(edge.back for edge in edges) or bool(own & subject.names_read(name))
 
 
 def _is_shown(subject: Subject) -> bool:

@@ -21,7 +21,7 @@ from loopkit.proof.bounds.agent_calls import Asked, Usual
 from loopkit.proof.bounds.configurations import BLOCKED, END, Assumption, Explorer, NotDetermined
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.result import Expected
-from loopkit.values import Mutable, Value
+from loopkit.values import Value
 
 OPEN_INPUT = "the runs depend on the input, which has to be given"
 
@@ -48,12 +48,12 @@ def compute_means(
     chances = _Chances(assumptions)
     front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, calls, costs = Fraction(0), Fraction(0), defaultdict[str, _Sum](_Sum)
+    runs, calls, costs = Fraction(0), Fraction(0), dict[str, Fraction | None]()
     for revised, index, here in front.each(most):
-        ways = list(explorer.ways(index))
+        ways, name = list(explorer.ways(index)), explorer.state(index)
         if not ways:
-            outcomes[explorer.state(index)] += here
-        for way, asked, chance in chances.of(explorer.state(index), [move for move, _ in ways]):
+            outcomes[name] += here
+        for way, asked, chance in chances.of(name, [move for move, _ in ways]):
             move, (target, *others) = ways[way]
             if others:
                 raise NotDetermined(OPEN_INPUT)
@@ -61,27 +61,17 @@ def compute_means(
             runs += share * sum(work.runs for work in asked)
             calls += share * sum(work.usual_calls for work in asked)
             for work in asked:
-                name = explorer.state(index)
-                costs[name].add(share, usual(name, work, revised))
+                cost, before = usual(name, work, revised), costs.get(name, Fraction(0))
+                if cost is None or before is None:
+                    costs[name] = None
+                else:
+                    costs[name] = before + share * Fraction(cost)
             if target == END:
                 outcomes[move.event] += share
             else:
                 is_back = move.edge is not None and move.edge.back
                 front.add(revised + is_back, target, share)
-    by_state = {name: cost.total for name, cost in costs.items()}
-    return Expected(runs, calls, by_state, dict(outcomes), front.left)
-
-
-class _Sum(Mutable):
-    """A weighted sum; None if one of its parts is unknown."""
-
-    total: Fraction | None = Fraction(0)
-
-    def add(self, share: Fraction, amount: float | None) -> None:
-        if self.total is None or amount is None:
-            self.total = None
-        else:
-            self.total += share * Fraction(amount)
+    return Expected(runs, calls, costs, dict(outcomes), front.left)
 
 
 class _Front:

@@ -70,9 +70,8 @@ def explore(
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
     analysis = fold_inputs(analysis, given)
-    has_children = bool(measures) and any(analysis.machine.states_of(ChildrenState))
     children = None
-    if has_children:
+    if measures and any(analysis.machine.states_of(ChildrenState)):
         # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(

@@ -40,8 +40,7 @@ def fold_inputs(analysis: Analysis, given: Mapping[str, object]) -> Analysis:
     """The machine with folded inputs; `given` are the known values, by dotted name."""
     every = [edge.guard for edge in analysis.graph.edges]
     every += [rule.guard for rules in analysis.rules_at.values() for rule in rules]
-    whole = (analysis.guards.whole(text) for text in dict.fromkeys(every) if text is not None)
-    guards = [guard for guard in whole if guard is not None]
+    guards = analysis.guards.every_whole(dict.fromkeys(every))
     inputs = Inputs(analysis, given, guards)
     free = inputs.named.keys() - {*inputs.caps.values()}
     if all(len(free & guard.names) < 2 for guard in guards):

@@ -327,8 +327,8 @@ def _merge_contexts(every: Sequence[StateMoves]) -> StateMoves:
         # Rows with the same calls cost the same.
         alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
     moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
-    stuck = next((w for w in every if w.stuck is not None and w.is_surely_stuck), None)
-    stuck = stuck or next((w for w in every if w.stuck is not None), StateMoves(()))
+    some = (ways for ways in every if ways.stuck is not None)
+    stuck = max(some, key=lambda ways: ways.is_surely_stuck, default=StateMoves(()))
     closed = frozenset[str]().union(*(ways.closed for ways in every))
     return StateMoves(moves, stuck.stuck, stuck.is_surely_stuck, closed)
 

@@ -568,27 +568,14 @@ def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     return Share((AgentCalls("", "", calls, usd, usd, **counted),), is_sure=False)
 
 
+AMOUNTS = ("most_calls", "call_usd", "most_usd", "runs", "usual_calls", "most_tool_calls")
+
+
 def _add(first: AgentCalls, second: AgentCalls) -> AgentCalls:
-    return first.replace(
-        most_calls=first.most_calls + second.most_calls,
-        call_usd=_sum(first.call_usd, second.call_usd),
-        most_usd=_sum(first.most_usd, second.most_usd),
-        runs=first.runs + second.runs,
-        usual_calls=first.usual_calls + second.usual_calls,
-        most_tool_calls=first.most_tool_calls + second.most_tool_calls,
-    )
-
-
-def _sum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
+    pairs = {name: (getattr(first, name), getattr(second, name)) for name in AMOUNTS}
+    return first.replace(**{n: None if None in pair else sum(pair) for n, pair in pairs.items()})
 
 
 def _times(work: AgentCalls, number: int) -> AgentCalls:
-    return work.replace(
-        most_calls=work.most_calls * number,
-        call_usd=None if work.call_usd is None else work.call_usd * number,
-        most_usd=None if work.most_usd is None else work.most_usd * number,
-        runs=work.runs * number,
-        usual_calls=work.usual_calls * number,
-        most_tool_calls=work.most_tool_calls * number,
-    )
+    amounts = {name: getattr(work, name) for name in AMOUNTS}
+    return work.replace(**{n: None if a is None else a * number for n, a in amounts.items()})

@@ -121,7 +121,7 @@ class Variables:
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of each state's transitions, as far as they can be used."""
         return {
-            name: self._usable(edge.guard for edge in self.graph.on(name, "done"))
+            name: self.analysis.guards.every_whole(e.guard for e in self.graph.on(name, "done"))
             for name in self.graph.states
         }
 
@@ -129,13 +129,9 @@ class Variables:
     def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
         """The guards of the rules by which each validate state judges."""
         return {
-            name: self._usable(rule.guard for rule in rules)
+            name: self.analysis.guards.every_whole(rule.guard for rule in rules)
             for name, rules in self.analysis.rules_at.items()
         }
-
-    def _usable(self, texts: Iterable[str | None]) -> tuple[Guard, ...]:
-        whole = (self.analysis.guards.whole(text) for text in texts if text is not None)
-        return tuple(guard for guard in whole if guard is not None)
 
     @cached_property
     def elsewhere(self) -> Mapping[str, tuple[Guard, ...]]:
@@ -209,8 +205,8 @@ class Variables:
         """The facts of a state's last work that its own guards read, if it may go on from that."""
         if name not in self.graph.keeping:
             return ()
-        read = facts_of_last_work(self.graph, name, self.named[name])
-        return tuple(Variable("fact", fact) for fact in read)
+        read = sorted(map(_name_elsewhere(self.graph, name), self.named[name]))
+        return tuple(Variable("fact", fact) for fact in read if fact.startswith(f"{name}."))
 
     def attempt(self, name: str) -> Variable:
         """The variable that `attempt` means in a state."""
@@ -357,10 +353,6 @@ class Region(Value, frozen=True):
         """One of the values."""
         return self.low if self.low <= self.high else self.others[0]
 
-    def has_number(self, number: object) -> bool:
-        """Whether a number is among the values."""
-        return isinstance(number, int) and self.low <= number <= self.high
-
     def with_one_less(self) -> Region:
         """The region with each number reduced by one, if it is not zero."""
         return Region(max(self.low, 1) - 1, self.high - 1)
@@ -503,12 +495,6 @@ def _whole_number_regions(inputs: DataType) -> Iterator[tuple[str, Region]]:
             yield dotted, Region(int(known.minimum), int(known.maximum))
 
 
-def facts_of_last_work(graph: Graph, name: str, read: Collection[str]) -> list[str]:
-    """The facts of a state among the names that its own guards read."""
-    named = sorted(map(_name_elsewhere(graph, name), read))
-    return [fact for fact in named if fact.startswith(f"{name}.")]
-
-
 def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
     """A guard of a state that reads the facts of its last work instead of those of the new work."""
     elsewhere = _name_elsewhere(graph, name)
@@ -626,7 +612,7 @@ def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
 
 def _is_above(number: int, region: Region) -> object:
     """Whether the values of a region are above a number."""
-    if region.has_number(number) and number < region.high:
+    if region.low <= number < region.high:
         return UNKNOWN
     return number < region.low <= region.high
 

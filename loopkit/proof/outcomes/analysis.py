@@ -5,7 +5,7 @@ Guards are parsed as far as each can be; severities say whether findings of a ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -188,6 +188,15 @@ class GuardTexts:
         if text not in self._whole:
             self._whole[text] = self._assemble(text)
         return self._whole[text]
+
+    def every_whole(self, texts: Iterable[str | None]) -> tuple[Guard, ...]:
+        """The whole guards among some texts: None is no guard, and some cannot be used."""
+        whole = (self.whole(text) for text in texts if text is not None)
+        return tuple(guard for guard in whole if guard is not None)
+
+    def names_in(self, texts: Iterable[str | None]) -> frozenset[str]:
+        """The names that these guards read, as far as they can be used."""
+        return frozenset[str]().union(*(guard.names for guard in self.every_whole(texts)))
 
     def _assemble(self, text: str) -> Guard | None:
         guard = parse_or_problem(text)

@@ -136,12 +136,7 @@ def _table(
         routing = [each for each in exits if state.waits and each.edge.origin is not None]
         behind = () if edge.back else tuple(routing)
         exits.append(Exit(edge, guard_of(edge), needs_fail=judges and edge.back, behind=behind))
-    table = Table(
-        exits=tuple(exits),
-        own=tuple(own),
-        others=tuple(others),
-        is_human=state.waits,
-    )
+    table = Table(tuple(exits), tuple(own), tuple(others), is_human=state.waits)
     if state.child is not None:
         # The figures of children depend on their outcome.
         return table.replace(first=("outcome", "total"))
@@ -284,9 +279,8 @@ def whole_guards(analysis: Analysis, edges: Sequence[Edge]) -> dict[str, Guard |
 
 def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
     """Which of `incomplete` and `infeasible` come to the transitions of a validate state."""
-    guards = whole_guards(analysis, analysis.graph.on(name, "done")).values()
-    named = frozenset[str]().union(*(guard.names for guard in guards if guard is not None))
-    return facts.rows_named(named)
+    edges = analysis.graph.on(name, "done")
+    return facts.rows_named(analysis.guards.names_in(edge.guard for edge in edges))
 
 
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
