@@ -167,6 +167,18 @@ def test_what_rules_write_for_themselves_is_no_change_of_the_author(
         assert not re.search(r" b/(out|src/(a\.fixed|log|__pycache__|b\.pyc|node_modules))", text)
 
 
+def test_a_hard_link_that_was_there_before_the_work_is_no_fault(work: Desk, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("shared\n")
+    os.link(tmp_path / "other", work.folder / "src/shared")
+    put = f"rm src/shared; ln {tmp_path}/secret src/shared"
+    (tmp_path / "secret").write_text("password\n")
+    run = work.play(machine(f"{says('*')}; echo more >> src/shared", put, says("+")))
+    [first, second, *_] = [report.findings[0].message for report in run.reports]
+    assert first == "It is wrong."
+    assert "'src/shared' is a hard link to a file outside" in second
+    assert "password" not in json.dumps([event.plain() for event in run.events])
+
+
 def test_a_folder_that_git_ignores_is_an_artifact_all_the_same(work: Desk) -> None:
     subprocess.run(("git", "init", "-q", work.folder), check=True)
     work.write(".gitignore", "src\n")

@@ -142,6 +142,98 @@ def test_the_best_version_comes_back_whatever_was_put_in_its_place(
     assert [(p.read_text(), p.stat().st_mode & 0o777) for p in secrets] == [("secret\n", 0o644)] * 2
 
 
+@pytest.mark.parametrize("isolate", ["copy", "worktree"])
+def test_what_was_there_and_still_is_counts_whatever_ignore_files_say_by_now(
+    work: Desk, isolate: str
+) -> None:
+    committed(work, cfg__app="1", **{"cfg/.gitignore": "*\n"})
+    git(work.folder, "add", "-f", "cfg")
+    git(work.folder, "commit", "-qm", "Two")
+    hides = "echo '*' > src/.gitignore; echo both >> .gitignore; mkdir build; touch build/x"
+    run = work.play(machine(f"{hides}; echo good > src/plan; echo 2 > cfg/app", isolate=isolate))
+    assert run.outcome == "done"
+    assert (work.folder / "src/plan").read_text() == "good\n"
+    assert (work.folder / "src/both").read_text() == TEN
+    assert (work.folder / "cfg/app").read_text() == "2\n"
+
+
+@pytest.mark.parametrize("isolate", ["copy", "worktree"])
+def test_a_submodule_leaves_the_rules_of_its_neighbours_alone(work: Desk, isolate: str) -> None:
+    library = write(work.folder.parent / f"library of {work.folder.name}", lib="1")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-qm", "One")):
+        git(library, *command)
+    committed(work)
+    git(
+        work.folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "s"
+    )
+    git(work.folder, "commit", "-qm", "Two")
+    write(work.folder, **{"src/x.log": "mine"})
+    acts = "echo good > src/plan; echo noise > src/x.log; echo good > s/lib"
+    run = work.play(machine(acts, isolate=isolate))
+    assert run.outcome == "done"
+    assert [(work.folder / name).read_text() for name in ("s/lib", "src/x.log")] == [
+        "good\n", "mine",
+    ]  # fmt: skip
+
+
+def test_a_file_of_any_name_is_merged_beside_files_of_others(work: Desk) -> None:
+    long = "\u6f22" * 84
+    write(work.folder, **{".a.loopkit": "mine"})
+    run = work.play(machine(f"echo good > src/plan; echo x > {long}; echo x > a"))
+    assert run.outcome == "done"
+    assert (work.folder / long).read_text() == "x\n"
+    assert (work.folder / ".a.loopkit").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "change", ["rm -rf src", "rm -rf src; ln -s .. src", "mv src a; ln -s a src"]
+)
+def test_the_best_version_comes_back_where_a_folder_above_it_was_changed(
+    work: Desk, change: str
+) -> None:
+    write(work.folder, src__deep__plan="none\n")
+    text = machine(
+        "echo 1 > src/deep/plan", change, rule="matches: good}, {command: ['false']"
+    ).replace("folder: src", "folder: src/deep")
+    run = work.play(text.replace("{revise: code}", "{revise: code, max: 1}"))
+    assert run.outcome == "failed"
+    assert (place_of(run) / "src/deep/plan").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("isolate", ["none", "copy"])
+def test_a_workspace_that_becomes_a_link_ends_the_step(work: Desk, isolate: str) -> None:
+    write(work.folder, home__notes="mine", ws__src__plan="none\n")
+    moved = f"mv {work.folder}/ws {work.folder}/old; ln -s home {work.folder}/ws"
+    text = machine(f"echo good > src/plan; {moved}", isolate=isolate, path="ws")
+    text = text.replace("[grep, -q, good, src/plan]", "[sh, -c, 'echo x > notes']")
+    run = work.play(text.replace(", pick: best", ""))
+    assert "put the folder" in run.of(Suspended)[-1].message
+    if not work.in_memory and isolate == "copy":
+        assert "now; put the folder" in work.resume(run.state.run).of(Suspended)[-1].message
+    assert (work.folder / "home/notes").read_text() == "mine"
+
+
+async def test_a_run_that_is_cancelled_while_others_merge_merges_nothing(tmp_path: Path) -> None:
+    write(tmp_path / ".loopkit/trees", x="x")
+    held = os.open(tmp_path / ".loopkit/trees", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    write(tmp_path, src__plan="none\n", **{"m.yaml": machine("echo good > src/plan")})
+    begun = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "loopkit", "run", "m.yaml", cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert begun.stderr is not None
+    first = (await begun.stderr.readline()).decode().split()[1]
+    while b"check" not in (said := await begun.stderr.readline()) and b"done" not in said:
+        if b"pass" in said:
+            break
+    await asyncio.to_thread(ran_loopkit, "cancel", first, cwd=tmp_path)
+    said = await asyncio.wait_for(begun.stderr.read(), 20)
+    os.close(held)
+    assert b"cancelled" in said
+    assert (tmp_path / "src/plan").read_text() == "none\n"
+
+
 def test_what_others_do_in_the_workspace_meanwhile_stays(work: Desk) -> None:
     ours = f"sed -i '1s/^/ours /' {work.folder}/src/both; echo x > {work.folder}/new"
     run = work.play(machine(f"{ours}; sed -i '9s/^/theirs /' src/both; echo good > src/plan"))

@@ -41,6 +41,7 @@ from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
+from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
 from loopkit.scenario.cases import Scenario
 
 if TYPE_CHECKING:
@@ -209,6 +210,19 @@ class Occupancy:
     def __init__(self) -> None:
         self._locks: dict[Path, int] = {}
         self._runs: dict[Path, set[str]] = {}
+        self._places: dict[tuple[Path, str], Path] = {}
+
+    def find(self, root: Path, relative: str, used: Callable[[Path], bool]) -> Path:
+        """The real place of a workspace, which stays what it was when a run first asked for it.
+
+        `used` tells whether a run has used a place in an earlier process. Raises OutsideWorkspace.
+        """
+        place, named = resolve_inside(root, relative), root / os.path.normpath(relative)
+        first = self._places.setdefault((root, relative), named if used(named) else place)
+        if place != first:
+            message = f"workspace {relative!r} leads through a link to {str(place)!r} now"
+            raise OutsideWorkspace(f"{message}; put the folder {str(first)!r} back")
+        return place
 
     async def enter(self, state: Path, workspace: Path, run: str) -> None:
         """Keep other apps out of a workspace until the run leaves it.

@@ -347,6 +347,9 @@ async def end(active: ActiveRun, state: FinalState) -> None:
     except CallFailed as failed:
         await _stop(active, _work_with_failure(active, failed.failure))
         return
+    except Stopped as stopped:
+        await _end_early(active, stopped)
+        return
     before = active.mark()
     active.take(ended)
     await store(active, before, ())

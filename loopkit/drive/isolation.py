@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,18 @@ def trees_of(active: ActiveRun) -> Path:
 
 
 async def _keep_tree(
-    active: ActiveRun, root: Path, origin: Path | None = None, known: Tree | None = None
+    active: ActiveRun,
+    root: Path,
+    origin: Path | None = None,
+    known: Tree | None = None,
+    *,
+    is_trusted: bool = False,
 ) -> Tree:
     """All that is in a workspace or a tree of the run's own; raises CallFailed."""
-    keep = partial(active.contents.keep, active.state.run, root, "", origin, known=known)
+    keep = partial(
+        active.contents.keep, active.state.run, root, "", origin,
+        known=known, is_trusted=is_trusted,
+    )  # fmt: skip
     with _as_failed_call(repr(str(root))):
         return await asyncio.to_thread(keep)
 
@@ -192,11 +201,15 @@ def _in_own_tree(active: ActiveRun, place: Path) -> tuple[Path | None, str]:
 
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
-    """Merge the run's work into its workspace, once; raises MergeConflict, CallFailed."""
+    """Merge the run's work into its workspace, once.
+
+    Raises MergeConflict and CallFailed, and Stopped if the run is stopped while others merge.
+    """
     source, run = Path(isolated.source), active.state.run
-    async with alone(_trees(active)):
-        ours = await _keep_tree(active, source)
-        merge = await _merge(active, isolated, ours)
+    async with alone(_trees(active), active.pause):
+        base = active.contents.tree(isolated.base)
+        ours = await _keep_tree(active, source, known=base, is_trusted=True)
+        merge = await _merge(active, isolated, base, ours)
         if merge.conflicts:
             raise MergeConflict(run, isolated, merge.conflicts)
         # From now on the content to write is fixed, so that the work is never merged twice.
@@ -210,7 +223,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     await active.append(Merged(source=isolated.source, files=files))
 
 
-async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
+async def _merge(active: ActiveRun, isolated: Isolated, base: Tree, ours: Tree) -> Merge:
     """The merge: as it was decided before the process was killed, else a new one."""
     contents, run = active.contents, active.state.run
     begun = active.state.merging.get(isolated.source)
@@ -219,7 +232,6 @@ async def _merge(active: ActiveRun, isolated: Isolated, ours: Tree) -> Merge:
         merge = await asyncio.to_thread(contents.merge, run, before, ours, after)
         if not merge.conflicts:
             return merge
-    base = contents.tree(isolated.base)
     theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source), base)
     return await asyncio.to_thread(contents.merge, run, base, ours, theirs)
 
@@ -237,16 +249,18 @@ async def _write(
 
 
 @asynccontextmanager
-async def alone(folder: Path) -> AsyncIterator[None]:
+async def alone(
+    folder: Path, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+) -> AsyncIterator[None]:
     """Keep all other merges waiting, in this process and elsewhere.
 
-    A caller that is cancelled while it waits leaves nothing locked.
+    A caller that is cancelled while it waits, or whose `pause` raises, leaves nothing locked.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # A waiting thread can't be cancelled, and the run that merges may need it.
-        while not _is_locked(descriptor):  # noqa: ASYNC110 - the kernel tells nobody that it is free
-            await asyncio.sleep(LOOK_AGAIN_S)
+        while not _is_locked(descriptor):
+            await pause(LOOK_AGAIN_S)
         yield
     finally:
         os.close(descriptor)
@@ -281,8 +295,10 @@ async def watch_folder(
         # Contents are only kept for a run that is stored.
         await active.append()
         tree = await asyncio.to_thread(watched.begin)
-        known = {"tree": tree.digest, "relative": relative, "ignored": watched.ignored}
-        before = _capture(active, task, output.name, watched.place, tree.times, **known)
+        before = _capture(
+            active, task, output.name, watched.place, tree.times, tree=tree.digest,
+            relative=relative, ignored=watched.ignored, linked=dict(tree.linked),
+        )  # fmt: skip
     return partial(asyncio.to_thread, watched.change, before)
 
 
@@ -309,9 +325,14 @@ class _Watched:
             # What an earlier attempt has put there is for this one to mend.
             if self._original is None:
                 raise CallFailed("fatal", str(error)) from error
-        known = None if self._original is None else self._active.contents.tree(self._original)
         with _as_failed_call(self._named):
-            return self._keep(known)
+            return self._keep(None if self._original is None else self._first(self._original))
+
+    def _first(self, digest: str) -> Tree:
+        """The folder before the first attempt, with the names that its files had elsewhere then."""
+        captured = self._active.state.captured.values()
+        found = (c.linked for c in captured if (c.tree, c.place) == (digest, self.place))
+        return replace(self._active.contents.tree(digest), linked=next(found, {}))
 
     def _keep(self, known: Tree | None) -> Tree:
         active, origin = self._active, origin_of(self._active, self._root)
@@ -328,7 +349,7 @@ class _Watched:
 
     def read(self, before: Captured, is_known: Callable[[Tree], bool]) -> Written | None:
         """What the folder has now; None if its tree is known."""
-        original = self._active.contents.tree(self._original or before.tree)
+        original = self._first(self._original or before.tree)
         try:
             tree = self._keep(original)
         except NotKept as error:
@@ -403,13 +424,23 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         return folder if asked == "none" else await own_tree(active, folder, asked)
     relative = render(active.program, active.state, written.path).strip()
     with _as_failed_call():
-        known = active.folder if relative == "." else resolve_inside(active.folder, relative)
+        known = active.folder
+        if relative != ".":
+            known = active.occupancy.find(active.folder, relative, partial(_has_used, active))
         folder = prepare(in_tree_above(active, known))
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
         await active.occupancy.enter(active.contents.folder, folder, active.state.run)
     return folder
+
+
+def _has_used(active: ActiveRun, place: Path) -> bool:
+    """Whether the run has worked in a workspace at a place."""
+    captured = active.state.captured.values()
+    return str(place) in active.state.isolated or any(
+        Path(each.place).is_relative_to(place) for each in captured
+    )
 
 
 async def watch_output(
@@ -505,11 +536,25 @@ def _folder_now(active: ActiveRun, artifact: Artifact, before: Captured) -> Writ
     return watched.read(before, lambda tree: tree.digest == artifact.tree)
 
 
+def changed_between(active: ActiveRun, before: str, after: str) -> list[str]:
+    """Some of the files at which two kept trees differ, for a message; none without trees."""
+    if not (before and after):
+        return []
+    changed = changed_files(active.contents.tree(before), active.contents.tree(after))
+    return [repr(printable_path(path)) for path in changed[:3]]
+
+
 def _text_now(place: Path) -> str:
-    with _as_failed_call():
-        if os.path.realpath(place) != str(place):
-            raise UnreadableArtifact(f"file {str(place)!r} is a symlink now; make it a file again")
-        return read_text(place)
+    if os.path.realpath(place) == str(place):
+        try:
+            return read_text(place)
+        except UnreadableArtifact as error:
+            fault = str(error)
+    else:
+        fault = f"file {str(place)!r} is a symlink now; make it a file again"
+    message = f"what the checks have left can't be judged: {fault}"
+    remedy = "let no check delete it or put something else in its place"
+    raise CallFailed("fatal", message, remedy=remedy)
 
 
 def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[], Awaitable[str]]:

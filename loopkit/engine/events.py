@@ -242,6 +242,8 @@ class Captured(Event, frozen=True, kw_only=True):
     """A fingerprint that changes with every write; empty if there was no file."""
     ignored: tuple[str, ...] = ()
     """For a folder: the patterns of what does not count."""
+    linked: dict[str, int] = NOTHING
+    """For a folder: the files that have another name elsewhere, with their inode."""
 
 
 class Reread(Event, frozen=True, kw_only=True):

@@ -83,10 +83,12 @@ class Contents(Protocol):
         *,
         ignore: Collection[str] = (),
         known: Tree | None = None,
+        is_trusted: bool = False,
     ) -> Tree:
         """The tree of `within` below `root` as it is now, durable on return (see `read_tree`).
 
-        `known` is an earlier tree, if somebody has worked there since. Raises NotKept.
+        `known` is an earlier tree. Hard links that were made since are refused, unless whoever
+        worked there `is_trusted`. Raises NotKept.
         """
 
     def tree(self, digest: str) -> Tree:
@@ -139,11 +141,12 @@ class GitContents(Contents):
         *,
         ignore: Collection[str] = (),
         known: Tree | None = None,
+        is_trusted: bool = False,
     ) -> Tree:
         try:
             require_git()
-            seen = read_tree(root, within, origin, ignore=ignore)
-            refuse_unkept(seen, known)
+            seen = read_tree(root, within, origin, ignore=ignore, known=known)
+            refuse_unkept(seen, None if is_trusted else known)
             with self._using(writes=True):
                 kept = self._ask("show-ref", "--verify", "-q", _ref(seen.digest, run), ok=(0, 1))
                 return seen if kept.returncode == 0 else self._keep(run, root, seen)
@@ -173,7 +176,7 @@ class GitContents(Contents):
             if size > _MOST_SENT:
                 self._import(commands)
                 commands, size = [], 0
-        tree = Tree(entries, seen.times)
+        tree = Tree(entries, seen.times, seen.linked)
         self._import([*commands, _commit(run, tree)])
         return tree
 

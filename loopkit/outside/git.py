@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
+from stat import S_ISDIR
 from tempfile import mkdtemp
 from types import MappingProxyType
 
@@ -141,7 +142,7 @@ class IgnoreRules:
 
     def find(self, paths: Sequence[bytes]) -> frozenset[bytes]:
         """Which of some paths below the folder are ignored."""
-        named = {os.path.relpath(path, self._here): path for path in paths}
+        named = {self._name(path): path for path in paths}
         if not named:
             return frozenset()
         asked = ("-c", self._excluded, "check-ignore", "-z", "--stdin")
@@ -151,6 +152,12 @@ class IgnoreRules:
         except NoGit:
             return frozenset()
         return frozenset(named[name] for name in answer.stdout.split(b"\0") if name in named)
+
+    def _name(self, path: bytes) -> bytes:
+        """A path as git is asked for it; of a folder that is not at the top, something in it."""
+        name = os.path.relpath(path, self._here)
+        is_new = not os.path.lexists(os.path.join(self._top, name))
+        return os.path.join(name, b"any") if is_new and S_ISDIR(os.lstat(path).st_mode) else name
 
 
 CACHES = (

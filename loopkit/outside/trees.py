@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from typing import Literal, NamedTuple
 
 from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
@@ -60,8 +61,8 @@ class Tree:
     entries: Mapping[str, Entry] = field(default_factory=dict)
     times: str = field(default="", compare=False)
     """A digest that changes whenever any file is written."""
-    linked: frozenset[str] = field(default=frozenset(), compare=False)
-    """The files that have another name outside of the tree."""
+    linked: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """The files that have another name outside of the tree, with their inode."""
 
     @cached_property
     def manifest(self) -> bytes:
@@ -123,18 +124,21 @@ def read_tree(
     origin: Path | None = None,
     *,
     ignore: Collection[str] = (),
+    known: Tree | None = None,
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
 ) -> Tree:
     """The tree of `within`, a path below `root`, as it is now; paths are relative to `root`.
 
     If `within` or a folder above it is a link, this link is all there is. `origin` is the folder
-    that `root` is a copy of, `ignore` are patterns of what does not count. Raises TooLarge, and
-    OSError where something can't be read or `root` is reached by a link.
+    that `root` is a copy of, `ignore` are patterns of what does not count; what is in the tree
+    `known` counts whatever ignore files say by now. Raises TooLarge, and OSError where something
+    can't be read or `root` is reached by a link.
     """
     top, times, entries = os.fsencode(open_root(root)), hashlib.sha256(), dict[str, Entry]()
     names, room = dict[tuple[int, int, int], list[str]](), most_bytes
-    for path in _paths(top, os.fsencode(within), os.fsencode(origin or root)):
+    counted = frozenset() if known is None else frozenset(map(os.fsencode, known.entries))
+    for path in _paths(top, os.fsencode(within), os.fsencode(origin or root), counted):
         name = os.path.relpath(path, top)
         shown = os.fsdecode(name)
         if any(_matches(shown, pattern) for pattern in ignore):
@@ -154,8 +158,17 @@ def read_tree(
         times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
         if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
             names.setdefault((info.st_dev, info.st_ino, info.st_nlink), []).append(shown)
-    linked = (path for (*_, links), paths in names.items() if len(paths) < links for path in paths)
-    return Tree(entries, times.hexdigest(), frozenset(linked))
+    linked = {
+        path: inode
+        for (_, inode, links), paths in names.items()
+        if len(paths) < links
+        for path in paths
+    }
+    for above in {str(above) for path in entries for above in PurePosixPath(path).parents[:-1]}:
+        if above not in entries:
+            place = os.path.join(top, os.fsencode(above))
+            entries[above] = _entry(place, os.lstat(place))
+    return Tree(entries, times.hexdigest(), linked)
 
 
 def open_root(root: Path) -> Path:
@@ -184,8 +197,13 @@ def _matches(path: str, pattern: str) -> bool:
     return any(fnmatchcase(place, pattern.lstrip("/")) for place in above)
 
 
-def _paths(top: bytes, within: bytes, origin: bytes) -> Iterator[bytes]:
-    """Everything at and below `within` that counts, one level after the other."""
+def _paths(
+    top: bytes, within: bytes, origin: bytes, counted: Collection[bytes] = ()
+) -> Iterator[bytes]:
+    """Everything at and below `within` that counts, one level after the other.
+
+    The relative paths that are `counted` do so whatever ignore files say.
+    """
     start = os.path.normpath(os.path.join(top, within))
     if start != top:
         found = _first_but_folders(top, os.path.relpath(start, top))
@@ -194,22 +212,36 @@ def _paths(top: bytes, within: bytes, origin: bytes) -> Iterator[bytes]:
         if found != start or not _is_folder(start):
             return
     rules = IgnoreRules.around(origin, top)
-    # What git ignores as a whole is looked at as it is.
-    level = [(start, None if start != top and rules and rules.find((start,)) else rules)]
+    if start != top:
+        # What git ignores as a whole is looked at as it is.
+        is_ignored = rules is not None and rules.find((start,))
+        rules = None if is_ignored else _rules_in(start, origin, os.path.relpath(start, top), rules)
+    level = [(start, rules)]
     while level:
         entries = [(entry, rules) for folder, rules in level for entry in _entries(folder)]
         ignored = _find_ignored(entries, (top, start))
         level = []
         for entry, rules in entries:
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.path in ignored or (is_folder and _ignores_itself(entry.path)):
+            is_folder, name = entry.is_dir(follow_symlinks=False), os.path.relpath(entry.path, top)
+            is_own = is_folder and _ignores_itself(entry.path)
+            if (entry.path in ignored or (is_own and rules is None)) and name not in counted:
                 continue
-            yield entry.path
+            # Git knows what it tracks in a folder that ignores itself; nothing else is there.
+            if not is_own or name in counted:
+                yield entry.path
             if is_folder:
-                # Of another repository git tells nothing from outside.
-                is_other = os.path.lexists(os.path.join(entry.path, b".git"))
-                own = IgnoreRules(entry.path, entry.path, "", "") if is_other else rules
-                level.append((entry.path, own))
+                level.append((entry.path, _rules_in(entry.path, origin, name, rules)))
+
+
+def _rules_in(
+    folder: bytes, origin: bytes, name: bytes, rules: IgnoreRules | None
+) -> IgnoreRules | None:
+    """The rules in a folder: those around it, or its own if it is another repository."""
+    # Of another repository git tells nothing from outside.
+    for other in (os.path.join(origin, name), folder):
+        if os.path.lexists(os.path.join(other, b".git")):
+            return IgnoreRules(other, folder, "", "")
+    return rules
 
 
 def _first_but_folders(top: bytes, within: bytes) -> bytes | None:
@@ -250,7 +282,8 @@ def _entries(folder: bytes) -> list[os.DirEntry[bytes]]:
 
 def _ignores_itself(folder: bytes) -> bool:
     try:
-        return _content(os.path.join(folder, b".gitignore"))[:64].splitlines()[-1:] == [b"*"]
+        lines = _content(os.path.join(folder, b".gitignore"))[:10_000].split(b"\n")
+        return [line for line in lines if line.strip() and line[:1] != b"#"] == [b"*"]
     except OSError:
         return False
 
@@ -290,12 +323,13 @@ def refuse_unkept(tree: Tree, known: Tree | None) -> None:
             raise NotKept(f"can't be kept: {printable_path(path)!r} is {name}; remove it")
     if known is None:
         return
-    for path in sorted(tree.linked):
+    for path, inode in sorted(tree.linked.items()):
         earlier = known.entries.get(path)
-        if earlier is None or earlier.blob != tree.entries[path].blob:
+        is_same = earlier is not None and earlier.blob == tree.entries[path].blob
+        if not is_same and known.linked.get(path) != inode:
             raise NotKept(
                 f"can't be kept: {printable_path(path)!r} is a hard link to a file outside, which "
-                "is not read; put a copy there"
+                "is not read; put a copy there (`git clone` makes one with `--no-hardlinks`)"
             )
 
 
@@ -439,11 +473,9 @@ class _Writing:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=folder)
                 return
-            content, draft = self._load(entry.blob), f".{name[:100]}.loopkit"
-            with suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=folder)
+            content, draft = self._load(entry.blob), f".loopkit-{token_hex(8)}"
             if stat.S_ISLNK(entry.mode):
-                os.symlink(content, os.fsencode(draft), dir_fd=folder)
+                os.symlink(content, draft.encode(), dir_fd=folder)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
                 with open(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as file:
@@ -547,9 +579,10 @@ def _make_worktree(source: Path, place: Path) -> Path:
             # What another repository knows of its worktrees is not the run's to change.
             continue
         if stat.S_ISDIR(os.lstat(path).st_mode):
-            os.mkdir(target)  # noqa: PTH102 - bytes
+            os.makedirs(target, exist_ok=True)  # noqa: PTH103 - bytes
             folders.append((path, target))
         else:
+            os.makedirs(os.path.split(target)[0], exist_ok=True)  # noqa: PTH103 - bytes
             _copy_file(path, target)
     for path, target in reversed(folders):
         shutil.copymode(path, target)

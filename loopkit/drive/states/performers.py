@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from loopkit.document.writing import NotWritable, add_to_file, replace_file, siz
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
 from loopkit.drive.isolation import (
+    changed_between,
     files_reader,
     on_disk,
     output_file,
@@ -233,6 +235,8 @@ class _Judging(Mutable):
     folder: Path = Path()
     ran: list[Ran] = []
     time_s: float = 0.0
+    changed: list[str] = []
+    """Some of the files of a folder that were changed while it was judged, for a message."""
     is_left: bool = False
     """Whether the artifact was a file or a folder before they judged."""
 
@@ -303,16 +307,20 @@ class _Judging(Mutable):
         if (now.text, now.tree) == (artifact.text, artifact.tree):
             return False
         version = active.state.versions[artifact.name] + 1
+        self.changed = await asyncio.to_thread(changed_between, active, artifact.tree, now.tree)
         active.stage(Reread(artifact=now.replace(version=version, previous=artifact.version)))
         return True
 
     def _without_verdict(self, answer: Answer) -> Answer:
         """The answer of a validator that judged something else than what is left."""
-        kind = "folder" if self.artifact.tree else "file"
+        kind = f"{'folder' if self.artifact.tree else 'file'} {Path(self.artifact.place).name!r}"
+        where = f" ({', '.join(self.changed)})" if self.changed else ""
         reason = (
-            f"{kind} {Path(self.artifact.place).name!r} was changed while it was judged, so nobody "
-            "has judged what is left; let a check change nothing, at least not the second time"
+            f"{kind} was changed while it was judged{where}, so nobody has judged what is left; "
+            "let a check change nothing, at least not the second time"
         )
+        if self.changed:
+            reason += ", or name what it writes for itself under `ignore` of the output"
         verdict = "fail" if answer.verdict == "fail" else "error"
         return answer.replace(verdict=verdict, error_class="fatal", reason=reason)
 
