@@ -88,6 +88,22 @@ def test_a_success_is_merged_and_nothing_is_seen_before(work: Desk, isolate: str
     assert not place_of(run).exists()
 
 
+def test_what_is_merged_is_on_the_disk_before_the_run_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, synced, sync = Desk(write(tmp_path, src__plan="none\n")), list[str](), os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    work.play(machine("echo good > src/plan; mkdir new; echo x > new/file"))
+    names = [path.removeprefix(f"{tmp_path}/") for path in synced]
+    assert {"src", "new", ""} <= {name if name != str(tmp_path) else "" for name in names}
+    assert sum(name.startswith(("src/.loopkit-", "new/.loopkit-")) for name in names) == 2
+
+
 def test_a_failure_is_left_aside_with_its_best_version(work: Desk) -> None:
     acts = ("echo 1 > src/plan", "echo 2 > src/plan; rm src/both", "echo 3 > src/plan")
     rules = "command: [grep, -q, '2', src/plan], severity: warning}, {command: ['false']"
