@@ -104,6 +104,14 @@ def test_what_is_merged_is_on_the_disk_before_the_run_says_so(
     assert sum(name.startswith(("src/.loopkit-", "new/.loopkit-")) for name in names) == 2
 
 
+def test_an_artifact_that_git_ignores_is_said_to_stay_behind(work: Desk) -> None:
+    committed(work)
+    run = work.play(machine("echo good > src/plan; echo x > src/run.log").replace(
+        "folder: src", "file: src/run.log"
+    ).replace(", pick: best", ""))  # fmt: skip
+    assert run.of(Merged)[0].ignored == ("src/run.log",)
+
+
 def test_a_failure_is_left_aside_with_its_best_version(work: Desk) -> None:
     acts = ("echo 1 > src/plan", "echo 2 > src/plan; rm src/both", "echo 3 > src/plan")
     rules = "command: [grep, -q, '2', src/plan], severity: warning}, {command: ['false']"

@@ -219,8 +219,17 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
             changed = await _write(active, source, ours, merge.tree)
         except Conflicts as strange:
             raise MergeConflict(run, isolated, strange.paths) from strange
-    files = tuple(map(printable_path, changed))
-    await active.append(Merged(source=isolated.source, files=files))
+    files, left = tuple(map(printable_path, changed)), _left_behind(active, isolated, merge.tree)
+    await active.append(Merged(source=isolated.source, files=files, ignored=left))
+
+
+def _left_behind(active: ActiveRun, isolated: Isolated, merged: Tree) -> tuple[str, ...]:
+    """The artifacts in a tree that are no part of what was merged."""
+    top = Path(isolated.place)
+    places = {Path(each.place) for each in active.state.artifacts.values() if each.place}
+    inside = sorted(p for p in places if p.is_relative_to(top) and p != top and p.exists())
+    paths = (str(place.relative_to(top)) for place in inside)
+    return tuple(printable_path(path) for path in paths if path not in merged.entries)
 
 
 async def _merge(active: ActiveRun, isolated: Isolated, base: Tree, ours: Tree) -> Merge:

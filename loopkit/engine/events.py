@@ -280,6 +280,8 @@ class Merged(Event, frozen=True, kw_only=True):
     source: str
     files: tuple[str, ...] = ()
     """The paths that have changed in the workspace."""
+    ignored: tuple[str, ...] = ()
+    """The artifacts that were not merged, because git ignores them, by path."""
 
 
 class Restored(Event, frozen=True, kw_only=True):

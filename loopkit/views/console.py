@@ -346,7 +346,11 @@ LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
     "refused": lambda event, *_: [Line("an answer was refused: " + one_line(event.reason))],
     "waiting": _lines_for_waiting,
     "merged": lambda event, *_: [
-        _row("", f" {plural(len(event.files), 'file')} into the workspace", word="merged")
+        _row("", f" {plural(len(event.files), 'file')} into the workspace", word="merged"),
+        *(
+            _row("", f" {path}: git ignores it in the workspace", word="not merged")
+            for path in event.ignored
+        ),
     ],
     "finished": _lines_for_finished,
     "cancelled": lambda *_: [Line("cancelled")],
