@@ -16,7 +16,7 @@ import pytest
 
 from loopkit.journal.contents import GitContents
 from loopkit.outside.git import require_git
-from loopkit.outside.trees import NotKept, read_tree
+from loopkit.outside.trees import NotKept, Tree, blob_id, read_tree
 
 NAMES = [
     "a", "b.txt", "C", "c", "with blank ", "-dash", "new\nline", 'quo"te', "back\\slash", "ü",
@@ -109,6 +109,39 @@ def test_what_is_neither_a_file_nor_a_link_nor_a_folder_is_refused_by_name(
     os.mknod(tmp_path / "work/sub/it", stat.S_IFIFO if kind == "FIFO" else stat.S_IFSOCK)
     with pytest.raises(NotKept, match=f"'sub/it' is a {kind}.*remove it"):
         GitContents().keep("run", tmp_path / "work")
+
+
+def test_a_folder_that_is_reached_by_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
+    contents = GitContents()
+    for name in ("work", "outside"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    tree = contents.keep("run", tmp_path / "work")
+    (tmp_path / "work/file").unlink()
+    (tmp_path / "work").rmdir()
+    (tmp_path / "work").symlink_to("outside")
+    with pytest.raises(NotKept, match="it is a link now"):
+        contents.keep("run", tmp_path / "work")
+    with pytest.raises(OSError, match="it is a link now"):
+        contents.write(tmp_path / "work", Tree(), tree)
+    assert (tmp_path / "outside/file").read_text() == "outside"
+    contents.close()
+
+
+def test_the_draft_of_a_writer_that_was_killed_is_no_file_of_anybodys(tmp_path: Path) -> None:
+    contents, work = GitContents(), tmp_path / "work"
+    work.mkdir()
+    (work / "a").write_text("old")
+    before = contents.keep("run", work)
+    (work / "a").write_text("new")
+    after = contents.keep("run", work)
+    (work / "a").write_text("old")
+    draft = work / f".loopkit-{blob_id(b'a')[:16]}"
+    draft.write_text("half")
+    assert contents.keep("run", work) == before
+    contents.write(work, before, after)
+    assert [path.name for path in work.iterdir()] == ["a"]
+    contents.close()
 
 
 KEEPING = """

@@ -600,6 +600,13 @@ def test_an_unknown_program_is_refused_with_its_name_and_the_system_s_own_error(
     assert isinstance(error.__cause__, OSError)
 
 
+def test_no_command_starts_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    for folder in ("link", "link/inner"):
+        assert "is a link now; put the folder back" in str(refusal(["ls"], cwd=tmp_path / folder))
+
+
 @pytest.mark.parametrize(
     ("program", "cwd", "cause"),
     [

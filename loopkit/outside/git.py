@@ -162,6 +162,8 @@ class IgnoreRules:
 
 CACHES = (
     ".loopkit",
+    # A file that is about to be renamed.
+    ".loopkit-????????????????",
     "__pycache__",
     "*.pyc",
     ".pytest_cache",

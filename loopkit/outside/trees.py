@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from secrets import token_hex
 from typing import Literal, NamedTuple
 
 from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
@@ -473,7 +472,10 @@ class _Writing:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=folder)
                 return
-            content, draft = self._load(entry.blob), f".loopkit-{token_hex(8)}"
+            content, draft = self._load(entry.blob), f".loopkit-{blob_id(os.fsencode(name))[:16]}"
+            # One of a process that was killed has the same name.
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)
             if stat.S_ISLNK(entry.mode):
                 os.symlink(content, draft.encode(), dir_fd=folder)
             else:
