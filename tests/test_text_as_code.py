@@ -36,8 +36,9 @@ ssh -p 22 host @|watch -n 5 @|timeout 5 env nice sh -c @|@|bin/@|timeout 5 @|env
 uv run @|docker exec box @|nice -n 5 @|sh @|sh -@|python -@|julia -E @
 flock .lock -c @|flock -w 5 .lock -c @|script -qc @ /dev/null|script log -c @|su bob -c @
 su - bob -c @|runuser -l bob -c @|taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
-chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @|gosu bob sh -c @|nix develop -c sh -c @
-direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file|mawk -- @|awk -e @|sed @
+chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @|gosu bob sh -c @
+nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
+mawk -- @|awk -e @|sed @
 sed -n -e @|sed -ne @|sed -i --expression=@ file|sed -e p -e @|busybox awk @|nu -c @|xonsh -c @
 rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @|docker run --entrypoint sh img -c @
 docker run --entrypoint=python -e A=1 img -c @|docker run --entrypoint @ img|sh -c eval~"$1" sh @
@@ -51,8 +52,8 @@ docker exec box cat @|uv run s.py @|uv add @|npm install @|xargs grep @|sh s.sh 
 codex exec @|npx prettier @|sudo -u @ cat|echo @
 docker compose up @|docker compose -f x.yml up @|strace -o @ ls|git commit -m sh~-c~@
 grep python @|awk -f prog @|awk p @|awk -v a=@ p|sed -f prog @|sed -n p @|sed -e p @
-runuser -u bob grep -c @|flock .lock grep -c @|sh -c eval~"$1" sh true @|sh -c echo~"$1" sh @|docker run -e A=@ img cat
-docker run --entrypoint cat img @|ssh host
+runuser -u bob grep -c @|flock .lock grep -c @|sh -c eval~"$1" sh true @|sh -c echo~"$1" sh @
+docker run -e A=@ img cat|docker run --entrypoint cat img @|ssh host
 """
 TYPED = """
 loopkit: 1
@@ -115,37 +116,36 @@ def test_an_answer_is_an_argument_like_any_other(command: str):
     assert errors(words_of(command)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "is_safe"),
-    [
-        ("{{ draft.size | int }} {{ draft.word | length }}", True),
-        ("{{ draft.word | int(draft.word) }}", False),
-        ("{{ draft.word | float(default=draft.word) }}", False),
-        ("{{ notes.todos }}", True),
-        ("{{ notes.rest }}", False),
-        ("{% for x in draft['items'] %}{{ loop.index }}{{ x.kind }}{% endfor %}", True),
-        ("{% for x in draft['items'] | reverse %}{{ loop.previtem.kind }}{% endfor %}", True),
-        ("{% for x in draft['items'] %}{{ x.text }}{% endfor %}", False),
-        ("{% for x in draft['items'] %}{{ loop.nextitem.text }}{% endfor %}", False),
-        ("{{ draft['items'][0].kind }}", True),
-        ("{{ draft['items'][0].text }}", False),
-        ("{% for f in findings %}{{ f.severity }}{% endfor %}", True),
-        ("{% for f in findings %}{{ f.message }}{% endfor %}", False),
-        ("{{ inner.result.fixed }} {{ inner.result.plan.size }}", True),
-        ("{{ inner.result.copied }}", False),
-        ("{{ inner.result.plan.word }}", False),
-    ],
-)
-def test_numbers_and_words_of_the_machine_are_no_text(text: str, is_safe: bool, own_folder: Path):
+SAFE = """
+{{ draft.size | int }} {{ draft.word | length }} {{ notes.todos }}
+{{ draft['items'][0].kind }} {% for f in findings %}{{ f.severity }}{% endfor %}
+{% for x in draft['items'] | reverse %}{{ loop.index }}{{ x.kind }}{% endfor %}
+{{ inner.result.fixed }} {{ inner.result.plan.size }}
+"""
+UNSAFE = """
+{{ draft.word | int(draft.word) }}
+{{ draft.word | float(default=draft.word) }}
+{{ notes.rest }}
+{% for x in draft['items'] %}{{ x.text }}{% endfor %}
+{% for x in draft['items'] %}{{ loop.nextitem.text }}{% endfor %}
+{{ draft['items'][0].text }}
+{% for f in findings %}{{ f.message }}{% endfor %}
+{{ inner.result.copied }}
+{{ inner.result.plan.word }}
+"""
+
+
+@pytest.mark.parametrize("text", [*SAFE.strip().splitlines(), *UNSAFE.strip().splitlines()])
+def test_numbers_and_words_of_the_machine_are_no_text(text: str, own_folder: Path):
     Path("child.yaml").write_text(CHILD)
-    assert errors(["sh", "-c", text], TYPED) == ([] if is_safe else ["states.save.run.2"])
+    found = errors(["sh", "-c", text], TYPED)
+    assert found == (["states.save.run.2"] if text in UNSAFE else [])
 
 
-@pytest.mark.parametrize(("host", "is_safe"), [("host bash", False), ("host cat", True)])
-def test_a_shell_elsewhere_reads_code_from_stdin(host: str, is_safe: bool):
+def test_a_shell_elsewhere_reads_code_from_stdin():
     text = MACHINE.replace("RUN", 'RUN, stdin: "echo {{ title }}"')
-    found = errors(["ssh", *host.split()], text)
-    assert found == ([] if is_safe else ["states.save.stdin"])
+    assert errors(["ssh", "host", "bash -s"], text) == ["states.save.stdin"]
+    assert errors(["ssh", "host", "cat"], text) == []
 
 
 def test_a_prompt_to_which_nothing_is_added_is_no_text_of_others():
