@@ -22,7 +22,7 @@ states:
   done: {final: success, result: save}
   failed: {final: failure}
 """
-HARMFUL = """
+HARMFUL = r"""
 sh -c @|/bin/bash -lc @|bash -euxc @|bash -euo pipefail -c @|bash -c -e @|sh -ceuo pipefail @
 sh -c -- @|zsh -fc @|fish -c @|python3.12 -c @|python -Wignore -Ic @|python -X importtime -c @
 python -c@|python -m @|node -e @|node --eval=@|node -pe @|node --require x -e @|deno eval @
@@ -34,13 +34,56 @@ npx tsx -e @|npm exec -- sh -c @|docker exec -it box sh -c @|docker run --rm -e 
 docker compose exec web sh -c @|find . -exec sh -c @ ;|flock lock sh -c @|busybox sh -c @|su -c @
 ssh -p 22 host @|watch -n 5 @|timeout 5 env nice sh -c @|@|bin/@|timeout 5 @|env A=1 @|sudo @
 uv run @|docker exec box @|nice -n 5 @|sh @|sh -@|python -@|julia -E @
+flock .lock -c @|flock -w 5 .lock -c @|script -qc @ /dev/null|script log -c @|su bob -c @
+su - bob -c @|runuser -l bob -c @|taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
+chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @|gosu bob sh -c @
+nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
+mawk -- @|awk -e @|sed @
+sed -n -e @|sed -ne @|sed -i --expression=@ file|sed -e p -e @|busybox awk @|nu -c @|xonsh -c @
+rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @|docker run --entrypoint sh img -c @
+docker run --entrypoint=python -e A=1 img -c @|docker run --entrypoint @ img|sh -c eval~"$1" sh @
+bash -c set~-e;eval~"$@" _ a @|sh -c sh~-c~"$2" sh a @|docker compose run --rm web @
 """
-HARMLESS = """
+HARMLESS = r"""
 sh -c x sh @|sh -c x -- @|bash -euo pipefail -c x _ @|python -c x @|python s.py -c @
 python -m pytest @|node -e x -- @|node x.js -e @|perl -e x -- @|perl -ne x @|php -r x -- @
 fish -c x @|grep -e @|git commit -m @|timeout 5 cat @|env A=1 cat @|env -i cat @
 docker exec box cat @|uv run s.py @|uv add @|npm install @|xargs grep @|sh s.sh @|claude -p @
 codex exec @|npx prettier @|sudo -u @ cat|echo @
+docker compose up @|docker compose -f x.yml up @|strace -o @ ls|git commit -m sh~-c~@
+grep python @|awk -f prog @|awk p @|awk -v a=@ p|sed -f prog @|sed -n p @|sed -e p @
+runuser -u bob grep -c @|flock .lock grep -c @|sh -c eval~"$1" sh true @|sh -c echo~"$1" sh @
+docker run -e A=@ img cat|docker run --entrypoint cat img @|ssh host
+"""
+TYPED = """
+loopkit: 1
+agents:
+  writer: {command: [cat], schema: {items: [{kind: bug|wish, text: str}], word: str, size: int}}
+  plain: {command: [cat]}
+validators: {tests: {command: [tests]}}
+states:
+  draft: {agent: writer, prompt: Write., on_error: {content: failed}, next: notes}
+  notes:
+    agent: plain
+    prompt: Write.
+    output: {name: notes, fields: {todos: {count: TODO}, rest: {match: "x(.*)"}}}
+    on_error: {content: failed}
+    next: judged
+  judged: {validate: notes, by: [tests], next: inner}
+  inner: {machine: child.yaml, on_error: {content: failed}, next: save}
+  save: {run: RUN, transitions: [{guard: exit_code == 0, target: done}, {target: failed}]}
+  done: {final: success, result: save}
+  failed: {final: failure}
+"""
+CHILD = """
+loopkit: 1
+agents: {writer: {command: [cat], schema: {size: int, word: str}}}
+states:
+  plan: {agent: writer, prompt: Write., on_error: {content: failed}, next: fixed}
+  fixed: {render: Fixed., next: copied}
+  copied: {render: "{{ plan.word }}", next: done}
+  done: {final: success, result: [plan, fixed, copied]}
+  failed: {final: failure}
 """
 
 
@@ -48,23 +91,66 @@ def commands(lines: str) -> list[str]:
     return [each for line in lines.strip().splitlines() for each in line.split("|")]
 
 
-def errors(argv: list[str]) -> list[str]:
-    problems = check(load_text(MACHINE.replace("RUN", json.dumps(argv)), "m.yaml", Path()))
-    assert {p.code for p in problems if p.severity == "error"} <= {"text-as-code"}
-    return [problem.path for problem in problems if problem.severity == "error"]
+def words_of(command: str) -> list[str]:
+    """The words of a command, in which `~` is a space, with the answer for `@` outside of `$@`."""
+    answered = re.sub(r"(?<!\$)@", "{{~title~}}", command)
+    return [word.replace("~", " ") for word in answered.split(" ")]
+
+
+def errors(argv: list[str], machine: str = MACHINE) -> list[str]:
+    problems = check(load_text(machine.replace("RUN", json.dumps(argv)), "m.yaml", Path()))
+    found = {problem.code for problem in problems if problem.severity == "error"}
+    assert found <= {"text-as-code", "may-be-missing"}
+    return [problem.path for problem in problems if problem.code == "text-as-code"]
 
 
 @pytest.mark.parametrize("command", commands(HARMFUL))
 def test_an_answer_is_refused_where_a_program_expects_code_or_its_name(command: str):
-    words = command.split(" ")
-    at = next(index for index, word in enumerate(words) if "@" in word)
-    argv = [word.replace("@", "{{ title }}") for word in words]
+    argv = words_of(command)
+    at = next(index for index, word in enumerate(argv) if "{{" in word)
     assert errors(argv) == [f"states.save.run.{at}"]
 
 
 @pytest.mark.parametrize("command", commands(HARMLESS))
 def test_an_answer_is_an_argument_like_any_other(command: str):
-    assert errors([word.replace("@", "{{ title }}") for word in command.split(" ")]) == []
+    assert errors(words_of(command)) == []
+
+
+SAFE = """
+{{ draft.size | int }} {{ draft.word | length }} {{ notes.todos }}
+{{ draft['items'][0].kind }} {% for f in findings %}{{ f.severity }}{% endfor %}
+{% for x in draft['items'] | reverse %}{{ loop.index }}{{ x.kind }}{% endfor %}
+{{ inner.result.fixed }} {{ inner.result.plan.size }}
+"""
+UNSAFE = """
+{{ draft.word | int(draft.word) }}
+{{ draft.word | float(default=draft.word) }}
+{{ notes.rest }}
+{% for x in draft['items'] %}{{ x.text }}{% endfor %}
+{% for x in draft['items'] %}{{ loop.nextitem.text }}{% endfor %}
+{{ draft['items'][0].text }}
+{% for f in findings %}{{ f.message }}{% endfor %}
+{{ inner.result.copied }}
+{{ inner.result.plan.word }}
+"""
+
+
+@pytest.mark.parametrize("text", [*SAFE.strip().splitlines(), *UNSAFE.strip().splitlines()])
+def test_numbers_and_words_of_the_machine_are_no_text(text: str, own_folder: Path):
+    Path("child.yaml").write_text(CHILD)
+    found = errors(["sh", "-c", text], TYPED)
+    assert found == (["states.save.run.2"] if text in UNSAFE else [])
+
+
+def test_a_shell_elsewhere_reads_code_from_stdin():
+    text = MACHINE.replace("RUN", 'RUN, stdin: "echo {{ title }}"')
+    assert errors(["ssh", "host", "bash -s"], text) == ["states.save.stdin"]
+    assert errors(["ssh", "host", "cat"], text) == []
+
+
+def test_a_prompt_to_which_nothing_is_added_is_no_text_of_others():
+    given = MACHINE.replace("[cat, answer.txt]", '[sh, -c, "echo {{ prompt }}"]')
+    assert errors(["cat"], given) == []
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from loopkit.language.section import Place
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState, EachState, texts_in
 from loopkit.language.states.kinds import RenderState
+from loopkit.language.states.state import ExtractCount
 from loopkit.language.template.grammar import Path
 from loopkit.language.template.rendering import printed_by
 from loopkit.language.validators.judge import JudgeRule
@@ -35,6 +36,12 @@ class Interpreter(Value, frozen=True):
     """The options that take a value."""
     script: str = ""
     """Where it reads code from stdin too: a list with code that prints its first argument."""
+    operands: int = 0
+    """How many operands may stand before the words of code."""
+    first: bool = False
+    """Whether the first operand is code."""
+    unless: str = "(?!)"
+    """A pattern of the options that make it take none."""
 
 
 SHELL = Interpreter(r"(?s)-\w*c.*|--command", "-o -O --rcfile --init-file", "-c, 'echo \"$1\"', sh")
@@ -45,8 +52,9 @@ NODE = Interpreter(
     "-e, 'console.log(process.argv[1])', --",
 )
 POWERSHELL = Interpreter("-(c|command|encodedcommand)$", "-executionpolicy")
+CMD = Interpreter(r"(?i)/[ckr]$", operands=9)
 _INTERPRETERS: Mapping[str, Interpreter] = {
-    "sh ash bash dash ksh mksh zsh csh tcsh": SHELL,
+    "sh ash bash rbash dash ksh mksh zsh csh tcsh": SHELL,
     "fish": Interpreter(r"-\w*[cC]|--(init-)?command", "", "-c, 'echo $argv[1]'"),
     "python pypy ipython pythonw py": PYTHON,
     "node nodejs bun tsx ts-node": NODE,
@@ -55,10 +63,19 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "ruby": Interpreter(r"-\w*e", "-I -r", "-e, 'puts ARGV[0]', --"),
     "php": Interpreter(r"-\w*[rRBE]", "-d -c", "-r, 'echo $argv[1];', --"),
     "pwsh powershell": POWERSHELL,
+    "cmd": CMD,
+    "nu xonsh elvish guile": Interpreter(r"-\w*c|--commands?"),
+    "awk gawk mawk nawk": Interpreter(
+        "-e|--source", "-F -v -i -l --assign --field-separator", first=True, unless="-f|--file|-E"
+    ),
+    "sed": Interpreter(r"-[nErsuz]*e|--expression", "-l", first=True, unless="-[nErsuz]*f|--file"),
     "lua luajit rscript r osascript julia elixir groovy scala racket swift": Interpreter(
         r"-\w*[eE]|--eval", "-l"
     ),
-    "su npx": Interpreter(r"-\w*c|--command|--call"),
+    "npx": Interpreter(r"-\w*c|--call"),
+    "su runuser script flock": Interpreter(
+        r"-\w*c|--(session-)?command", "-s -g -G -w", operands=1, unless="-u|--user"
+    ),
     "env": Interpreter(r"-\w*S|--split-string", "-u -C"),
 }
 _WRAPPERS: Mapping[str, int] = {
@@ -72,7 +89,8 @@ INTERPRETERS = {name: how for names, how in _INTERPRETERS.items() for name in na
 WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.split()}
 """What runs another program, with the number of operands before that."""
 VALUED = (
-    "-u -g -k -s -I -P -L -C -e -w -p --user --group --kill-after --signal --env --workdir --with"
+    "-u -g -k -s -I -P -L -C -e -o -w -p "
+    "--user --group --kill-after --signal --env --workdir --with"
 )
 RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
 HOLE = "\0"
@@ -82,7 +100,7 @@ USER = "the run's `input`"
 TOLD = {"feedback": "feedback", "session": "the agent's program", "previous": "an earlier version",
     **dict.fromkeys((*OF_REPORTS, "telemetry"), "validators")}  # fmt: skip
 """Who wrote what else templates know."""
-OWN_FIELDS = ("attempt", "attempts", "version", "score", "verdict", "valid", "calls")
+OWN_FIELDS = ("attempt", "attempts", "version", "score", "verdict", "valid", "calls", "severity")
 """The fields of these that are words of ours or numbers."""
 
 
@@ -104,17 +122,41 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if name in ("ssh", "watch"):
             # They hand their words to a shell.
             yield from ((word, at) for word in range(at + 1, len(words)))
+            there = " ".join(words[at + 1 :]).split() if name == "ssh" else []
+            for index, how in enumerate(map(INTERPRETERS.get, map(program_name, there)), 1):
+                if how is not None:
+                    reads_stdin = len(there) in _code_words(there, index, how)
+                    yield from [(len(words), at)] if reads_stdin else []
+                    break
         if name in INTERPRETERS:
             yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
         if name not in WRAPPERS:
-            return
+            break
         at = _wrapped(words, at + 1, WRAPPERS[name])
+    yield from _named_anywhere(words)
+
+
+def _named_anywhere(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Code behind the flag of an interpreter, whatever starts that."""
+    for at, word in enumerate(words):
+        is_entry = word.startswith("--entrypoint=") or words[at - 1 : at] == ["--entrypoint"]
+        program = word.removeprefix("--entrypoint=")
+        if is_entry and HOLE in program:
+            yield at, at
+        if how := INTERPRETERS.get(program_name(program)):
+            index = at + 1
+            if is_entry:
+                # Options of the container and its image stand between.
+                how = how.replace(operands=9)
+                while index < len(words) and words[index].startswith("-"):
+                    index += 1 + (words[index] in VALUED.split())
+            yield from ((code, at) for code in _code_words(words, index, how, only_flags=True))
 
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
     """The word of the program that a wrapper runs."""
     known = INTERPRETERS.keys() | WRAPPERS.keys()
-    at = start
+    at, before = start, ""
     while at < len(words):
         word = words[at]
         is_value = re.match(r"\w+=" if own else r"\w+=|[\d.]+\w?$", word)
@@ -122,18 +164,23 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
             if own == 0:
                 break
             # `uv add` and the like run nothing; `timeout` has a number there.
-            if at == start and own < 9 and not re.match(RUNNING, word):
+            is_command = at == start or before == "compose"
+            if is_command and own < 9 and not re.match(RUNNING, word):
                 return len(words)
-            own -= 1
+            own -= word != "compose"
+            before = word
         at += 1 + (word in VALUED.split())
     named = (i for i in range(start, len(words)) if program_name(words[i]) in known)
     # What looks like the program may be the value of an option.
     return at if at < len(words) and HOLE in words[at] else next(named, at)
 
 
-def _code_words(words: Sequence[str], index: int, how: Interpreter) -> Iterator[int]:
-    valued, is_next = how.valued.split(), False
-    while index < len(words):
+def _code_words(
+    words: Sequence[str], index: int, how: Interpreter, *, only_flags: bool = False
+) -> Iterator[int]:
+    valued, is_next, operands = how.valued.split(), False, how.operands
+    takes_all = how.code in (POWERSHELL.code, CMD.code)
+    while index < len(words) and not re.match(how.unless, words[index]):
         word = words[index].lower() if how is POWERSHELL else words[index]
         if word[:2] in valued or word in valued:
             index += word in valued
@@ -143,20 +190,33 @@ def _code_words(words: Sequence[str], index: int, how: Interpreter) -> Iterator[
                 return
             index += f"-{word[-1]}" in valued
         elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
-            yield from range(index, len(words) if how is POWERSHELL else index + 1)
+            yield from range(index, len(words) if takes_all else index + 1)
+            yield from _evaluated(words, index) if how.code == SHELL.code else ()
             after = "".join(words[index + 1 : index + 2])
             if how in (SHELL, PYTHON, POWERSHELL) or not re.match(r"-+\w", after):
                 return
             is_next = False
         elif word[:1] not in ("-", "+") or HOLE in word:
-            yield from [index] if how.script and word.lstrip("-").startswith(HOLE) else []
-            return
+            if not operands:
+                is_script = how.script and word.lstrip("-").startswith(HOLE)
+                is_code = is_script or (how.first and word[:1] != "-")
+                yield from [index] if is_code and not only_flags else []
+                return
+            operands -= 1
         elif f"-{word[-1]}" in valued and word[1:2] != "-":
             # The last letter of a cluster takes the next word: `-euo pipefail`.
             index += 1
         index += 1
-    if how.script:
-        yield index
+    yield from [index] if how.script and not only_flags else []
+
+
+def _evaluated(words: Sequence[str], index: int) -> Iterator[int]:
+    """The arguments that the code of a shell, which is the word at `index`, runs as code itself."""
+    again = re.findall(r"\b(?:eval|\w*sh\s+-\w*c)\b[^\n;&|]*", words[index])
+    used = re.findall(r"\$\{?([\d@*])", "".join(again))
+    for at in range(index + 1, len(words)):
+        if {str(at - index - 1), "@", "*"}.intersection(used):
+            yield at
 
 
 Node = tuple[str, Path]
@@ -191,7 +251,8 @@ def check_text_as_code(
             for field, value in state.input.items()
             if (wrote := _worst(texts.wrote(name, text) for _, text in texts_in(value, ())))
         }
-        if name in subject.loaded.children and {*handed.values()} - {USER}:
+        is_revised = name in subject.graph.repeated
+        if name in subject.loaded.children and (is_revised or {*handed.values()} - {USER}):
             yield from check_text_as_code(Subject.of(subject.loaded.children[name]), handed)
 
 
@@ -243,6 +304,7 @@ class _Texts:
 
     def __init__(self, subject: Subject, given: Mapping[str, str] | None) -> None:
         self._graph = subject.graph
+        self._children = subject.loaded.children
         self._input = subject.scope.input
         self._editing = {state.edits: name for name, state in subject.machine.states.items()}
         self._given = given
@@ -250,10 +312,10 @@ class _Texts:
 
     def wrote(self, state: str, text: str) -> Wrote | None:
         """Who wrote a part of what a template prints, and the name of that."""
-        wrote = [(self._writer((state, path)), ".".join(path)) for path in printed_by(text)]
+        wrote = [(self.writer((state, path)), ".".join(path)) for path in printed_by(text)]
         return _worst(one for one in wrote if one[0])
 
-    def _writer(self, start: Node) -> str:
+    def writer(self, start: Node) -> str:
         """Who wrote what is found at a node; "" for nobody but the machine."""
         before: dict[Node, Node | None] = {start: None}
         waiting, found = [start], ""
@@ -294,10 +356,14 @@ class _Texts:
         if first in graph.states:
             by, known = graph.states[first], graph.machine.data_type(first)
             return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
-        if first == "feedback" and name not in graph.repeated and name != graph.first_author:
+        # Another machine may revise the first author of this one.
+        first_author = graph.first_author if self._given is not None else ""
+        if first == "feedback" and name not in graph.repeated and name != first_author:
             return ""
-        own = rest[1 if first == "reports" else 0 :]
-        return "" if len(own) == 1 and own[0] in OWN_FIELDS else TOLD.get(first, "")
+        own = [step for step in rest[first == "reports" :] if step != ITEMS]
+        own = own[own[:1] == ["findings"] :]
+        is_own = len(own) == 1 and own[0] in OWN_FIELDS and first != "previous"
+        return "" if is_own else TOLD.get(first, "")
 
     def _of_input(self, rest: Sequence[str]) -> str:
         if _is_closed(self._input, rest):
@@ -316,13 +382,27 @@ class _Texts:
                 continue
             known = self._graph.machine.data_type(author) or state.leaves
             output = state.output_at(author)
-            extracted = output.fields if output is not None else ()
+            extracted = output.fields if output is not None else {}
             is_word = _is_word(state, rest) and rest[0] not in extracted
+            if rest and output is not None:
+                counted = isinstance(extracted.get(rest[0]), ExtractCount)
+                is_word = is_word or counted or ("digest" == rest[0] in output.beside)
+            if author in self._children:
+                is_word = is_word or self._is_own_of_child(author, rest)
             # A faulty answer is a text whatever its schema says.
             if not (rest and (is_word or _is_closed(known, rest))):
                 return _author(author, state)
         editing = self._editing.get(artifact)
         return _author(editing, states[editing]) if editing and not rest else made
+
+    def _is_own_of_child(self, name: str, rest: Sequence[str]) -> bool:
+        """Whether another machine writes a part of its results itself, whatever it is given."""
+        steps = rest[isinstance(self._graph.states[name], EachState) :]
+        child = Subject.of(self._children[name])
+        if [*steps[:1]] != ["result"] or not child.graph.artifacts.keys() & {*steps[1:2]}:
+            return False
+        given = dict.fromkeys(child.machine.input, name)
+        return not _Texts(child, given).writer((child.machine.start, (*steps[1:],)))
 
 
 def _is_word(state: State, rest: Sequence[str]) -> bool:

@@ -267,7 +267,7 @@ class Items(Value, frozen=True):
 Shape = Anything | Scalar | Fields | Items
 
 _LOOP = Fields({name: Anything(optional=name in ("previtem", "nextitem")) for name in LOOP_FIELDS})
-_SAME_LIST = frozenset(
+SAME_LIST = frozenset(
     ("list", "reverse", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
 )
 _ONE_ITEM = frozenset(("first", "last", "min", "max"))
@@ -479,7 +479,7 @@ class Survey:
         member = self._attribute(node, source)
         if defaulting:
             return either(present(source), arguments[0] if arguments else Scalar())
-        if node.name in _SAME_LIST:
+        if node.name in SAME_LIST:
             return present(source) if isinstance(source, Items) else Items()
         if node.name in _ONE_ITEM:
             return item_of(source)

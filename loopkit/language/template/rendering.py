@@ -14,8 +14,18 @@ import jinja2
 from jinja2 import UndefinedError, nodes
 from jinja2.runtime import Context
 
+from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.template.errors import Refusal, TemplateError, error_at, fresh_budget
-from loopkit.language.template.grammar import Path, Scope, Shape, Survey, path_of, steps_of, tree_of
+from loopkit.language.template.grammar import (
+    SAME_LIST,
+    Path,
+    Scope,
+    Shape,
+    Survey,
+    path_of,
+    steps_of,
+    tree_of,
+)
 from loopkit.language.template.sandbox import SANDBOX, print_value, rewrite_tree
 from loopkit.values import Value
 
@@ -286,10 +296,32 @@ def printed_by(text: str) -> tuple[Path, ...]:
     except TemplateError:
         return ()
     found: list[Path] = []
-    waiting: list[nodes.Node] = [template.tree]
-    for node in waiting:
-        if (path := path_of(node)) is not None:
-            found += [path] if path[0] in template.names else []
-        elif not isinstance(node, _NO_TEXT) and getattr(node, "name", "") not in _NUMBERS:
-            waiting += node.iter_child_nodes(exclude=("test",))
+    waiting: list[tuple[nodes.Node, Mapping[str, Path]]] = [(template.tree, {})]
+    for node, items in waiting:
+        if (path := _data_path(node, items)) is not None:
+            found += [path] if {*path[:1]} & template.names else []
+        elif isinstance(node, nodes.For):
+            listed = node.iter
+            while isinstance(listed, nodes.Filter) and listed.name in SAME_LIST and listed.node:
+                listed = listed.node
+            path = _data_path(listed, items)
+            inner = dict(items)
+            if path and isinstance(node.target, nodes.Name):
+                inner |= dict.fromkeys((node.target.name, "loop"), (*path, ITEMS))
+            else:
+                waiting.append((node.iter, items))
+            waiting += ((part, inner) for part in (*node.body, *node.else_))
+        elif isinstance(node, nodes.Filter) and node.name in _NUMBERS:
+            # What is no number becomes the default, which is an argument.
+            waiting += ((part, items) for part in (*node.args, *node.kwargs))
+        elif not isinstance(node, _NO_TEXT):
+            waiting += ((part, items) for part in node.iter_child_nodes(exclude=("test",)))
     return tuple(found)
+
+
+def _data_path(node: nodes.Node, items: Mapping[str, Path]) -> Path | None:
+    """The path of a value in the data, if it is one; `items` are those of the loops around it."""
+    path = tuple(ITEMS if isinstance(step, int) else step for step in steps_of(node))
+    if path[:1] == ("loop",) and "loop" in items:
+        return (*items["loop"], *path[2:]) if path[1:2] in (("previtem",), ("nextitem",)) else ()
+    return (*items.get(path[0], path[:1]), *path[1:]) if path else None
