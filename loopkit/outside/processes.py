@@ -289,6 +289,13 @@ def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
             raise CommandNotStarted(_message(argv[0], cause, "correct it"))
 
 
+def require_program(program: str, env: Mapping[str, str]) -> None:
+    """Raise CommandNotStarted for a bare name that no folder on PATH has."""
+    if os.sep not in program and shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+        error = FileNotFoundError(errno.ENOENT, program)
+        raise CommandNotStarted(_message(program, *_explain(program, None, env, error)))
+
+
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:
     """The file that a bare name stands for, or None, which leaves the search to the system.
 

@@ -324,6 +324,7 @@ def prints_value(text: str, name: str, silent: Set[str]) -> bool:
 
 def _holds(node: nodes.Node, held: Set[str], silent: Set[str]) -> bool:
     """Whether the text of an expression may have in it the value of one of the names `held`."""
+    inner = node.iter_child_nodes(exclude=("test",))
     match node:
         case nodes.Name(name=name):
             return name in held
@@ -331,10 +332,11 @@ def _holds(node: nodes.Node, held: Set[str], silent: Set[str]) -> bool:
             return step not in silent and _holds(node.node, held, silent)
         case nodes.Getitem(node=holder):
             return _holds(holder, held, silent)
-        case nodes.Filter(name="map", kwargs=[nodes.Keyword(value=nodes.Const() as by)]):
-            if not silent.isdisjoint(str(by.value).split(".")):
-                return False
+        case nodes.Filter(name="map", kwargs=pairs):
+            steps = {
+                step for pair in pairs for step in str(getattr(pair.value, "value", "")).split(".")
+            }
+            return silent.isdisjoint(steps) and any(_holds(part, held, silent) for part in inner)
     if isinstance(node, _NO_TEXT) or getattr(node, "name", "") in _NUMBERS:
         return False
-    inner = node.iter_child_nodes(exclude=("test",))
     return any(_holds(part, held, silent) for part in inner)
