@@ -290,8 +290,9 @@ def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def require_program(program: str, env: Mapping[str, str]) -> None:
-    """Raise CommandNotStarted for a bare name that no folder on PATH has."""
-    if os.sep not in program and shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+    """Raise CommandNotStarted for a bare name that no folder on PATH has, if none is relative."""
+    is_sure = all(map(os.path.isabs, env.get("PATH", os.defpath).split(os.pathsep)))
+    if is_sure and os.sep not in program and _on_path(program, env) is None:
         error = FileNotFoundError(errno.ENOENT, program)
         raise CommandNotStarted(_message(program, *_explain(program, None, env, error)))
 

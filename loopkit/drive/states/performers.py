@@ -307,8 +307,9 @@ class _Judging(Mutable):
         A rule with a guard may not apply, and a scenario may play it.
         """
         rules = ((validator, rule) for validator, placed in left for _, rule in placed)
-        for validator, rule in rules if self.active.state.script is None else ():
-            if isinstance(rule, CommandRule) and rule.guard is None:
+        for validator, rule in rules:
+            is_played = self.active.commands.plays(validator)
+            if isinstance(rule, CommandRule) and rule.guard is None and not is_played:
                 program = parse(rule.command[0]).constant
                 try:
                     require_program(program or "/", command_environment(rule.env))
