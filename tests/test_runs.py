@@ -119,6 +119,21 @@ CHECK = """  draft: {render: "Tea.{{ feedback }}", next: check}
     by: [{min_chars: 999}]
     transitions: [{guard: valid, target: done}, {revise: draft, max: 1}, {target: NEXT}]
 """
+WRITER = """agents:
+  writer:
+    command: [echo, '{"ready": false, "text": "Tea."}']
+    schema: {ready: bool, text: str}
+"""
+LOOP = """  draft:
+    agent: writer
+    prompt: Write.
+    on_error: {content: done}
+    transitions:
+      - {guard: ready, target: text}
+      - {revise: draft, feedback: More., max: 1}
+      - {target: NEXT}
+  text: {render: "{{ draft.text }}", next: done}
+"""
 PERSON = "  ask: {human: Good?, choices: [go], next: done}\n"
 DAYS = (
     "each: input.days, as: day, key: day, max_items: 9, machine: item.yaml, "
@@ -154,6 +169,13 @@ TEST = "run: [sh, -c, 'exit 3']"
             f"  test: {{{TEST}, next: draft}}\n" + CHECK.replace("NEXT", "done"),
             "the last verdict on `draft` is fail and `test` ended with exit code 3",
         ),
+        "no verdict": (
+            CHECK.replace("min_chars: 999", "command: [pytset]")
+            .replace("valid,", "valid or incomplete,").replace("NEXT", "done"),
+            "`draft` was not judged",
+        ),
+        "an agent's loop": (LOOP.replace("NEXT", "text"), "no revision after `draft` helped"),
+        "an agent's loop and a person": (LOOP.replace("NEXT", "ask") + PERSON, ""),
     }.values(),
 )  # fmt: skip
 def test_a_success_says_what_had_failed_and_nobody_has_read(
@@ -161,7 +183,9 @@ def test_a_success_says_what_had_failed_and_nobody_has_read(
 ) -> None:
     Path("item.yaml").write_text(ITEM, encoding="utf-8")
     days = "input: {days: {type: [str], default: [mon, tue, wednesday]}}\n"
-    Path("m.yaml").write_text(f"loopkit: 1\n{days}states:\n{states}{ENDS}", encoding="utf-8")
+    agents = WRITER if "agent: writer" in states else ""
+    text = f"loopkit: 1\n{days}{agents}states:\n{states}{ENDS}"
+    Path("m.yaml").write_text(text, encoding="utf-8")
     if "human" in states:
         cli(5, "run", "m.yaml", "--output", "plain")
         told = cli(0, "answer", rows()[0][0], "go").err

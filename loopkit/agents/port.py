@@ -228,6 +228,10 @@ class PlayedCommands(Protocol):
         """
         ...
 
+    def plays(self, place: str) -> bool:
+        """Whether no command at this place is really run."""
+        ...
+
 
 class Person(Protocol):
     """A person who can answer a question now."""

@@ -205,6 +205,9 @@ class PlayedResults:
     def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
         self._commands = commands
 
+    def plays(self, place: str) -> bool:
+        return place in self._commands
+
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:

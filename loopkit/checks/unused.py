@@ -27,9 +27,10 @@ from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
-from loopkit.language.states.each import EachState
+from loopkit.language.states.each import RESULT, EachState
 from loopkit.language.states.kinds import RenderState
 from loopkit.language.states.state import WorkingState
+from loopkit.language.template.rendering import prints_value
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import artifact_of
@@ -248,7 +249,9 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
 
 OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
 """The facts by which a guard asks how bad a report is."""
-OF_CHILD = ("outcome", "success")
+OF_CHILD = frozenset({"outcome", "success", "failed", "succeeded"})
+SILENT_OF_CHILD = RESULT.keys() - OF_CHILD - {"findings"}
+"""What a child leaves that does not say whether it failed."""
 
 
 def check_unread_failures(subject: Subject) -> Iterator[Problem]:
@@ -258,7 +261,9 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
     artifact, and by whoever judges or replaces that.
     """
     graph, said = subject.graph, defaultdict[str | None, set[str]](set)
+    texts = defaultdict[str | None, set[str]](set)
     for use in templates.uses(subject):
+        texts[use.state].add(use.text)
         said[use.state] |= in_template(use.text).names
     for name, edges in graph.outgoing.items():
         # What its guards read of other states.
@@ -268,14 +273,20 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
         failed = f"`{name}` failed" if state.failing else f"no revision after `{name}` helped"
         failed = f"`{state.judges}` is not valid" if state.judges else failed
         own = (*state.failing, *own_names(graph, name))
-        of_kind = OF_REPORTS if state.judges else OF_CHILD if state.child else state.beside
-        told = {fact.partition(".")[0] for fact in own}.union(of_kind)
+        fields = {fact.partition(".")[0] for fact in own}
+        asked = {fact.partition(".")[0] for fact in subject.names_read(name)} & fields
+        told: Set[str] = fields.union(OF_REPORTS if state.judges else state.beside)
+        if state.child or (state.asks and asked):
+            told = OF_CHILD if state.child else asked
+        silent = SILENT_OF_CHILD if state.child else fields - told
+        decisive = next((fact for fact in own if fact.partition(".")[0] in told), "")
+        reads = partial(_reads, subject, said, texts, name, told, silent)
         for edge in _unread_exits(subject, name) if own and not state.waits else ():
-            way = _way_to_success(subject, edge, partial(_reads, subject, said, name, told))
+            way = _way_to_success(subject, edge, reads)
             if way is not None and edge.emit is None:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
-                read = "print `findings`" if state.judges else f"decide by `{own[0]}`"
+                read = "print `findings`" if state.judges else f"decide by `{decisive}`"
                 remedy = f"{path}: {read}, ask a person, or end in a failure"
                 yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
 
@@ -310,9 +321,16 @@ def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
 
 
 def _reads(
-    subject: Subject, said: Mapping[str | None, Set[str]], failed: str, told: Set[str], name: str
+    subject: Subject,
+    said: Mapping[str | None, Set[str]],
+    texts: Mapping[str | None, Set[str]],
+    failed: str,
+    told: Set[str],
+    silent: Set[str],
+    name: str,
 ) -> bool:
-    """Whether something that a state does tells of the failure of another, by the names `told`."""
+    """Whether something that a state does tells of the failure of another, by the names `told` or
+    by printing more of what it left than the fields `silent`."""
     state, source = subject.graph.states[name], subject.graph.states[failed]
     artifact, names = source.judges or artifact_of(subject.machine, failed), said[name]
     if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
@@ -323,7 +341,9 @@ def _reads(
         # Data says it itself, and an agent finds it in a text.
         result = subject.machine.finals[name].result if state.ends and source.asks else ()
         is_data = bool(state.asks or source.asks or source.child)
-        is_told = artifact in result or (artifact in names and is_data)
+        filled = texts.get(name, ()) if artifact in names else ()
+        is_printed = any(prints_value(text, artifact or "", silent) for text in filled)
+        is_told = artifact in result or (is_data and is_printed)
     return is_told or bool(told & names) or any(is_of(fact, failed) for fact in names)
 
 

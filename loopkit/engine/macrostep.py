@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 
@@ -237,28 +237,32 @@ class Engine:
                 plain_artifact(self.program, run, artifact) if artifact.is_data else artifact.text
             )
         success = state.succeeds
+        failures = _unread_failures(self.program, run, current, result)
         return Finished(
             outcome=name,
             success=success,
             result=result,
             picked=picked,
             absent=tuple(absent),
-            although=" and ".join(_unread_failures(self.program, run, current)) if success else "",
+            although=" and ".join(failures) if success else "",
             left=() if success else tuple(each.place for each in run.isolated.values()),
         )
 
 
 def _unread_failures(
-    program: Program, run: RunState, current: Mapping[str, Artifact]
+    program: Program, run: RunState, current: Mapping[str, Artifact], result: Iterable[str]
 ) -> Iterator[str]:
     """What has failed since a person was asked last: current versions that the last verdict does
-    not accept, and work of which no guard reads whether it failed."""
+    not accept, work of which no guard reads whether it failed, and loops that came to nothing."""
     states, sources = program.machine.states, [program.graph.by_id[e].source for e in run.route]
     at_work = dict.fromkeys(takewhile(lambda name: not states[name].waits, reversed(sources)))
-    for name, report in {one.report.artifact: one.report for one in run.rounds}.items():
-        is_current = name in current and current[name].version == report.version
-        if is_current and report.state in at_work and not report.valid:
-            yield f"the last verdict on `{name}` is {report.verdict}"
+    reports = [run.reports[name] for name in reversed(at_work) if name in run.reports]
+    judged = {report.artifact: report for report in reports}
+    for name, report in judged.items():
+        if name in current and current[name].version == report.version and not report.valid:
+            is_missing = report.verdict == "incomplete"
+            verdict = f"the last verdict on `{name}` is {report.verdict}"
+            yield f"`{name}` was not judged" if is_missing else verdict
     guards = [(program.graph.by_id[e].source, names) for e, names in program.guard_names.items()]
     read = {n if "." in n else f"{source}.{n}" for source, names in guards for n in names}
     for name in at_work:
@@ -267,6 +271,23 @@ def _unread_failures(
         # A loop that has come to nothing reads it and goes on all the same.
         if failure and (not is_read or program.plans[name].revises):
             yield failure
+        # A judge, a later author and the result say more of an artifact than its author's loop.
+        made = current.get(program.graph.written.get(name, ""))
+        is_left = made is not None and made.author == name and made.name not in {*judged, *result}
+        if is_left and states[name].asks and _has_run_out(program, run, name):
+            yield f"no revision after `{name}` helped"
+
+
+def _has_run_out(program: Program, run: RunState, name: str) -> bool:
+    """Whether a state was left only because no revision was left."""
+    edge = next(
+        e for e in map(program.graph.by_id.__getitem__, reversed(run.route)) if e.source == name
+    )
+    if edge.back or edge.event != "done":
+        return False
+    with_room = {**run.facts[name], "cap_reached": False, "revisions": 0}
+    edges = program.plans[name].ways["done"].edges
+    return next(e for e, holds, _ in edges if holds is None or holds(with_room)).back
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:

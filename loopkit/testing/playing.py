@@ -177,7 +177,8 @@ class PlayedApp(App):
             name: _WatchedAgent(port.ready, noted(port.quote), port.ask)
             for name, port in active.agents.items()
         }
-        active.commands = _WatchedCommands(noted(active.commands.result))
+        played = active.commands
+        active.commands = _WatchedCommands(noted(played.result), played.plays)
         try:
             return await super().drive(active)
         except AnswerRefused:
@@ -248,6 +249,7 @@ class _WatchedCommands:
     """Played commands; a run that they were not prepared for is noted."""
 
     result: Callable[..., CommandResult | None]
+    plays: Callable[[str], bool]
 
 
 async def family_of(stored: StoredRuns, run: str) -> FamilyRun:

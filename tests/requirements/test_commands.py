@@ -205,6 +205,24 @@ def test_a_program_that_does_not_exist_ends_the_step_before_anybody_is_paid(
 
 
 @pytest.mark.parametrize(
+    ("rule", "times"),
+    [
+        ("command: [pytset]", 1),
+        ("command: ['true']", 3),
+        ("command: [pytset], guard: attempt > 9", 3),
+    ],
+)
+def test_a_program_that_does_not_exist_is_named_before_stop_first_comes_to_it(
+    desk: Desk, rule: str, times: int
+) -> None:
+    text = LOST.replace("    by", "    stop: first\n    by")
+    played = lost(desk, f"{{{rule}}}", text=text)
+    suspended = played.state.suspended
+    assert ("pytset" in suspended.message if suspended else False) == (times == 1)
+    assert len(played.prompts("author")) == times
+
+
+@pytest.mark.parametrize(
     "way",
     [
         ("    by", "    on_error: failed\n    by"),

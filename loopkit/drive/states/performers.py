@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,16 @@ from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import AgentState, CommandState, RenderState, ValidateState
 from loopkit.language.states.state import Output, StateBase
-from loopkit.machine.program import ONCE, Callee, RulesAsked
-from loopkit.outside.processes import command_environment, run_command
+from loopkit.language.template.rendering import parse
+from loopkit.language.validators.command import CommandRule
+from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
+from loopkit.outside.processes import (
+    CommandNotStarted,
+    command_environment,
+    require_program,
+    run_command,
+)
+from loopkit.validators.fault import NotStarted, answer_without
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -294,8 +302,23 @@ class _Judging(Mutable):
                 [answer] = ledger.settle([answer], self.earlier, self.state, rules.levels)
             answers.append(answer)
             if rules.stop_early and _blocks(answers):
-                break
+                return [*answers, *self._not_startable(rules.fixed[len(answers) :])]
         return answers
+
+    def _not_startable(self, left: Iterable[tuple[str, Placed]]) -> Iterator[Answer]:
+        """The answers of validators that are not asked, and whose program is not on PATH.
+
+        A rule with a guard may not apply, and a scenario may play it.
+        """
+        rules = ((validator, rule) for validator, placed in left for _, rule in placed)
+        for validator, rule in rules:
+            is_played = self.active.commands.plays(validator)
+            if isinstance(rule, CommandRule) and rule.guard is None and not is_played:
+                program = parse(rule.command[0]).constant
+                try:
+                    require_program(program or "/", command_environment(rule.env))
+                except CommandNotStarted as error:
+                    yield answer_without(validator, NotStarted(str(error)))
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""

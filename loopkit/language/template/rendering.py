@@ -5,7 +5,7 @@ Most are nothing but texts and `{{ paths }}`; these parts are filled in without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -325,3 +325,50 @@ def _data_path(node: nodes.Node, items: Mapping[str, Path]) -> Path | None:
     if path[:1] == ("loop",) and "loop" in items:
         return (*items["loop"], *path[2:]) if path[1:2] in (("previtem",), ("nextitem",)) else ()
     return (*items.get(path[0], path[:1]), *path[1:]) if path else None
+
+
+def prints_value(text: str, name: str, silent: Set[str]) -> bool:
+    """Whether a template may print the value of a name, or an item of it.
+
+    Its keys, its length and its `silent` fields are neither; a text that is no template prints
+    nothing.
+    """
+    try:
+        tree = parse(text).tree
+    except TemplateError:
+        return False
+    held = {name}
+    for node in tree.find_all((nodes.For, nodes.Assign, nodes.Output)):
+        match node:
+            case nodes.For(target=target, iter=value) if not isinstance(value, nodes.Name):
+                # Of a key and its value, the value.
+                target = target.items[-1] if isinstance(target, nodes.Tuple) else target
+            case nodes.Assign(target=target, node=value):
+                pass
+            case nodes.Output() if _holds(node, held, silent):
+                return True
+            case _:
+                continue
+        if isinstance(target, nodes.Name) and _holds(value, held, silent):
+            held.add(target.name)
+    return False
+
+
+def _holds(node: nodes.Node, held: Set[str], silent: Set[str]) -> bool:
+    """Whether the text of an expression may have in it the value of one of the names `held`."""
+    inner = node.iter_child_nodes(exclude=("test",))
+    match node:
+        case nodes.Name(name=name):
+            return name in held
+        case nodes.Getattr(attr=step) | nodes.Getitem(arg=nodes.Const(value=step)):
+            return step not in silent and _holds(node.node, held, silent)
+        case nodes.Getitem(node=holder):
+            return _holds(holder, held, silent)
+        case nodes.Filter(name="map", kwargs=pairs):
+            steps = {
+                step for pair in pairs for step in str(getattr(pair.value, "value", "")).split(".")
+            }
+            return silent.isdisjoint(steps) and any(_holds(part, held, silent) for part in inner)
+    if isinstance(node, _NO_TEXT) or getattr(node, "name", "") in _NUMBERS:
+        return False
+    return any(_holds(part, held, silent) for part in inner)
