@@ -766,6 +766,26 @@ def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(
     assert run(["answer", name, "yes", "--form", "channel=web", "--form", "rating=5"]) == 0
 
 
+@pytest.mark.parametrize("after", ["done", "other"])
+def test_the_same_form_given_again_is_the_same_answer(after: str, cli: CommandLine) -> None:
+    """Its fields are of the types of the question that it answered, wherever the run is by now."""
+    other = "  other: {human: Which?, choices: [tea], form: {n: str}, next: done}\n  done:"
+    machine = FORM.replace("{channel: ", "{n: int, urgent: bool, channel: ")
+    machine = machine.replace('"yes", target: done', f'"yes", target: {after}')
+    if after == "other":
+        machine = machine.replace("  done:", other)
+    _, name = started(machine)
+    given = [f"--form={one}" for one in ("channel=web", "rating=5", "n=4", "urgent=true")]
+    argv = [sys.executable, "-m", "loopkit", "answer", name, "yes", *given]
+    both = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [one.communicate()[1] for one in both]
+    code = 0 if after == "done" else 5
+    assert {one.returncode for one in both} <= {0, code}, told
+    assert "the same answer was given before" in cli(code, *argv[3:]).err
+    wrong = cli(2, *argv[3:-2], "--form=n=5", given[-1]).err
+    assert "has already finished" in wrong or "there is no choice `yes`" in wrong
+
+
 def test_what_was_filled_in_is_shown_as_it_was_and_an_empty_field_is_not(cli: CommandLine) -> None:
     _, name = started(FORM.replace("{channel: ", "{urgent: bool, copies: [int], channel: "))
     given = ["channel=web", "rating=5", "urgent=true", "copies=[1, 2]"]

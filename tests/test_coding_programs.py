@@ -92,7 +92,10 @@ def test_claude_code_and_codex_start_the_same_server_of_machines(project: Path) 
     assert tools["plan_review"].input_schema["required"] == ["issue"]
 
 
-def after(event: str, project: Path, told: str = "{}") -> tuple[int, str]:
+TOLD = '{\n"session_id" : "a_1",\n"stop_hook_active" : false\n}\n'
+
+
+def after(event: str, project: Path, told: str = TOLD) -> tuple[int, str]:
     """What the hook of the page for an event makes of what it is told: exit code and stderr."""
     [settings] = [json.loads(block)["hooks"] for block in blocks("json") if "PostToolUse" in block]
     scripts = [block for block in blocks("sh") if block.startswith("#!")]
@@ -139,6 +142,7 @@ BREAKS = {
         "  check: {validate: plan, by: [structure], next: done}\n  done: {final: success}\n",
     ),
     "no loopkit": ("bin/loopkit", "#!/bin/sh\nexit 127\n"),
+    "a broken loopkit": ("bin/loopkit", "#!/bin/sh\necho 'Traceback (most' >&2\nexit 1\n"),
 }
 
 
@@ -167,6 +171,27 @@ def test_the_stop_hook_ends_after_three_rounds_of_each_message(project: Path) ->
         2,
         1,
     ]
+
+
+@pytest.mark.parametrize("damaged", ["1 2", "1\r\n", "08", "9" * 30, "a[$(exit 2)]", ""])
+def test_the_stop_hook_ends_whatever_its_file_of_rounds_holds(project: Path, damaged: str) -> None:
+    write_plan(project, "title_only")
+    (project / "plan-rounds-a-1").write_text(damaged, encoding="utf-8", newline="")
+    told = json.dumps({"session_id": "a-1", "stop_hook_active": True})
+    codes = [after("Stop", project, told)[0] for _ in range(4)]
+    assert (set(codes) <= {1, 2}, codes[-1]) == (True, 1)
+    # With blanks around its colons, the next message is a new one as well.
+    blank = told.replace(": true", " : false").replace('":', '" :')
+    assert after("Stop", project, blank)[0] == 2
+
+
+@pytest.mark.parametrize("told", ["", "{}", '{"session_id": "../x"}'])
+def test_the_stop_hook_keeps_no_session_at_work_that_it_does_not_know(
+    project: Path, told: str
+) -> None:
+    write_plan(project, "title_only")
+    code, said = after("Stop", project, told)
+    assert (code, '"## Goal" section' in said) == (1, True)
 
 
 def called(project: Path, line: str) -> tuple[int, str, str]:

@@ -251,7 +251,7 @@ def test_a_question_says_until_when_it_is_open_and_what_counts_then(
     assert run(["answer", name, "write"]) == 5
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
-    assert re.search(due + r"it no longer waits for that; as long as it has not, a later", told)
+    assert re.search(due + r"it no longer waits for the delivery; as long as", told)
 
 
 def test_a_late_delivery_is_taken_until_the_run_goes_on_and_again_after_a_resume(

@@ -51,7 +51,7 @@ class CommandAgentPort(AgentPort):
         except AgentError as error:
             error.cost_usd, error.tokens = self._spent(result.stdout)
             # Programs say in many ways that they don't know a session any more.
-            error.session_lost = bool(request.session) and error.error_class == "fatal"
+            error.session_lost = bool(request.session)
             raise
         # A part of a judge's messages that is left out could hold the verdict.
         is_too_long = request.role == "judge" and sum(map(len, read.said)) > MAX_JUDGE_CHARS
@@ -80,6 +80,7 @@ class CommandAgentPort(AgentPort):
                 timeout_s=request.timeout_s,
             )
         stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
+        stdout = stdout.removeprefix("\ufeff")
         return argv[0], replace(result, stdout=stdout, stderr=stderr)
 
     def _stdin(self, request: Request, names: Mapping[str, object]) -> str | None:

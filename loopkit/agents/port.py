@@ -189,7 +189,7 @@ class AgentError(Exception):
         """The answer ended at the cap of the request: its author can't correct that."""
         self.session_lost = session_lost
         """A kept session can't go on: it is too long for the model, or its program failed with it.
-        """
+        After a transient failure that is so once no try is left."""
         self.unavailable = unavailable
         """The model is unavailable for now: if there is a fallback, it is asked at once."""
         self.sent = sent

@@ -31,9 +31,11 @@ from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
 from loopkit.drive.repair import Mend
 from loopkit.drive.stored_runs import note_of_change
+from loopkit.engine.events import Worked
 from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.journal.errors import RunBusy
 from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.states.kinds import HumanState
 from loopkit.text import plural
 from loopkit.text.run_ids import resume_line, root_of
 from loopkit.views.hints import BLANK, question_hints
@@ -96,7 +98,8 @@ def answer_command(
             runs = await _runs_with_choice(app, run, choice)
         else:
             runs = [await run_asking(app, run, ANSWER)]
-        return [(one, answer.replace(form=await _form_fields(app, one, form))) for one in runs]
+        forms = [await _form_fields(app, one, choice, form) for one in runs]
+        return [(one, answer.replace(form=form)) for one, form in zip(runs, forms, strict=True)]
 
     return give_and_drive(run, ANSWER, give, (output, notify), again=again, to_all=to_all)
 
@@ -112,12 +115,18 @@ async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
     return [one.state.run for one in taken] or [run]
 
 
-async def _form_fields(app: App, run: str, form: tuple[str, ...]) -> dict[str, Any]:
+async def _form_fields(app: App, run: str, choice: str, form: tuple[str, ...]) -> dict[str, Any]:
+    """The form, in the types of the open question, or of the last one that takes such an answer."""
     state = await app.state_of(run)
     machine = await app.machine_of(state)
-    asked = machine.states.get(state.state)
-    fields = parse_record((asked.asked_form if asked else None) or {})
-    return inputs_from_options(fields, None, form, (), option="--form")
+    given = {written.partition("=")[0].strip().partition(".")[0] for written in form}
+    events = [stored.event for stored in reversed(await app.events(run))] if form else []
+    answered = [one.state for one in events if isinstance(one, Worked) and one.answer]
+    states = [machine.states.get(name) for name in (state.state, *answered)]
+    asked = [one for one in states if isinstance(one, HumanState)]
+    fitting = [one for one in asked if choice in one.choices and given <= one.form.keys()]
+    fields = next((one.form for one in (*fitting, *asked[:1])), {})
+    return inputs_from_options(parse_record(fields), None, form, (), option="--form")
 
 
 def give_and_drive(

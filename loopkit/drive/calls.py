@@ -132,9 +132,10 @@ async def call(
         try:
             reply = await _try(active, work, callee, request)
         except TryFailed as failure:
-            if failure.error.session_lost and request.whole_prompt is not None:
+            whole = request.whole_prompt
+            if whole is not None and _is_session_lost(active, request, work, callee, failure.error):
                 failed = _bare_failure_event(active, work, failure)
-                await active.append(failed.replace(begins_anew=request.whole_prompt()))
+                await active.append(failed.replace(error_class="fatal", begins_anew=whole()))
                 if not request.begins_anew:
                     raise nobody_left(active.state.tasks[work.task], work.callees, passed) from None
                 await take_turn(active, work.task, work.agent, work.callees, 0.0, passed)
@@ -148,6 +149,17 @@ async def call(
         else:
             await active.append(reply)
         return reply
+
+
+def _is_session_lost(
+    active: ActiveRun, request: Request, work: CallSeries, callee: Callee, error: AgentError
+) -> bool:
+    """Whether the session can't go on; a transient failure may be over at the next try with it."""
+    if not error.session_lost or error.error_class == "fatal":
+        return error.session_lost
+    task = active.state.tasks[work.task]
+    is_last = not has_try_left(callee.retry, task.tries + 1, task.unread)
+    return request.begins_anew and (error.error_class == "content" or is_last)
 
 
 async def _wait_for_provider(active: ActiveRun, work: CallSeries, index: int) -> GivenUp | None:
@@ -458,7 +470,7 @@ async def take_turn(
     index = known.fallback if known.fallback < len(callees) else 0
     is_last = index + 1 == len(callees)
     wait_s = _wait_s(known, callees[index].retry, active.clock.now()) if wait_s is None else wait_s
-    if _is_asked_again(known, callees[index].retry, wait_s, is_last=is_last):
+    if _is_asked_again(known, callees[index], wait_s, is_last=is_last):
         await active.pause(wait_s)
         return index
     failed = known.failed
@@ -480,12 +492,12 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
     return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
 
 
-def _is_asked_again(task: Task, retry: Retry, wait_s: float, *, is_last: bool) -> bool:
+def _is_asked_again(task: Task, callee: Callee, wait_s: float, *, is_last: bool) -> bool:
     """Whether the callee that was asked last is asked again."""
-    failed = task.failed
+    failed, retry = task.failed, callee.retry
     is_lost = failed is not None and bool(failed.begins_anew)
-    # Where only one try is allowed, that of a lost session does not count.
-    tries = task.tries - (is_lost and retry.attempts == 1)
+    # Only the tries of a program can be used up before it is known that its session is lost.
+    tries = task.tries - (is_lost and (retry.attempts == 1 or not callee.model))
     if not has_try_left(retry, tries, task.unread):
         return False
     if failed is None or is_lost:

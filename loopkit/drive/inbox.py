@@ -133,7 +133,9 @@ async def post(
         raise _late(kind, state, named)
     if given.by in NOBODY:
         raise AnswerUnfit(f"`{given.by}` is nobody's name: say who answers", "by")
-    kind.judge(run.engine, state, given, now)
+    last = () if named else list(by_question.values())[-1:]
+    if await _is_for_last(kind, run, last, given, now):
+        return False
     before = by_asked.get(_asked(question)) if named is None and question.call is None else None
     if before is not None and await _is_repeated(kind, state, [before], given):
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
@@ -152,6 +154,22 @@ def _why_not(state: RunState) -> str:
         return f"it is {state.status}; see `loopkit runs show {state.run}`"
     line = resume_line(root_of(state.run))
     return f"it is suspended ({stopped.message}); resume it first: `{line}`"
+
+
+async def _is_for_last(
+    kind: Kind, run: StoredRun, last: Iterable[AnyAnswer], given: AnyAnswer, now: float
+) -> bool:
+    """Whether this is what the question before was given, and the open one can't take it.
+
+    Raises AnswerRefused for everything else that the open one does not take.
+    """
+    try:
+        kind.judge(run.engine, run.state, given, now)
+    except AnswerUnfit as unfit:
+        if unfit.at in ("choice", "form") and await _is_repeated(kind, run.state, last, given):
+            return True
+        raise
+    return False
 
 
 async def _is_repeated(

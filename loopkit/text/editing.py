@@ -190,6 +190,7 @@ ROLES = ("assistant", "user", "system", "tool")
 
 def events_of(transcript: str) -> Iterator[Event]:
     """The JSON objects of a text, one a line, or of the one list or object that it is."""
+    transcript = transcript.removeprefix("\ufeff")
     if transcript.lstrip().startswith(("[", "{")) and (whole := _value(transcript)) is not None:
         listed = whole if isinstance(whole, list) else [whole]
         yield from (event for event in listed if isinstance(event, dict))

@@ -172,7 +172,8 @@ def _question(question: Waiting) -> Iterator[str]:
     if question.expires_at is not None:
         # In words that are true before that time and after it.
         otherwise = question.otherwise
-        late = f"the answer is `{otherwise}`" if otherwise else "it no longer waits for that"
+        late = "it no longer waits for the delivery"
+        late = f"the answer is `{otherwise}`" if otherwise else late
         due = f"Due by {moment(question.expires_at)}: if the run goes on after that, {late}"
         yield f"{due}; as long as it has not, a later one is taken."
 

@@ -207,21 +207,26 @@ def answer(text: str, **parts: Any) -> str:
     ("gone", "errors", "resumed"),
     [
         (GONE, "[]", 1),
-        (GONE, "[{stderr: No, class: content}]", 3),
+        (GONE, "[{stderr: No, class: content}]", 1),
+        # It may be over at the next try with the session.
         (GONE, "[{exit: 1, class: transient}]", 2),
         (f"[ $# = 0 ] || {{ {answer('Gone.', is_error=True)} exit; }}\n", "[]", 1),
         ("[ $# = 0 ] || { echo not json; exit; }\n", "[]", 1),
+        ("printf '\\357\\273\\277'\n" + GONE, "[]", 1),
     ],
 )
 def test_a_program_that_has_forgotten_its_session_gets_everything_anew(
     desk: Desk, gone: str, errors: str, resumed: int
 ) -> None:
-    """Not if its `errors` say that it is worth another try, or an answer."""
+    """Whatever its `errors` say; and no revision is spent on it."""
     tells = 'if [ "$(grep -c / sent)" -gt 1 ]; then\n' + answer("Tea is green.") + "else\n"
     desk.write("said.sh", f"{gone}{tells}{answer('Tea.')}fi\n")
     played = desk.play(FORGETFUL.replace("ERRORS", errors))
     sent = (desk.folder / "sent").read_text(encoding="utf-8").split("/")
-    assert sum(each.startswith("1") for each in sent) == resumed
-    if resumed == 1:
-        assert played.outcome == "accepted"
-        assert sent[2][2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")
+    assert [each[:1] for each in sent[1:]] == ["0", *"1" * resumed, "0"]
+    assert played.outcome == "accepted"
+    assert sent[1 + resumed][2:].startswith(f"Write.\n\n{previous('Tea.')}\n\n")
+    assert sum(bool(decided.spends) for decided in played.of(Decided)) == 1
+    assert_same(taped(desk, played), played)
+    known = sound(desk.folder / "machine.yaml").machine
+    assert explored(known).calls.worst.by_agent["author"] == (2 + 1) * 4

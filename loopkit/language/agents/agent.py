@@ -80,8 +80,9 @@ class AgentBase(Noun):
 
     @property
     def has_one_more_try(self) -> bool:
-        """Whether a call with one try may have a second one, because its session was lost."""
-        return self.begins_anew and any(asked.retry.attempts == 1 for asked in self.in_turn)
+        """Whether a call may have a try beyond its `retry.attempts`: its session was lost."""
+        is_single = any(asked.retry.attempts == 1 for asked in self.in_turn)
+        return self.begins_anew and (is_single or self.goes_on)
 
     @property
     def works_on_files(self) -> bool:

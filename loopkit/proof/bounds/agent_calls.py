@@ -238,27 +238,31 @@ class Asking:
 
     def _author(self, asked: str, place: str) -> AgentCalls:
         agent = self._analysis.machine.agents[asked]
-        again = agent.most_rounds + agent.has_one_more_try
-        return self._work(asked, place, again).replace(
+        work = self._work(asked, place, agent.most_rounds, spare=agent.has_one_more_try)
+        return work.replace(
             usual_calls=agent.usual_calls,
             most_tool_calls=agent.most_tool_calls,
         )
 
-    def _work(self, agent: str, place: str, again: int = 0, rule: int = 0) -> AgentCalls:
+    def _work(
+        self, agent: str, place: str, again: int = 0, rule: int = 0, *, spare: bool = False
+    ) -> AgentCalls:
         """The calls of an agent: all tries of all callees, then those of one callee `again` times.
 
-        A further call goes to the callee that has answered, not to those before it.
+        With `spare` there is one more, in place of one whose session was lost. A further call goes
+        to the callee that has answered, not to those before it.
         """
         tries = [one.retry.attempts for one in self._analysis.machine.agents[agent].in_turn]
-        usd = [self._price(agent, place, fallback) for fallback in range(len(tries))]
-        costs = [number * one for number, one in zip(tries, usd, strict=True) if one is not None]
+        prices = [self._price(agent, place, fallback) for fallback in range(len(tries))]
+        usd = [one for one in prices if one is not None]
+        costs = [number * one for number, one in zip(tries, prices, strict=True) if one is not None]
         is_priced = len(costs) == len(tries)
         return AgentCalls(
             agent,
             place,
-            most_calls=sum(tries) + again * max(tries),
-            call_usd=usd[0],
-            most_usd=sum(costs) + again * max(costs) if is_priced else None,
+            most_calls=sum(tries) + again * max(tries) + spare,
+            call_usd=prices[0],
+            most_usd=sum(costs) + again * max(costs) + spare * max(usd) if is_priced else None,
             rule=rule,
         )
 
