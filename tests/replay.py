@@ -321,7 +321,8 @@ class Replay:
 
     def _of_agent(self, run: RunState, state: AgentState) -> Iterator[Option]:
         agent = self.machine.agents[state.agent]
-        asked = ((state.agent, run.state, agent.retry.attempts),)
+        tries = agent.retry.attempts + agent.has_one_more_try
+        asked = ((state.agent, run.state, tries),)
         for data in self._data(agent.schema_):
             facts = {k: v for k, v in (data or {}).items() if isinstance(v, str | int | float)}
             artifact = self._artifact(run, state, data=data, is_data=data is not None)
