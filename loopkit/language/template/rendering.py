@@ -301,22 +301,33 @@ def printed_by(text: str) -> tuple[Path, ...]:
         if (path := _data_path(node, items)) is not None:
             found += [path] if {*path[:1]} & template.names else []
         elif isinstance(node, nodes.For):
-            listed = node.iter
-            while isinstance(listed, nodes.Filter) and listed.name in SAME_LIST and listed.node:
-                listed = listed.node
-            path = _data_path(listed, items)
-            inner = dict(items)
-            if path and isinstance(node.target, nodes.Name):
-                inner |= dict.fromkeys((node.target.name, "loop"), (*path, ITEMS))
+            # Of a key and its value, the value.
+            target = node.target.items[-1] if isinstance(node.target, nodes.Tuple) else node.target
+            path, inner = _list_path(node.iter, items), dict(items)
+            if path and isinstance(target, nodes.Name):
+                inner |= dict.fromkeys((target.name, "loop"), (*path, ITEMS))
             else:
                 waiting.append((node.iter, items))
             waiting += ((part, inner) for part in (*node.body, *node.else_))
+        elif isinstance(node, nodes.Filter) and node.name == "map" and node.kwargs:
+            path, named = _list_path(node.node, items), getattr(node.kwargs[0].value, "value", "")
+            if path:
+                found.append((*path, ITEMS, *str(named).split(".")))
+            else:
+                waiting += ((part, items) for part in node.iter_child_nodes())
         elif isinstance(node, nodes.Filter) and node.name in _NUMBERS:
             # What is no number becomes the default, which is an argument.
             waiting += ((part, items) for part in (*node.args, *node.kwargs))
         elif not isinstance(node, _NO_TEXT):
             waiting += ((part, items) for part in node.iter_child_nodes(exclude=("test",)))
     return tuple(found)
+
+
+def _list_path(node: nodes.Node | None, items: Mapping[str, Path]) -> Path | None:
+    """The path of the list or mapping whose items an expression has, if it is one."""
+    while isinstance(node, nodes.Filter) and node.name in (*SAME_LIST, "dictsort", "items"):
+        node = node.node
+    return None if node is None else _data_path(node, items)
 
 
 def _data_path(node: nodes.Node, items: Mapping[str, Path]) -> Path | None:
@@ -328,47 +339,5 @@ def _data_path(node: nodes.Node, items: Mapping[str, Path]) -> Path | None:
 
 
 def prints_value(text: str, name: str, silent: Set[str]) -> bool:
-    """Whether a template may print the value of a name, or an item of it.
-
-    Its keys, its length and its `silent` fields are neither; a text that is no template prints
-    nothing.
-    """
-    try:
-        tree = parse(text).tree
-    except TemplateError:
-        return False
-    held = {name}
-    for node in tree.find_all((nodes.For, nodes.Assign, nodes.Output)):
-        match node:
-            case nodes.For(target=target, iter=value) if not isinstance(value, nodes.Name):
-                # Of a key and its value, the value.
-                target = target.items[-1] if isinstance(target, nodes.Tuple) else target
-            case nodes.Assign(target=target, node=value):
-                pass
-            case nodes.Output() if _holds(node, held, silent):
-                return True
-            case _:
-                continue
-        if isinstance(target, nodes.Name) and _holds(value, held, silent):
-            held.add(target.name)
-    return False
-
-
-def _holds(node: nodes.Node, held: Set[str], silent: Set[str]) -> bool:
-    """Whether the text of an expression may have in it the value of one of the names `held`."""
-    inner = node.iter_child_nodes(exclude=("test",))
-    match node:
-        case nodes.Name(name=name):
-            return name in held
-        case nodes.Getattr(attr=step) | nodes.Getitem(arg=nodes.Const(value=step)):
-            return step not in silent and _holds(node.node, held, silent)
-        case nodes.Getitem(node=holder):
-            return _holds(holder, held, silent)
-        case nodes.Filter(name="map", kwargs=pairs):
-            steps = {
-                step for pair in pairs for step in str(getattr(pair.value, "value", "")).split(".")
-            }
-            return silent.isdisjoint(steps) and any(_holds(part, held, silent) for part in inner)
-    if isinstance(node, _NO_TEXT) or getattr(node, "name", "") in _NUMBERS:
-        return False
-    return any(_holds(part, held, silent) for part in inner)
+    """Whether a template may print the value of a name, and not only `silent` fields of it."""
+    return any(path[0] == name and silent.isdisjoint(path[1:]) for path in printed_by(text))
