@@ -247,16 +247,3 @@ def test_without_git_a_folder_says_what_it_needs(
             GitContents(tmp_path / "state").keep("run", tmp_path)
         program.unlink(missing_ok=True)
     require_git.cache_clear()
-
-
-def test_a_file_keeps_its_other_name(tmp_path: Path) -> None:
-    contents, work = GitContents(), tmp_path / "work"
-    work.mkdir()
-    (work / "a").write_text("new")
-    wanted = contents.keep("run", work)
-    (tmp_path / "other").write_text("old")
-    (work / "a").unlink()
-    os.link(tmp_path / "other", work / "a")
-    contents.write(work, read_tree(work), wanted)
-    assert ((work / "a").read_text(), (tmp_path / "other").read_text()) == ("new", "old")
-    contents.close()

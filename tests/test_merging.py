@@ -138,27 +138,6 @@ def test_a_mode_and_a_content_from_two_sides_are_merged(tmp_path: Path) -> None:
     assert all(os.access(sides.ours / name, os.X_OK) for name in "ab")
 
 
-def test_links_are_merged_as_links(tmp_path: Path) -> None:
-    sides = Sides(tmp_path, a="1")
-    (sides.theirs / "link").symlink_to("/nowhere")
-    assert sides.merge() == ()
-    assert (sides.ours / "link").readlink() == Path("/nowhere")
-
-
-def test_nothing_is_written_through_a_link_that_leads_out(tmp_path: Path) -> None:
-    sides = Sides(tmp_path, a="1")
-    (tmp_path / "outside").mkdir()
-    write(sides.theirs, sub__file="secret")
-    (sides.ours / "sub").symlink_to(tmp_path / "outside")
-    assert sides.merge() == ("sub",)
-    before, after = sides.base, sides.keep(sides.theirs)
-    write(tmp_path, outside__file="secret")
-    for one, other in ((before, after), (after, before)):
-        with pytest.raises(Conflicts):
-            sides.contents.write(sides.ours, one, other)
-    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["file"]
-
-
 def test_what_is_written_already_is_left_and_the_rest_follows(tmp_path: Path) -> None:
     sides = Sides(tmp_path, a="1", b="1", c="1")
     before = sides.keep(sides.ours)

@@ -101,15 +101,6 @@ def test_a_folder_that_is_reached_by_a_link_belongs_to_the_repository_around_it(
     assert files_digest(tmp_path / "link") == before
 
 
-def test_what_a_link_leads_to_is_not_looked_at(work: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (work / "out").symlink_to(outside)
-    before = files_digest(work)
-    (outside / "secret").write_text("other")
-    assert files_digest(work) == before
-
-
 def test_the_output_file_is_left_out(work: Path) -> None:
     plan = work / "plan.md"
     before = files_digest(work, plan)
