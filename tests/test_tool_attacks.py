@@ -28,8 +28,7 @@ agents:
       echo: {command: [cat], stdin: "{{ word }}", input: {word: str}, on_in_doubt: retry}
       data: {command: [cat], stdin: "{{ data }}", input: {data: any}, on_in_doubt: retry}
       shell:
-        {command: [sh, -c, 'eval "$1"', sh, "{{ code }}"], input: {code: str}, timeout: 2s,
-         on_in_doubt: retry}
+        {command: [sh], stdin: "{{ code }}", input: {code: str}, timeout: 2s, on_in_doubt: retry}
     require_tool: check
 states:
   plan: {agent: planner, prompt: Plan it., on_error: {content: failed}, next: judge}

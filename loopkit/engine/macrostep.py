@@ -37,7 +37,13 @@ from loopkit.engine.feedback import feedback_for
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
-from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
+from loopkit.engine.revisions import (
+    Facts,
+    earliest_origin,
+    facts_elsewhere,
+    guard_facts,
+    has_room,
+)
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     NO_NAMES,
@@ -285,9 +291,16 @@ def _has_run_out(program: Program, run: RunState, name: str) -> bool:
     )
     if edge.back or edge.event != "done":
         return False
-    with_room = {**run.facts[name], "cap_reached": False, "revisions": 0}
-    edges = program.plans[name].ways["done"].edges
-    return next(e for e, holds, _ in edges if holds is None or holds(with_room)).back
+    plan, own = program.plans[name], run.facts[name]
+    others = facts_elsewhere(program, run, plan.elsewhere, own)
+    with_room = {**others, **own, "attempt": run.attempts.get(name, 0)}
+    with_room |= {"cap_reached": False, "revisions": 0}
+    try:
+        edges = plan.ways["done"].edges
+        return next(e for e, holds, _ in edges if holds is None or holds(with_room)).back
+    except KeyError:
+        # A guard asks what was known only then, such as where the run had come from.
+        return False
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:
