@@ -253,6 +253,7 @@ async def test_a_run_that_is_cancelled_while_others_merge_merges_nothing(tmp_pat
             break
     await asyncio.to_thread(ran_loopkit, "cancel", first, cwd=tmp_path)
     said = await asyncio.wait_for(begun.stderr.read(), 20)
+    await begun.wait()
     os.close(held)
     assert b"cancelled" in said
     assert (tmp_path / "src/plan").read_text() == "none\n"
