@@ -16,7 +16,7 @@ import pytest
 
 from loopkit.journal.contents import GitContents
 from loopkit.outside.git import require_git
-from loopkit.outside.trees import NotKept, Tree, blob_id, read_tree
+from loopkit.outside.trees import Folder, NotKept, Tree, blob_id, read_tree
 
 NAMES = [
     "a", "b.txt", "C", "c", "with blank ", "-dash", "new\nline", 'quo"te', "back\\slash", "ü",
@@ -74,12 +74,13 @@ def test_a_folder_comes_back_as_it_was(seed: int, tmp_path: Path) -> None:
         fill(made, folder)
     work = tmp_path / "work"
     copytree(folders[0], work, symlinks=True)
-    first = contents.keep("run", work)
+    first = contents.keep("run", Folder(work))
     rmtree(work)
     copytree(folders[1], work, symlinks=True)
-    second = contents.keep("run", work)
+    second = contents.keep("run", Folder(work))
     for tree, folder in ((first, folders[0]), (second, folders[1]), (first, folders[0])):
-        contents.write(work, read_tree(work), contents.tree(tree.digest), ignored_may_go=True)
+        now = read_tree(Folder(work))
+        contents.write(work, now, contents.tree(tree.digest), ignored_may_go=True)
         assert look(work) == look(folder)
     # A merge with a side that has changed nothing is the other side.
     for ours, theirs in ((first, second), (second, first)):
@@ -94,10 +95,10 @@ def test_many_files_come_back(count: int, tmp_path: Path) -> None:
         path = work / f"{n % 97}/{n % 7}/file {n}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{n}\n" * (n % 5))
-    tree, before = contents.keep("run", work), look(work)
+    tree, before = contents.keep("run", Folder(work)), look(work)
     for path in list(work.iterdir())[::2]:
         rmtree(path)
-    contents.write(work, read_tree(work), tree)
+    contents.write(work, read_tree(Folder(work)), tree)
     assert look(work) == before
 
 
@@ -108,7 +109,7 @@ def test_what_is_neither_a_file_nor_a_link_nor_a_folder_is_refused_by_name(
     (tmp_path / "work/sub").mkdir(parents=True)
     os.mknod(tmp_path / "work/sub/it", stat.S_IFIFO if kind == "FIFO" else stat.S_IFSOCK)
     with pytest.raises(NotKept, match=f"'sub/it' is a {kind}.*remove it"):
-        GitContents().keep("run", tmp_path / "work")
+        GitContents().keep("run", Folder(tmp_path / "work"))
 
 
 def test_a_folder_that_is_reached_by_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
@@ -116,12 +117,12 @@ def test_a_folder_that_is_reached_by_a_link_is_neither_read_nor_written(tmp_path
     for name in ("work", "outside"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
-    tree = contents.keep("run", tmp_path / "work")
+    tree = contents.keep("run", Folder(tmp_path / "work"))
     (tmp_path / "work/file").unlink()
     (tmp_path / "work").rmdir()
     (tmp_path / "work").symlink_to("outside")
     with pytest.raises(NotKept, match="it is a link now"):
-        contents.keep("run", tmp_path / "work")
+        contents.keep("run", Folder(tmp_path / "work"))
     with pytest.raises(OSError, match="it is a link now"):
         contents.write(tmp_path / "work", Tree(), tree)
     assert (tmp_path / "outside/file").read_text() == "outside"
@@ -132,13 +133,13 @@ def test_the_draft_of_a_writer_that_was_killed_is_no_file_of_anybodys(tmp_path: 
     contents, work = GitContents(), tmp_path / "work"
     work.mkdir()
     (work / "a").write_text("old")
-    before = contents.keep("run", work)
+    before = contents.keep("run", Folder(work))
     (work / "a").write_text("new")
-    after = contents.keep("run", work)
+    after = contents.keep("run", Folder(work))
     (work / "a").write_text("old")
     draft = work / f".loopkit-{blob_id(b'a')[:16]}"
     draft.write_text("half")
-    assert contents.keep("run", work) == before
+    assert contents.keep("run", Folder(work)) == before
     contents.write(work, before, after)
     assert [path.name for path in work.iterdir()] == ["a"]
     contents.close()
@@ -148,8 +149,9 @@ KEEPING = """
 import sys
 from pathlib import Path
 from loopkit.journal.contents import GitContents
+from loopkit.outside.trees import Folder
 contents = GitContents(Path(sys.argv[1]))
-print(contents.keep(sys.argv[3], Path(sys.argv[2])).digest, flush=True)
+print(contents.keep(sys.argv[3], Folder(Path(sys.argv[2]))).digest, flush=True)
 """
 
 
@@ -158,7 +160,7 @@ def test_whoever_is_killed_while_a_folder_is_kept_loses_nothing(tmp_path: Path) 
     work.mkdir()
     contents = GitContents(state)
     (work / "first").write_text("first\n")
-    first = contents.keep("first", work)
+    first = contents.keep("first", Folder(work))
     for n in range(300):
         (work / str(n)).write_bytes(random.Random(n).randbytes(3_000))
     for delay in (0.12, 0.16, 0.2, 0.24, 0.28):
@@ -170,12 +172,12 @@ def test_whoever_is_killed_while_a_folder_is_kept_loses_nothing(tmp_path: Path) 
         if said:
             assert len(contents.tree(said.decode().strip()).entries) == 301
         assert contents.tree(first.digest) == first
-    whole = contents.keep("again", work)
+    whole = contents.keep("again", Folder(work))
     contents.forget([run for run in contents.runs() if run != "again"])
     before = look(work)
     rmtree(work)
     work.mkdir()
-    contents.write(work, read_tree(work), contents.tree(whole.digest))
+    contents.write(work, read_tree(Folder(work)), contents.tree(whole.digest))
     assert look(work) == before
 
 
@@ -183,9 +185,9 @@ def test_what_is_kept_while_another_run_is_removed_stays(tmp_path: Path) -> None
     contents, work = GitContents(tmp_path / "state"), tmp_path / "work"
     work.mkdir()
     (work / "a").write_text("the same in both")
-    old = contents.keep("old", work)
+    old = contents.keep("old", Folder(work))
     make_older(tmp_path / "state/trees.git")
-    assert contents.keep("new", work).digest == old.digest
+    assert contents.keep("new", Folder(work)).digest == old.digest
     contents.forget(["old"])
     assert contents.runs() == ["new"]
     assert contents.tree(old.digest) == old
@@ -226,9 +228,9 @@ def test_an_attribute_a_hook_and_a_users_configuration_change_nothing(
     work.mkdir()
     (work / ".gitattributes").write_text("* text eol=lf filter=x\n")
     (work / "a").write_bytes(b"one\r\n")
-    tree, before = contents.keep("run", work), look(work)
+    tree, before = contents.keep("run", Folder(work)), look(work)
     (work / "a").unlink()
-    contents.write(work, read_tree(work), tree)
+    contents.write(work, read_tree(Folder(work)), tree)
     assert look(work) == before
     assert not started.exists()
 
@@ -244,6 +246,6 @@ def test_without_git_a_folder_says_what_it_needs(
     for _ in range(2):
         require_git.cache_clear()
         with pytest.raises(NotKept, match=r"install git 2\.38 or newer"):
-            GitContents(tmp_path / "state").keep("run", tmp_path)
+            GitContents(tmp_path / "state").keep("run", Folder(tmp_path))
         program.unlink(missing_ok=True)
     require_git.cache_clear()

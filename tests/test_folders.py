@@ -17,6 +17,7 @@ from loopkit.cli import invoke
 from loopkit.engine.events import Suspended
 from loopkit.journal.contents import GitContents
 from loopkit.journal.errors import JournalUnusable
+from loopkit.outside.trees import Folder
 from tests.crash.points import SAME, killed_at_points
 from tests.recording import no_room
 from tests.support import PASS, CommandLine, Desk, Played, coding, scenario
@@ -445,11 +446,11 @@ def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> No
 def test_a_full_disk_is_told_as_such_where_a_folder_is_kept(tmp_path: Path, size: int) -> None:
     contents, folder = GitContents(tmp_path / ".loopkit"), tmp_path / "work"
     folder.mkdir()
-    first = contents.keep("first", folder)
+    first = contents.keep("first", Folder(folder))
     (folder / "large").write_bytes(random.Random(1).randbytes(size))
     for _ in range(2):
         with no_room(60_000), pytest.raises(JournalUnusable, match="check the disk, its free"):
-            contents.keep("second", folder)
+            contents.keep("second", Folder(folder))
     assert contents.runs() == ["first"]
-    assert contents.tree(contents.keep("second", folder).digest) != first
+    assert contents.tree(contents.keep("second", Folder(folder)).digest) != first
     contents.close()

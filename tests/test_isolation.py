@@ -166,6 +166,17 @@ def test_the_best_version_comes_back_whatever_was_put_in_its_place(
     assert [(p.read_text(), p.stat().st_mode & 0o777) for p in secrets] == [("secret\n", 0o644)] * 2
 
 
+def test_what_an_output_ignores_is_left_where_its_best_version_comes_back(work: Desk) -> None:
+    write(work.folder, **{"src/uv.lock": "mine"})
+    acts = ("echo 1 > src/plan", "echo 2 > src/plan", "echo 3 > src/plan")
+    text = machine(*acts, rule="matches: '1'}, {command: ['false']").replace(
+        "folder: src", "folder: src, ignore: ['*.lock']"
+    )
+    run = work.play(text)
+    assert (place_of(run) / "src/plan").read_text() == "1\n"
+    assert (place_of(run) / "src/uv.lock").read_text() == "mine"
+
+
 @pytest.mark.parametrize("isolate", ["copy", "worktree"])
 def test_what_was_there_and_still_is_counts_whatever_ignore_files_say_by_now(
     work: Desk, isolate: str

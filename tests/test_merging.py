@@ -15,6 +15,7 @@ from loopkit.journal.contents import GitContents
 from loopkit.outside.trees import (
     CannotIsolate,
     Conflicts,
+    Folder,
     Isolation,
     Tree,
     drop,
@@ -56,7 +57,7 @@ class Sides:
         self.base = self.keep(self.theirs)
 
     def keep(self, folder: Path) -> Tree:
-        return self.contents.keep("run", folder)
+        return self.contents.keep("run", Folder(folder))
 
     def merge(self) -> tuple[str, ...]:
         """Merge back; the paths in conflict."""
@@ -237,15 +238,15 @@ def test_a_copy_of_a_part_follows_the_rules_of_the_repository(tmp_path: Path) ->
     (project / "sub/deep/d.log").write_text("noise")
     place = make("copy", project / "sub", tmp_path / "trees/1", tmp_path / "trees")
     assert (place / "deep/d.log").exists()
-    assert read_tree(place, origin=project / "sub") == read_tree(project / "sub")
-    assert "deep/d.log" not in read_tree(place, origin=project / "sub").entries
-    assert "deep/d.log" in read_tree(place).entries
+    assert read_tree(Folder(place, origin=project / "sub")) == read_tree(Folder(project / "sub"))
+    assert "deep/d.log" not in read_tree(Folder(place, origin=project / "sub")).entries
+    assert "deep/d.log" in read_tree(Folder(place)).entries
 
 
 def test_a_copy_of_an_ignored_folder_is_taken_as_a_whole(tmp_path: Path) -> None:
     project = write(repository(tmp_path), **{".gitignore": "work/\n", "work__a": "1"})
     place = make("copy", project / "work", tmp_path / "trees/1", tmp_path / "trees")
-    assert read_tree(place, origin=project / "work").entries.keys() == {"a"}
+    assert read_tree(Folder(place, origin=project / "work")).entries.keys() == {"a"}
 
 
 def test_a_pipe_in_a_folder_is_not_copied(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from loopkit.language.machine import Machine
 from loopkit.language.states.state import Output
 from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
-from loopkit.outside.trees import TooLarge, read_tree
+from loopkit.outside.trees import Folder, TooLarge, read_tree
 from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
 
 _WORDS = {"text": "a text", "data": "JSON data"}
@@ -147,7 +147,7 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
         captured = run.captured[run.open_calls[wanted.call].task]
         root, own = Path(os.path.realpath(wanted.workspace)), run.isolated.values()
         origin = counterpart(root, ((one.place, one.source) for one in own))
-        tree = read_tree(root, wanted.path, origin, ignore=captured.ignored)
+        tree = read_tree(Folder(root, wanted.path, origin, captured.ignored))
     except (KeyError, OutsideWorkspace, TooLarge, OSError):
         return True
     return (tree.digest, tree.times) != (captured.tree, captured.times)

@@ -31,6 +31,7 @@ from loopkit.outside.trees import (
     SMALLER,
     CannotIsolate,
     Conflicts,
+    Folder,
     Isolation,
     NotKept,
     Tree,
@@ -133,7 +134,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
         inside = await asyncio.to_thread(make, kind, source, place, trees.parent)
     except CannotIsolate as error:
         raise CallFailed("fatal", str(error)) from error
-    base = await _keep_tree(active, inside, source)
+    base = await _keep_tree(active, Folder(inside, origin=source))
     isolated = Isolated(source=str(source), kind=kind, place=str(inside), base=base.digest)
     await active.append(isolated)
     return isolated
@@ -158,19 +159,11 @@ def trees_of(active: ActiveRun) -> Path:
 
 
 async def _keep_tree(
-    active: ActiveRun,
-    root: Path,
-    origin: Path | None = None,
-    known: Tree | None = None,
-    *,
-    is_trusted: bool = False,
+    active: ActiveRun, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
 ) -> Tree:
     """All that is in a workspace or a tree of the run's own; raises CallFailed."""
-    keep = partial(
-        active.contents.keep, active.state.run, root, "", origin,
-        known=known, is_trusted=is_trusted,
-    )  # fmt: skip
-    with _as_failed_call(repr(str(root))):
+    keep = partial(active.contents.keep, active.state.run, folder, known, is_trusted=is_trusted)
+    with _as_failed_call(repr(str(folder.root))):
         return await asyncio.to_thread(keep)
 
 
@@ -180,24 +173,29 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
         if not artifact.place:
             # A scenario played it, so there is no folder.
             continue
-        root, within = _in_own_tree(active, Path(artifact.place))
-        if root is None:
+        captured = captured_at(active, artifact.place)
+        folder = None if captured is None else folder_of(active, captured)
+        if folder is None or folder.origin is None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
-        origin, wanted = origin_of(active, root), active.contents.tree(artifact.tree)
-        with _as_failed_call(f"folder {within!r}"):
-            now = await asyncio.to_thread(read_tree, root, within, origin)
-        await _write(active, root, now, wanted, ignored_may_go=True)
+        wanted = active.contents.tree(artifact.tree)
+        with _as_failed_call(f"folder {folder.within!r}"):
+            now = await asyncio.to_thread(read_tree, folder, wanted)
+        await _write(active, folder.root, now, wanted, ignored_may_go=True)
     active.stage(Restored(artifacts=tuple(folders)))
 
 
-def _in_own_tree(active: ActiveRun, place: Path) -> tuple[Path | None, str]:
-    """The tree of the run's own or of an ancestor in which a folder is, and its path there."""
-    own = (each.place for each in active.state.isolated.values())
-    for root in map(Path, (*own, *active.trees_above.values())):
-        if place.is_relative_to(root):
-            return root, str(place.relative_to(root))
-    return None, ""
+def captured_at(active: ActiveRun, place: str) -> Captured | None:
+    """What stood at a place before the last work there."""
+    return next((c for c in reversed(active.state.captured.values()) if c.place == place), None)
+
+
+def folder_of(active: ActiveRun, captured: Captured) -> Folder:
+    """The folder that was captured, in the workspace or tree in which the work was done."""
+    within = os.path.normpath(captured.relative)
+    depth, place = len(Path(within).parts), Path(captured.place)
+    root = place.parents[depth - 1] if depth else place
+    return Folder(root, within, origin_of(active, root), captured.ignored)
 
 
 async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
@@ -208,7 +206,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     source, run = Path(isolated.source), active.state.run
     async with alone(_trees(active), active.pause):
         base = active.contents.tree(isolated.base)
-        ours = await _keep_tree(active, source, known=base, is_trusted=True)
+        ours = await _keep_tree(active, Folder(source), base, is_trusted=True)
         merge = await _merge(active, isolated, base, ours)
         if merge.conflicts:
             raise MergeConflict(run, isolated, merge.conflicts)
@@ -241,7 +239,8 @@ async def _merge(active: ActiveRun, isolated: Isolated, base: Tree, ours: Tree) 
         merge = await asyncio.to_thread(contents.merge, run, before, ours, after)
         if not merge.conflicts:
             return merge
-    theirs = await _keep_tree(active, Path(isolated.place), Path(isolated.source), base)
+    folder = Folder(Path(isolated.place), origin=Path(isolated.source))
+    theirs = await _keep_tree(active, folder, base)
     return await asyncio.to_thread(contents.merge, run, base, ours, theirs)
 
 
@@ -296,46 +295,49 @@ async def watch_folder(
     It is stored before the work, so changes of tries that were lost with their process count too.
     What rules write for themselves, and what the output ignores, does not.
     """
-    ignored = (*output.ignore, *active.program.graph.report_files)
-    root = await asyncio.to_thread(os.path.realpath, folder)
-    watched = _Watched(active, output.name, Path(root), relative, ignored)
+    watched = await asyncio.to_thread(_Watched.of_output, active, output, folder, relative)
     before = active.state.captured.get(task)
     if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
         await active.append()
-        tree = await asyncio.to_thread(watched.begin)
+        tree = await asyncio.to_thread(watched.begin, relative)
         before = _capture(
             active, task, output.name, watched.place, tree.times, tree=tree.digest,
-            relative=relative, ignored=watched.ignored, linked=dict(tree.linked),
+            relative=relative, ignored=watched.folder.ignore, linked=dict(tree.linked),
         )  # fmt: skip
     return partial(asyncio.to_thread, watched.change, before)
 
 
 class _Watched:
-    """A folder of a workspace that is an artifact; `root` has to be reached without a link."""
+    """A folder of a workspace that is an artifact."""
 
-    def __init__(
-        self, active: ActiveRun, name: str, root: Path, relative: str, ignored: tuple[str, ...]
-    ) -> None:
+    def __init__(self, active: ActiveRun, name: str, folder: Folder) -> None:
         self._active = active
-        self._root = root
-        self._relative = relative
-        self._within = os.path.normpath(relative)
-        self._named = f"folder {relative!r}"
-        self.place = str(self._root / self._within)
-        self.ignored = ignored
+        self.folder = folder
+        self._named = f"folder {folder.within!r}"
+        self.place = str(folder.root / folder.within)
         self._original = active.state.originals.get((name, self.place))
 
-    def begin(self) -> Tree:
+    @classmethod
+    def of_output(
+        cls, active: ActiveRun, output: Output, workspace: Path, relative: str
+    ) -> _Watched:
+        root = Path(os.path.realpath(workspace))
+        ignored = (*output.ignore, *active.program.graph.report_files)
+        within = os.path.normpath(relative)
+        return cls(active, output.name, Folder(root, within, origin_of(active, root), ignored))
+
+    def begin(self, relative: str) -> Tree:
         """The folder before the work, which is made where it is missing; raises CallFailed."""
         try:
-            make_folder(self._root, self._relative)
+            make_folder(self.folder.root, relative)
         except (OutsideWorkspace, UnusableWorkspace) as error:
             # What an earlier attempt has put there is for this one to mend.
             if self._original is None:
                 raise CallFailed("fatal", str(error)) from error
+        known = None if self._original is None else self._first(self._original)
         with _as_failed_call(self._named):
-            return self._keep(None if self._original is None else self._first(self._original))
+            return self._keep(known)
 
     def _first(self, digest: str) -> Tree:
         """The folder before the first attempt, with the names that its files had elsewhere then."""
@@ -344,10 +346,7 @@ class _Watched:
         return replace(self._active.contents.tree(digest), linked=next(found, {}))
 
     def _keep(self, known: Tree | None) -> Tree:
-        active, origin = self._active, origin_of(self._active, self._root)
-        return active.contents.keep(
-            active.state.run, self._root, self._within, origin, ignore=self.ignored, known=known
-        )
+        return self._active.contents.keep(self._active.state.run, self.folder, known)
 
     def change(self, before: Captured) -> Written:
         """What the work has changed since the folder was captured."""
@@ -519,29 +518,25 @@ async def on_disk(active: ActiveRun, artifact: Artifact) -> Written | None:
 
     None if that is known to be its content, or if it holds another version or artifact.
     """
-    state, place = active.state, Path(artifact.place)
+    state = active.state
     if state.on_disk.get(artifact.place) != (artifact.name, artifact.version):
         return None
     if artifact.tree:
-        captured = (c for c in reversed(state.captured.values()) if c.place == artifact.place)
-        if (before := next(captured, None)) is None:
-            return None
-        now = await asyncio.to_thread(_folder_now, active, artifact, before)
-        if now is None:
-            return None
+        now = await asyncio.to_thread(_folder_now, active, artifact)
     else:
-        text = await asyncio.to_thread(_text_now, place)
+        text = await asyncio.to_thread(_text_now, Path(artifact.place))
         now = storable_output(active.redact, Written(text))
-    if now.fault:
+    if now is not None and now.fault:
         raise CallFailed("fatal", now.fault)
     return now
 
 
-def _folder_now(active: ActiveRun, artifact: Artifact, before: Captured) -> Written | None:
-    """What a folder has now; None if that is its artifact."""
-    within = Path(os.path.normpath(before.relative))
-    root = Path(before.place).parents[len(within.parts) - 1] if within.parts else before.place
-    watched = _Watched(active, artifact.name, Path(root), before.relative, before.ignored)
+def _folder_now(active: ActiveRun, artifact: Artifact) -> Written | None:
+    """What a folder has now; None if that is its artifact, or if nobody has looked at it before."""
+    before = captured_at(active, artifact.place)
+    if before is None:
+        return None
+    watched = _Watched(active, artifact.name, folder_of(active, before))
     return watched.read(before, lambda tree: tree.digest == artifact.tree)
 
 

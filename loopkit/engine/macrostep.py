@@ -37,13 +37,7 @@ from loopkit.engine.feedback import feedback_for
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
-from loopkit.engine.revisions import (
-    Facts,
-    earliest_origin,
-    facts_elsewhere,
-    guard_facts,
-    has_room,
-)
+from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     NO_NAMES,
@@ -286,21 +280,17 @@ def _unread_failures(
 
 def _has_run_out(program: Program, run: RunState, name: str) -> bool:
     """Whether a state was left only because no revision was left."""
-    edge = next(
-        e for e in map(program.graph.by_id.__getitem__, reversed(run.route)) if e.source == name
-    )
-    if edge.back or edge.event != "done":
+    route = [program.graph.by_id[edge] for edge in run.route]
+    last = max(place for place, edge in enumerate(route) if edge.source == name)
+    if route[last].back or route[last].event != "done":
         return False
-    plan, own = program.plans[name], run.facts[name]
-    others = facts_elsewhere(program, run, plan.elsewhere, own)
-    with_room = {**others, **own, "attempt": run.attempts.get(name, 0)}
-    with_room |= {"cap_reached": False, "revisions": 0}
-    try:
-        edges = plan.ways["done"].edges
-        return next(e for e, holds, _ in edges if holds is None or holds(with_room)).back
-    except KeyError:
-        # A guard asks what was known only then, such as where the run had come from.
-        return False
+    # What its guards would have read with all revisions left.
+    then = run.copy()
+    then.state, then.counters = name, {}
+    then.entered_by = run.route[last - 1] if last else None
+    work = Worked(state=name, visit=run.visit, outcome="done", facts=dict(run.facts[name]))
+    facts, edges = guard_facts(program, then, work), program.plans[name].ways["done"].edges
+    return next(edge for edge, holds, _ in edges if holds is None or holds(facts)).back
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:

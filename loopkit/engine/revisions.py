@@ -100,7 +100,7 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     plan = program.plans[run.state]
     facts = work.facts.copy() if work else {}
     if plan.elsewhere:
-        facts = facts_elsewhere(program, run, plan.elsewhere, facts) | facts
+        facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
     # In a validate state, the attempt that it judges; else how often the state has worked.
     if plan.judged is None:
         attempt = run.attempts.get(run.state, 0)
@@ -125,9 +125,7 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     return facts
 
 
-def facts_elsewhere(
-    program: Program, run: RunState, read: frozenset[str], own: Mapping[str, object]
-) -> Facts:
+def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own: Facts) -> Facts:
     """The facts of states, reports and inputs that guards of the active state read."""
     known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
     if "reports" in read:

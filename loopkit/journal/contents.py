@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -28,6 +28,7 @@ from loopkit.journal.files import TREES
 from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_git
 from loopkit.outside.trees import (
     Entry,
+    Folder,
     Load,
     NotKept,
     Tree,
@@ -75,17 +76,9 @@ class Contents(Protocol):
     """The state folder; without one, trees are kept until this process ends."""
 
     def keep(
-        self,
-        run: str,
-        root: Path,
-        within: str = "",
-        origin: Path | None = None,
-        *,
-        ignore: Collection[str] = (),
-        known: Tree | None = None,
-        is_trusted: bool = False,
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
-        """The tree of `within` below `root` as it is now, durable on return (see `read_tree`).
+        """The tree of a folder as it is now, durable on return (see `read_tree`).
 
         `known` is an earlier tree. Hard links that were made since are refused, unless whoever
         worked there `is_trusted`. Raises NotKept.
@@ -133,23 +126,15 @@ class GitContents(Contents):
         self._temporary: TemporaryDirectory[str] | None = None
 
     def keep(
-        self,
-        run: str,
-        root: Path,
-        within: str = "",
-        origin: Path | None = None,
-        *,
-        ignore: Collection[str] = (),
-        known: Tree | None = None,
-        is_trusted: bool = False,
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
         try:
             require_git()
-            seen = read_tree(root, within, origin, ignore=ignore, known=known)
+            seen = read_tree(folder, known)
             refuse_unkept(seen, None if is_trusted else known)
             with self._using(writes=True):
                 kept = self._ask("show-ref", "--verify", "-q", _ref(seen.digest, run), ok=(0, 1))
-                return seen if kept.returncode == 0 else self._keep(run, root, seen)
+                return seen if kept.returncode == 0 else self._keep(run, folder.root, seen)
         except NoGit as error:
             raise NotKept(f"can't be kept: {error}") from error
         except OSError as error:

@@ -44,6 +44,20 @@ class TooLarge(NotKept):
         super().__init__(f"has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes; {SMALLER}")
 
 
+class Folder(NamedTuple):
+    """A folder as it is looked at."""
+
+    root: Path
+    """A workspace or a tree; no link leads to it."""
+    within: str = ""
+    """The path of the folder below the root. If it, or a folder above it, is a link, this link is
+    all there is."""
+    origin: Path | None = None
+    """What the root is a copy of: what git ignores there does not count."""
+    ignore: tuple[str, ...] = ()
+    """Patterns of what does not count either."""
+
+
 class Entry(NamedTuple):
     """What stands at one path."""
 
@@ -118,22 +132,18 @@ def printable_path(path: str) -> str:
 
 
 def read_tree(
-    root: Path,
-    within: str = "",
-    origin: Path | None = None,
-    *,
-    ignore: Collection[str] = (),
+    folder: Folder,
     known: Tree | None = None,
+    *,
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
 ) -> Tree:
-    """The tree of `within`, a path below `root`, as it is now; paths are relative to `root`.
+    """The tree of a folder as it is now; paths are relative to its root.
 
-    If `within` or a folder above it is a link, this link is all there is. `origin` is the folder
-    that `root` is a copy of, `ignore` are patterns of what does not count; what is in the tree
-    `known` counts whatever ignore files say by now. Raises TooLarge, and OSError where something
-    can't be read or `root` is reached by a link.
+    What is in the tree `known` counts whatever ignore files say by now. Raises TooLarge, and
+    OSError where something can't be read or the root is reached by a link.
     """
+    root, within, origin, ignore = folder
     top, times, entries = os.fsencode(open_root(root)), hashlib.sha256(), dict[str, Entry]()
     names, room = dict[tuple[int, int, int], list[str]](), most_bytes
     counted = frozenset() if known is None else frozenset(map(os.fsencode, known.entries))
@@ -347,9 +357,8 @@ def files_digest(
     """
     left_out = "" if without is None else os.path.relpath(without, folder)
     try:
-        tree = read_tree(
-            Path(os.path.realpath(folder)), "", origin, most_files=most_files, most_bytes=most_bytes
-        )
+        whole = Folder(Path(os.path.realpath(folder)), "", origin)
+        tree = read_tree(whole, most_files=most_files, most_bytes=most_bytes)
     except (TooLarge, OSError):
         return ""
     return Tree({path: entry for path, entry in tree.entries.items() if path != left_out}).digest

@@ -52,11 +52,17 @@ LOOP_FIELDS = (
 )
 
 
-class Missing(StrictUndefined):
+class Missing(Undefined):
     """A value that is not there: false in a condition, an error wherever it is used."""
 
     __slots__ = ()
-    __bool__ = Undefined.__bool__  # type: ignore[assignment]
+    __str__ = StrictUndefined.__str__
+    __iter__ = StrictUndefined.__iter__
+    __len__ = StrictUndefined.__len__
+    __contains__ = StrictUndefined.__contains__
+    __eq__ = StrictUndefined.__eq__
+    __ne__ = StrictUndefined.__ne__
+    __hash__ = StrictUndefined.__hash__
 
 
 _Token = tuple[int, str, str]
