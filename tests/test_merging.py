@@ -183,6 +183,15 @@ def test_a_copy_has_everything_but_the_state_folder(tmp_path: Path) -> None:
     assert git(place, "status", "--short", "a") == " M a\n"
 
 
+def test_no_tree_is_made_behind_a_link(tmp_path: Path) -> None:
+    project, outside = repository(tmp_path), write(tmp_path / "outside", **{"1__a": "mine"})
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "trees/run").symlink_to(outside)
+    with pytest.raises(CannotIsolate, match="it is a link now"):
+        make("copy", project, tmp_path / "trees/run/1", project / ".state")
+    assert (outside / "1/a").read_text() == "mine"
+
+
 def test_a_worktree_has_what_git_does_not_ignore_as_it_is(tmp_path: Path) -> None:
     project = repository(tmp_path)
     before = git(project, "status", "--porcelain")

@@ -164,6 +164,9 @@ def test_of_too_much_nothing_is_said(work: Path) -> None:
     assert files_digest(work, most_files=2, most_bytes=7)
     assert files_digest(work, most_files=1) == ""
     assert files_digest(work, most_bytes=6) == ""
+    # What is too large is not read.
+    os.truncate(work / "b", 10**13)
+    assert files_digest(work) == ""
 
 
 def test_of_a_folder_that_is_not_there_nothing_is_said(tmp_path: Path) -> None:

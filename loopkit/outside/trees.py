@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import AnyStr, Literal, NamedTuple
 
 from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
 from loopkit.outside.workspace import is_behind_link
@@ -98,7 +98,9 @@ class Tree:
 
 def blob_id(content: bytes) -> str:
     """The id that git gives to a content."""
-    return hashlib.sha1(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
+    digest = hashlib.sha1(b"blob %d\0" % len(content), usedforsecurity=False)
+    digest.update(content)
+    return digest.hexdigest()
 
 
 def changed_paths(before: Tree, after: Tree) -> list[str]:
@@ -154,16 +156,16 @@ def read_tree(
             continue
         try:
             info = os.lstat(path)
+            if not stat.S_ISDIR(info.st_mode):
+                room, most_files = room - info.st_size, most_files - 1
+            if min(room, most_files) < 0:
+                raise TooLarge
             entries[shown] = _entry(path, info)
         except FileNotFoundError:
             # Somebody has removed it since the folder was listed.
             continue
         if stat.S_ISDIR(info.st_mode):
             continue
-        room -= info.st_size
-        most_files -= 1
-        if min(room, most_files) < 0:
-            raise TooLarge
         times.update(b"%s\0%d\0" % (name, info.st_mtime_ns))
         if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
             names.setdefault((info.st_dev, info.st_ino, info.st_nlink), []).append(shown)
@@ -508,15 +510,16 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
     of the whole repository, with the tracked files and those that git does not ignore, as they
     are. Anything at `place` is removed first. Raises CannotIsolate.
     """
-    drop(place)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         open_root(place.parent)
+        drop(place)
         if kind == "worktree":
             return _make_worktree(source, place)
         _copy(source, place, without)
     except (OSError, NoGit) as error:
-        drop(place)
+        if not is_behind_link(place.parent):
+            drop(place)
         raise CannotIsolate(
             f"no {kind} of {str(source)!r} can be made: {_cause(error)}; "
             "see that it can be read and that there is room"
@@ -618,7 +621,7 @@ def _alone(repository: bytes) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _copy_file(path: bytes, target: bytes) -> None:
+def _copy_file(path: AnyStr, target: AnyStr) -> None:
     """Copy a file or a link with its times; neither a pipe nor a socket."""
     mode = os.lstat(path).st_mode
     if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
@@ -634,7 +637,4 @@ def _copy(source: Path, place: Path, without: Path) -> None:
         # copy's to change.
         return found | ({".git"} if Path(folder, ".git").is_file() else set())
 
-    def copy(path: str, target: str) -> None:
-        _copy_file(os.fsencode(path), os.fsencode(target))
-
-    shutil.copytree(source, place, symlinks=True, ignore=ignore, copy_function=copy)
+    shutil.copytree(source, place, symlinks=True, ignore=ignore, copy_function=_copy_file)
