@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -376,7 +377,7 @@ def test_the_schema_of_events_knows_every_type_with_its_words(name: str) -> None
         for way in EVENT_SCHEMA["allOf"]
     }
     described = EVENT_SCHEMA["definitions"][ways[name].rpartition("/")[2]]
-    assert described["description"] == EVENTS[name].__doc__
+    assert described["description"] == inspect.getdoc(EVENTS[name])
     assert {"seq", "epoch", "time", "type", "version"} <= set(described["required"])
 
 

@@ -295,7 +295,8 @@ def _record_schema(noun: type[Record], schema: dict[str, Any]) -> dict[str, Any]
         for name, value in schema["properties"].items()
     }
     return {
-        "description": schema["description"],
+        # The indentation that a docstring has in its source, which msgspec 0.22 leaves in it.
+        "description": inspect.cleandoc(schema["description"]),
         "type": "object",
         "properties": properties,
         "required": list(properties),
