@@ -205,7 +205,7 @@ class AgentBase(Noun):
     @property
     def plain_texts(self) -> Written:
         """Its texts that are sent unchanged, without being filled in."""
-        yield from ()
+        yield from self.written("system")
 
 
 class CalledAgent(AgentBase):
