@@ -100,21 +100,20 @@ def showing(input_: Any, template: str, *ways: Any) -> str:
     )
 
 
+def judging(work: dict[str, Any], rule: dict[str, Any], *ways: Any, **parts: Any) -> str:
+    """A machine that judges what a state leaves by a rule."""
+    check = {
+        "validate": "work",
+        "by": [rule],
+        "transitions": [{"guard": "valid", "target": "done"}, *ways, {"target": "failed"}],
+    }
+    ends = {"done": {"final": "success", "result": "work"}, "failed": {"final": "failure"}}
+    return machine(states={"work": {**work, "next": "check"}, "check": check, **ends}, **parts)
+
+
 def judged_by(schema: Any) -> str:
     """A machine that judges its input, as a text, by a `schema` rule."""
-    return machine(
-        input={"text": "str"},
-        states={
-            "work": {"render": "{{ input.text }}", "next": "check"},
-            "check": {
-                "validate": "work",
-                "by": [{"schema": schema}],
-                "transitions": [{"guard": "valid", "target": "done"}, {"target": "failed"}],
-            },
-            "done": {"final": "success"},
-            "failed": {"final": "failure"},
-        },
-    )
+    return judging({"render": "{{ input.text }}"}, {"schema": schema}, input={"text": "str"})
 
 
 def finished(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -159,20 +158,10 @@ def test_an_answer_may_leave_out_what_is_not_required(desk: Desk) -> None:
 
 
 def test_what_an_answer_left_out_is_not_judged_as_null_by_a_rule(desk: Desk) -> None:
-    judging = machine(
-        agents={"writer": {"model": "openai/gpt-5-mini", "schema": HALF}},
-        states={
-            "draft": {"agent": "writer", "prompt": "Go.", "output": "work", "next": "check"},
-            "check": {
-                "validate": "work",
-                "by": [{"schema": HALF, "message": "{{ artifact.b }} {{ value }}"}],
-                "transitions": [{"guard": "valid", "target": "done"}, {"target": "failed"}],
-            },
-            "done": {"final": "success", "result": "work"},
-            "failed": {"final": "failure"},
-        },
-    )
-    assert desk.play(judging, saying({"a": "x"})).outcome == "done"
+    rule = {"schema": HALF, "message": "{{ artifact.b }} {{ value }}"}
+    agents = {"writer": {"model": "openai/gpt-5-mini", "schema": HALF}}
+    judged = judging({"agent": "writer", "prompt": "Go."}, rule, agents=agents)
+    assert desk.play(judged, saying({"a": "x"})).outcome == "done"
 
 
 def test_a_form_may_leave_out_what_is_not_required(durable: Desk) -> None:
@@ -557,24 +546,9 @@ def test_guards_read_data_by_their_own_names(desk: Desk, name: str) -> None:
 
 
 def test_an_input_of_any_name_can_bound_revising(desk: Desk) -> None:
-    text = machine(
-        input={"maxTries": {"type": "int", "default": 1, "minimum": 0, "maximum": 3}},
-        limits={"revisions": "input.maxTries"},
-        states={
-            "work": {"render": "x", "next": "check"},
-            "check": {
-                "validate": "work",
-                "by": [{"min_chars": 9}],
-                "transitions": [
-                    {"guard": "valid", "target": "done"},
-                    {"revise": "work"},
-                    {"target": "failed"},
-                ],
-            },
-            "done": {"final": "success"},
-            "failed": {"final": "failure"},
-        },
-    )
+    tries = {"maxTries": {"type": "int", "default": 1, "minimum": 0, "maximum": 3}}
+    limits, back = {"revisions": "input.maxTries"}, {"revise": "work"}
+    text = judging({"render": "x"}, {"min_chars": 9}, back, input=tries, limits=limits)
     assert desk.problems(text) == []
     assert len(desk.play(text, inputs={"maxTries": 2}).reports) == 3
 

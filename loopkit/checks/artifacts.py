@@ -27,6 +27,7 @@ from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
+from loopkit.machine.cycles import Step, on_every_path
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import artifact_of
@@ -244,27 +245,18 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
     """The demands that surely hold when each state is entered, on every path."""
     edges = [edge for edge in subject.graph.edges if edge.target in subject.machine.states]
     gains = {edge: _gains(subject, edge) for edge in edges}
-    every = frozenset[tuple[str, str]]().union(*gains.values())
-    start = subject.machine.start
-    holds = dict.fromkeys(subject.machine.states, every) | {start: frozenset()}
-    changed = True
-    while changed:
-        changed = False
-        for edge in edges:
-            after = _remaining(subject, edge, holds[edge.source]) | gains[edge]
-            narrowed = holds[edge.target] & after
-            changed |= narrowed != holds[edge.target]
-            holds[edge.target] = narrowed
-    return holds
-
-
-def _remaining(subject: Subject, edge: Edge, holds: _Passed) -> _Passed:
-    """The demands that still hold after a state's work, without those on a rewritten artifact."""
-    state = subject.machine.states[edge.source]
-    if state.picks_best or edge.from_best:
-        return frozenset()
-    written = artifact_of(subject.machine, edge.source) or state.edits
-    return frozenset(fact for fact in holds if fact[0] != written)
+    bits = {fact: 1 << at for at, fact in enumerate(_Passed().union(*gains.values()))}
+    steps = []
+    for edge in edges:
+        state = subject.machine.states[edge.source]
+        written = artifact_of(subject.machine, edge.source) or state.edits
+        is_older = state.picks_best or edge.from_best
+        lost = sum(bit for fact, bit in bits.items() if is_older or fact[0] == written)
+        steps.append(Step(edge.source, edge.target, lost, sum(bits[fact] for fact in gains[edge])))
+    holds = on_every_path(subject.graph.last_first[::-1], subject.machine.start, steps)
+    return {
+        name: _Passed(f for f, bit in bits.items() if held & bit) for name, held in holds.items()
+    }
 
 
 def _gains(subject: Subject, edge: Edge) -> _Passed:

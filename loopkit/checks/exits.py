@@ -327,8 +327,7 @@ def check_cycles(subject: Subject) -> Iterator[Problem]:
 
     An edge that is taken at a limit closes none, because it is taken once.
     """
-    done: set[str] = set()
-    told: set[str] = set()
+    done, told = set[str](), set[str]()
     for start in (subject.machine.start, *subject.machine.states):
         for edge, trail in _cycles_from(subject, start, done):
             # Several nodes of a junction may close the same cycle.

@@ -176,9 +176,7 @@ def _of_counters(
     subject: Subject, back: Sequence[Edge], cases: Sequence[Case]
 ) -> Iterator[tuple[DocPath, str]]:
     limits, caps = subject.machine.limits, subject.graph.caps
-    bounds = (limits.revisions, *limits.budgets.values(), *caps.values())
-    if not cases or any(bound not in cases[0] for bound in bounds if isinstance(bound, str)):
-        # An unknown or unbounded input, which is reported elsewhere, or too many cases.
+    if not cases:
         return
     resetting = {counter for edge in back for counter in edge.resets}
     for name in limits.budgets:
@@ -258,13 +256,14 @@ def _is_default(subject: Subject, edge: Edge) -> bool:
 
 
 def _cases(subject: Subject) -> Iterator[Case]:
-    """Every combination of the inputs that bound counters; None if there are too many."""
+    """Every combination of the inputs that bound counters; none if there are too many, or if one
+    is unknown or unbounded, which is reported elsewhere."""
     known = input_ranges(subject.scope.input)
     limits = subject.machine.limits
     bounds = (limits.revisions, *limits.budgets.values(), *subject.graph.caps.values())
     named = {bound for bound in bounds if isinstance(bound, str)}
     ranges = {name: known[name] for name in sorted(named) if name in known}
-    if prod(map(len, ranges.values())) <= MOST_CASES:
+    if len(ranges) == len(named) and prod(map(len, ranges.values())) <= MOST_CASES:
         for values in product(*ranges.values()):
             yield dict(zip(ranges, values, strict=True))
 

@@ -20,6 +20,7 @@ from loopkit.checks.subject import Subject, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.tools import ToolBase
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
@@ -293,12 +294,10 @@ def _of_agents(subject: Subject) -> Iterator[Use]:
 
 def _of_tools(subject: Subject) -> Iterator[Use]:
     """The templates of tools, which see only the arguments of the tool."""
-    for agent, declared in subject.machine.agents.items():
-        for name, tool in declared.callable_tools.items():
-            shape = Anything() if tool.accepts is None else shape_of(tool.accepts)
-            fields = shape.fields if isinstance(shape, Fields) else {}
-            for at, text in tool.templates:
-                yield Use(("agents", agent, "tools", name, *at), text, fields)
+    for path, tool in subject.tools_of(ToolBase):
+        shape = Anything() if tool.accepts is None else shape_of(tool.accepts)
+        fields = shape.fields if isinstance(shape, Fields) else {}
+        yield from (Use((*path, *at), text, fields) for at, text in tool.templates)
 
 
 def _uses_by_states(

@@ -419,8 +419,7 @@ def _author(name: str, state: State) -> str:
 
 def _is_closed(known: DataType | None, steps: Iterable[str] = ()) -> bool:
     """Whether data at a path in a type holds nothing but numbers and words that are declared."""
-    for step in steps:
-        known = known and (known.items if step == ITEMS else known.field(step))
+    known = known and known.at(steps)
     if known is None:
         return False
     if known.fields is not None:

@@ -22,7 +22,7 @@ from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import Mentions, Subject, in_code, in_template, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
-from loopkit.language.agents.tools import McpTool
+from loopkit.language.agents.tools import McpTool, ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
 from loopkit.language.guard.grammar import Guard
@@ -385,14 +385,11 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
 
 def _of_tools(subject: Subject) -> Iterator[Problem]:
     """The arguments of a tool, which only the tool's templates know."""
-    for agent, declared in subject.machine.agents.items():
-        for name, tool in declared.callable_tools.items():
-            fields = tool.accepts.fields if tool.accepts is not None else None
-            named = [in_template(text).names for _, text in tool.templates]
-            for field in fields or {}:
-                if not any(field in names for names in named):
-                    path: DocPath = ("agents", agent, "tools", name, "input", field)
-                    yield _unused(subject, path, "field")
+    for path, tool in subject.tools_of(ToolBase):
+        fields = tool.accepts.fields if tool.accepts is not None else None
+        named = frozenset[str]().union(*(in_template(text).names for _, text in tool.templates))
+        unused = (field for field in fields or {} if field not in named)
+        yield from (_unused(subject, (*path, "input", field), "field") for field in unused)
 
 
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:

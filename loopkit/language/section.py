@@ -44,6 +44,11 @@ class Noun(BaseModel):
         protected_namespaces=(),
     )
 
+    def written(self, *keys: str) -> Written:
+        """The texts under some keys, as far as they are there."""
+        found = ((key, getattr(self, key, None)) for key in keys)
+        return (((key,), text) for key, text in found if text is not None)
+
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
@@ -283,9 +288,7 @@ class Emission(Noun):
     @property
     def templates(self) -> Written:
         """The templates that are filled in when the event is stored."""
-        for key in ("phase", "source"):
-            if (text := getattr(self, key)) is not None:
-                yield (key,), text
+        return self.written("phase", "source")
 
 
 Emit = SerializeAsAny[

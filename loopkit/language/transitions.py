@@ -101,8 +101,8 @@ class Transition(Noun):
         """The shared counters that it names, each with its place."""
         if isinstance(self.budget, dict):
             yield from ((("budget", origin), name) for origin, name in self.budget.items())
-        elif self.budget is not None:
-            yield ("budget",), self.budget
+        else:
+            yield from self.written("budget")
 
 
 class ErrorEdge(Noun):
@@ -126,8 +126,7 @@ class ErrorEdge(Noun):
     @property
     def budgets(self) -> Written:
         """The shared counter that it names, with its place."""
-        if self.budget is not None:
-            yield ("budget",), self.budget
+        return self.written("budget")
 
 
 class ErrorExit(Noun):

@@ -342,7 +342,8 @@ def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[
     """
     first, *steps = path
     if isinstance(state, EachState) and first == state.as_:
-        items = _item_types(graph, state)
+        lists = _roots(graph, state.each)
+        items = (known and known.at(state.item_steps) for known in lists)
         roots: list[DataType | None] = [known or DataType({}) for known in items]
     else:
         roots = [known and known.field(first) for known in _roots(graph, first)]
@@ -350,13 +351,6 @@ def types_at(graph: Graph, state: ChildrenState, path: tuple[str, ...]) -> list[
         return roots
     found = [None if root is None else root.at(steps) for root in roots]
     return [] if None in found else found
-
-
-def _item_types(graph: Graph, state: EachState) -> list[DataType | None]:
-    found = list(_roots(graph, state.each))
-    for step in state.item_steps:
-        found = [one and (one.items if step == ITEMS else one.field(step)) for one in found]
-    return found
 
 
 def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
@@ -379,5 +373,5 @@ def _counts_in(known: DataType | None, steps: tuple[str, ...]) -> tuple[int, int
             said = known.schema if known is not None else {}
             least *= said.get("minItems", 0)
             most = most * said["maxItems"] if most is not None and "maxItems" in said else None
-        known = known and (known.items if step == ITEMS else known.field(step))
+        known = known and known.at((step,))
     return least, most

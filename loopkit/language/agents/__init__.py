@@ -103,10 +103,6 @@ class CommandAgent(CalledAgent):
         return {"system": self.system, "agent": {"tools": list(self.tools)}}
 
     @property
-    def plain_texts(self) -> Written:
-        yield ("system",), self.system
-
-    @property
     def templates(self) -> Written:
         yield from templates_of("command", self.command, self.stdin)
         yield from ((("resume", index), text) for index, text in enumerate(self.resume))

@@ -14,10 +14,10 @@ Session = Literal["keep", "fresh"]
 
 
 class KeptSession(Noun):
-    """`session: {keep: N}`: one conversation, of which only the last N turns are sent."""
+    """`session: {keep: N, if_lost: fail}`: one conversation, all of it or its last N turns."""
 
     keep: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
-    """The number of recent turns of the conversation to send again."""
+    """The number of recent turns of the conversation to send again, or `all`."""
     if_lost: Literal["fresh", "fail"] = "fresh"
     """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an
     attempt, with the whole prompt. `fail`: that is a fatal error first."""
@@ -205,7 +205,7 @@ class AgentBase(Noun):
     @property
     def plain_texts(self) -> Written:
         """Its texts that are sent unchanged, without being filled in."""
-        yield from ()
+        yield from self.written("system")
 
 
 class CalledAgent(AgentBase):

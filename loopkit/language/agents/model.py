@@ -194,7 +194,7 @@ class ModelAgent(CalledAgent):
 
     @property
     def plain_texts(self) -> Written:
-        yield ("system",), self.system
+        yield from super().plain_texts
         for index, fallback in enumerate(self.fallbacks):
             if fallback.system is not None:
                 yield ("fallbacks", index, "system"), fallback.system

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.json_schema import broken_fields, schema_faults
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
@@ -80,10 +81,10 @@ class DataType(Value, frozen=True):
         return (self.fields or {}).get(name, self.others)
 
     def at(self, steps: Iterable[str]) -> DataType | None:
-        """The type at the end of a path of fields."""
+        """The type at the end of a path of fields, and of `[]` for the items of lists."""
         found: DataType | None = self
         for step in steps:
-            found = found.field(step) if found is not None else None
+            found = found and (found.items if step == ITEMS else found.field(step))
         return found
 
 

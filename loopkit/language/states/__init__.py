@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from loopkit.language.section import Id, Ids, Written, one_of
+from loopkit.language.section import Id, Ids, one_of
 from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import (
     AgentState,
@@ -36,22 +36,6 @@ class FinalState(StateBase):
     kind = "final"
     example = Example({"final": "success", "result": "plan"})
     ends = True
-
-    @property
-    def about(self) -> str:
-        return self.final
-
-    @property
-    def drawn_as(self) -> str:
-        return self.final
-
-    @property
-    def succeeds(self) -> bool:
-        return self.final == "success"
-
-    @property
-    def shown(self) -> Written:
-        yield from ((("result", index), name) for index, name in enumerate(self.result))
 
 
 class ChoiceState(WorkingState):

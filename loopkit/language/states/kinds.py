@@ -63,14 +63,11 @@ class AgentState(TemplateState):
         agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
     )
     call = "author"
+    told_by = "prompt"
     has_own_work = True
     works_outside = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("transient", "content", "fatal")
     may_leave_none: ClassVar[bool] = True
-
-    @property
-    def work_template(self) -> str:
-        return self.prompt
 
     @property
     def about(self) -> str:
@@ -85,11 +82,6 @@ class AgentState(TemplateState):
     @cached_property
     def choice(self) -> AgentChoice | None:
         return None if isinstance(self.agent, str) else self.agent
-
-    @property
-    def templates(self) -> Written:
-        yield ("prompt",), self.prompt
-        yield from super().templates
 
 
 class CommandState(AuthorState):
@@ -169,17 +161,10 @@ class HumanState(WorkingState):
         {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
     )
     waits = True
+    told_by = kind
     knows_before = True
     doing = "waiting for a person"
     said = ("choice", "comment", "by")
-
-    @property
-    def shown(self) -> Written:
-        yield from ((("show", index), name) for index, name in enumerate(self.show))
-
-    @property
-    def templates(self) -> Written:
-        yield ("human",), self.human
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
@@ -198,22 +183,14 @@ class RenderState(TemplateState):
 
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
+    told_by = kind
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("fatal",)
-
-    @property
-    def work_template(self) -> str:
-        return self.render
 
     @property
     def adds(self) -> bool:
         """Whether its text is added to what its file holds."""
         return isinstance(self.output, RenderOutput) and self.output.append
-
-    @property
-    def templates(self) -> Written:
-        yield ("render",), self.render
-        yield from super().templates
 
 
 class ValidateState(WorkingState):

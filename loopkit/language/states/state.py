@@ -3,7 +3,6 @@
 A kind of state is known by the key that carries its work; its class says where it differs.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -180,10 +179,7 @@ class Output(Noun):
     @property
     def templates(self) -> Written:
         """The paths in the workspace."""
-        if self.file is not None:
-            yield ("file",), self.file
-        if self.folder is not None:
-            yield ("folder",), self.folder
+        return self.written("file", "folder")
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -223,23 +219,25 @@ class StateBase(Noun):
     """What templates see under its name, beside the fields of a form."""
     failing: ClassVar[tuple[str, ...]] = ()
     """The facts that say whether its work failed, where that is no error."""
+    told_by: ClassVar[str] = ""
+    """The key of the one template that tells its work, if there is one."""
     beside: ClassVar[tuple[str, ...]] = ()
     """What templates see under its artifact, beside the fields of that."""
 
     @property
     def about(self) -> str:
         """Its work for a place with little room."""
-        return self.kind
+        return self.drawn_as
 
     @property
     def drawn_as(self) -> str:
         """Its shape in a diagram."""
-        return self.kind
+        return getattr(self, "final", self.kind)
 
     @property
     def succeeds(self) -> bool:
         """Whether the run is a success here."""
-        return False
+        return self.drawn_as == "success"
 
     @property
     def faults(self) -> tuple[ErrorClass, ...]:
@@ -262,8 +260,8 @@ class StateBase(Noun):
 
     @property
     def work_template(self) -> str:
-        """The one template that describes its work, if there is one."""
-        return ""
+        """The one template that tells its work; empty if there is none."""
+        return getattr(self, self.told_by, "") if self.told_by else ""
 
     @property
     def emits(self) -> Emission | None:
@@ -313,12 +311,14 @@ class StateBase(Noun):
     @property
     def shown(self) -> Written:
         """The artifacts that it shows or hands over, and `report` for the last report."""
-        yield from ()
+        for key in ("show", "result"):
+            yield from (((key, index), name) for index, name in enumerate(getattr(self, key, ())))
 
     @property
     def templates(self) -> Written:
         """The templates that its work fills in."""
-        yield from ()
+        if self.told_by:
+            yield (self.told_by,), self.work_template
 
     @property
     def own_workspace(self) -> Workspace | None:
@@ -434,6 +434,7 @@ class AuthorState(WorkingState):
 
     @property
     def templates(self) -> Written:
+        yield from super().templates
         if isinstance(self.output, Output):
             yield from ((("output", *path), text) for path, text in self.output.templates)
 
@@ -451,11 +452,6 @@ class TemplateState(AuthorState):
     nothing else requires new work, the state keeps its last artifact."""
 
     reads_feedback = True
-
-    @property
-    @abstractmethod
-    def work_template(self) -> str:
-        """The template."""
 
     @property
     def may_be_kept(self) -> bool:

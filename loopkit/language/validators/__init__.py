@@ -66,13 +66,9 @@ class MatchesRule(FixedRule):
     """How many times the pattern must match."""
 
     kind = "matches"
-    finds_one = True
+    most_findings: ClassVar[float] = 1
     sees_only_artifact = True
     example = Example({"matches": "(?i)tea"}, passes="Some tea.", fails="Some water.")
-
-    @property
-    def patterns(self) -> Written:
-        yield ("matches",), self.matches
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         most = "" if self.count.max is None else f", at most {self.count.max},"
@@ -92,10 +88,6 @@ class NotMatchesRule(FixedRule):
     sees_only_artifact = True
     example = Example({"not_matches": "perhaps"}, passes="Boil it.", fails="Boil it, perhaps.")
 
-    @property
-    def patterns(self) -> Written:
-        yield ("not_matches",), self.not_matches
-
     def wish(self, patterns: Mapping[str, str]) -> str:
         pattern = patterns.get(self.not_matches, self.not_matches)
         return f"nothing of `{pattern}`{_outside(self.outside_code)}"
@@ -105,7 +97,7 @@ class SectionRule(Section, FixedRule):
     """Checks that the Markdown has a heading or bold label of this name, with text under it."""
 
     kind = "section"
-    finds_one = True
+    most_findings: ClassVar[float] = 1
     sees_only_artifact = True
     example = Example({"section": "Goal"}, passes="# Goal\n\nTea.", fails="# Goal\n")
 
@@ -121,7 +113,7 @@ class MinCharsRule(FixedRule):
     """The minimum number of characters, without surrounding white space."""
 
     kind = "min_chars"
-    finds_one = True
+    most_findings: ClassVar[float] = 1
     sees_only_artifact = True
     example = Example({"min_chars": 20}, passes="Long enough, at last.", fails="No.")
 
@@ -136,7 +128,7 @@ class MaxCharsRule(FixedRule):
     """The maximum number of characters, without surrounding white space."""
 
     kind = "max_chars"
-    finds_one = True
+    most_findings: ClassVar[float] = 1
     sees_only_artifact = True
     example = Example({"max_chars": 20}, passes="Yes.", fails="Far too long, alas, by a lot.")
 
@@ -182,15 +174,6 @@ class RequireRule(FixedRule):
     @property
     def most_findings(self) -> float:
         return 1 if self.each is None else inf
-
-    @property
-    def conditions(self) -> Written:
-        yield ("require",), self.require
-
-    @property
-    def paths(self) -> Written:
-        if self.each is not None:
-            yield ("each",), self.each
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return self.require + (f", for each of `{self.each}`" if self.each else "")
@@ -287,14 +270,11 @@ class LookupRule(FixedRule):
 
     @property
     def paths(self) -> Written:
-        yield ("lookup", "path"), self.lookup.path
-        if self.lookup.at is not None:
-            yield ("lookup", "at"), self.lookup.at
+        yield from ((("lookup", *at), path) for at, path in self.lookup.written("path", "at"))
 
     @property
     def conditions(self) -> Written:
-        if self.lookup.where is not None:
-            yield ("lookup", "where"), self.lookup.where
+        yield from ((("lookup", *at), text) for at, text in self.lookup.written("where"))
 
     @property
     def mentions(self) -> Iterator[str]:
@@ -371,11 +351,8 @@ class AcyclicRule(FixedRule):
 
     @property
     def paths(self) -> Written:
-        yield ("acyclic", "nodes"), self.acyclic.nodes
-        yield ("acyclic", "edges"), self.acyclic.edges
-        if self.acyclic.needs is not None and self.acyclic.gives is not None:
-            yield ("acyclic", "needs"), self.acyclic.needs
-            yield ("acyclic", "gives"), self.acyclic.gives
+        paths = self.acyclic.written("nodes", "edges", "needs", "gives")
+        yield from ((("acyclic", *at), path) for at, path in paths)
 
     @property
     def mentions(self) -> Iterator[str]:

@@ -95,8 +95,7 @@ class CommandRule(FixedRule):
     @property
     def templates(self) -> Written:
         yield from templates_of("command", self.command, self.stdin)
-        if self.file is not None:
-            yield ("file",), self.file
+        yield from self.written("file")
 
     @model_validator(mode="after")
     def _is_read(self) -> Self:

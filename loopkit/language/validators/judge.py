@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.section import FROM_LIST, ByItself, Id, Noun, Text, Texts, Written, fault
+from loopkit.language.section import FROM_LIST, ByItself, Id, Noun, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
 from loopkit.language.validators.rule import Example, RuleBase
 
@@ -98,14 +98,6 @@ class JudgeRule(RuleBase):
     )
 
     @property
-    def asks(self) -> str:
-        return self.judge
-
-    @property
-    def most_samples(self) -> int:
-        return self.samples + (self.confirm is not None)
-
-    @property
     def score_range(self) -> tuple[float, float] | None:
         return None if self.score is None else (self.score.min, self.score.max)
 
@@ -114,19 +106,10 @@ class JudgeRule(RuleBase):
         return self.is_own_form or (self.map is not None and self.map.names_origins)
 
     @property
-    def forgives(self) -> bool:
-        return self.confirm is not None
-
-    @property
     def codes(self) -> frozenset[str] | None:
         if self.verdict is not None:
             return self.verdict.given_codes
         return self.map.given_codes if self.map is not None else None
-
-    @property
-    def templates(self) -> Written:
-        if self.prompt is not None:
-            yield ("prompt",), self.prompt
 
     @property
     def about(self) -> str:

@@ -4,12 +4,11 @@ The key `map` reads a report of another shape, the key `verdict` a verdict out o
 """
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from loopkit.language.section import Id, Ids, Noun, Text, fault
+from loopkit.language.section import Id, Ids, Noun, Text, Written, fault
 
 PART_PATTERN = r"^[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?(\.[^\s.\[\]]([^.\[\]]*[^\s.\[\]])?)*$"
 
@@ -173,15 +172,11 @@ class VerdictReading(Noun):
     """Numbers in the text that limit the verdict."""
 
     @property
-    def patterns(self) -> Iterator[tuple[tuple[str, ...], str]]:
+    def patterns(self) -> Written:
         """Its patterns, each with its place."""
-        if self.pattern is not None:
-            yield ("pattern",), self.pattern
-        if self.findings is not None:
-            yield ("findings",), self.findings
-        if self.counts is not None:
-            yield ("counts", "met"), self.counts.met
-            yield ("counts", "checked"), self.counts.checked
+        yield from self.written("pattern", "findings")
+        counted = self.counts.written("met", "checked") if self.counts is not None else ()
+        yield from ((("counts", *at), pattern) for at, pattern in counted)
 
     @property
     def given_codes(self) -> frozenset[str] | None:

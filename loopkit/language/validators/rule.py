@@ -51,15 +51,13 @@ class RuleBase(Noun):
     """Whether what it finds hangs on nothing but the artifact."""
     explains_unreadable: ClassVar[bool] = False
     """Whether that the artifact can't be read is its own finding, told in its `message`."""
-    finds_one: ClassVar[bool] = False
-    """Whether it never gives several findings."""
     keeps_output: ClassVar[bool] = False
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
     @property
     def asks(self) -> str | None:
         """The agent that judges by it; none where it judges without a model."""
-        return None
+        return getattr(self, "judge", None)
 
     @property
     def is_always_asked(self) -> bool:
@@ -67,9 +65,14 @@ class RuleBase(Noun):
         return getattr(self, "always", True)
 
     @property
+    def asks_again(self) -> bool:
+        """Whether a second opinion confirms what it finds."""
+        return getattr(self, "confirm", None) is not None
+
+    @property
     def most_samples(self) -> int:
         """The maximum number of times that it judges one artifact."""
-        return 1
+        return getattr(self, "samples", 1) + self.asks_again
 
     @property
     def score_range(self) -> tuple[float, float] | None:
@@ -105,7 +108,7 @@ class RuleBase(Noun):
     @property
     def forgives(self) -> bool:
         """Whether it may let a finding pass that would block by its severity."""
-        return self.has_baseline
+        return self.has_baseline or self.asks_again
 
     @property
     def codes(self) -> frozenset[str] | None:
@@ -115,7 +118,7 @@ class RuleBase(Noun):
     @property
     def most_findings(self) -> float:
         """The maximum number of findings that it gives."""
-        return 1 if self.finds_one else inf
+        return inf
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -155,11 +158,12 @@ class RuleBase(Noun):
     @property
     def templates(self) -> Written:
         """Its templates besides `message`."""
-        yield from ()
+        return self.written("prompt")
 
     @property
     def patterns(self) -> Written:
         """Its patterns, each written out or the name of one under `patterns:`."""
+        yield from self.written("matches", "not_matches")
         if self.verdict_reading is not None:
             for at, text in self.verdict_reading.patterns:
                 yield ("verdict", *at), text
@@ -167,12 +171,12 @@ class RuleBase(Noun):
     @property
     def conditions(self) -> Written:
         """Its conditions on data, in the guard language."""
-        yield from ()
+        return self.written("require")
 
     @property
     def paths(self) -> Written:
         """Its paths into data."""
-        yield from ()
+        return self.written("each")
 
     @property
     def mentions(self) -> Iterator[str]:
@@ -210,8 +214,7 @@ class FixedRule(RuleBase):
 
     @property
     def finding_templates(self) -> Written:
-        if self.message is not None:
-            yield ("message",), self.message
+        yield from self.written("message")
         yield from ((("fields", name), text) for name, text in self.fields.items())
 
     @property

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from loopkit.document.document import DocPath
 from loopkit.language.facts import Severities
-from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem, expand, parse
+from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem, expand, parse, readable
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
 from loopkit.language.states.kinds import ValidateState
@@ -147,25 +147,17 @@ class GuardTexts:
     @cached_property
     def named(self) -> Mapping[str, Parsed]:
         """The guards under `guards:`, by name."""
-        return {
-            name: _fault_of(guard, self._readable) or guard for name, guard in self._parsed.items()
-        }
+        parsed = {name: parse_or_problem(text) for name, text in self._texts.items()}
+        return {name: _fault_of(guard, self._readable) or guard for name, guard in parsed.items()}
 
     @cached_property
     def reached(self) -> Mapping[str, frozenset[str]]:
         """The named guards that each readable one uses, also through others."""
-        return {
-            name: _guards_reachable_from(guard, self._readable)
-            for name, guard in self._readable.items()
-        }
-
-    @cached_property
-    def _parsed(self) -> Mapping[str, Parsed]:
-        return {name: parse_or_problem(text) for name, text in self._texts.items()}
+        return {name: self.named_guards_in(guard) for name, guard in self._readable.items()}
 
     @cached_property
     def _readable(self) -> Mapping[str, Guard]:
-        return {name: guard for name, guard in self._parsed.items() if isinstance(guard, Guard)}
+        return readable(self._texts)
 
     @cached_property
     def usable(self) -> dict[str, Guard]:
@@ -174,7 +166,13 @@ class GuardTexts:
 
     def named_guards_in(self, guard: Guard) -> frozenset[str]:
         """The readable named guards that a guard names, also through others."""
-        return _guards_reachable_from(guard, self._readable)
+        found: set[str] = set()
+        front = [guard]
+        while front:
+            new = (front.pop().names & self._readable.keys()) - found
+            found |= new
+            front += [self._readable[name] for name in new]
+        return frozenset(found)
 
     def is_usable(self, guard: Guard) -> bool:
         """Whether every named guard that a guard names can be expanded."""
@@ -230,16 +228,6 @@ def _expand_or_problem(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
 def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
     expanded = _expand_or_problem(parsed, named) if isinstance(parsed, Guard) else parsed
     return expanded if isinstance(expanded, GuardProblem) else None
-
-
-def _guards_reachable_from(guard: Guard, named: Mapping[str, Guard]) -> frozenset[str]:
-    found: set[str] = set()
-    front = [guard]
-    while front:
-        new = (front.pop().names & named.keys()) - found
-        found |= new
-        front += [named[name] for name in new]
-    return frozenset(found)
 
 
 def levels_at(machine: Machine, state: ValidateState) -> Severities:
