@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.cli import invoke as run
+from tests.machines import loop
 from tests.support import ROOT, CommandLine
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
@@ -424,23 +425,20 @@ states:
     assert "2 tasks, not to rest." in cli(1, "validate", "fields.yaml", "short", "plan.md").out
 
 
-DATA = """
-loopkit: 1
+DATA = loop(
+    "[named]",
+    {"valid": "done"},
+    "{target: failed}",
+    top=r"""
 agents:
   planner: {command: [cat], schema: {title: str, steps: [str]}}
 validators:
   named:
     - {command: [test, "{{ plan.title }}", "=", tea], message: "`{{ plan.title }}` is not tea."}
-    - {not_matches: "\\n"}
-states:
-  draft: {agent: planner, prompt: Plan., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [named]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+    - {not_matches: "\n"}
+""",
+    draft="draft: {agent: planner, prompt: Plan., output: plan}",
+)
 
 
 @pytest.mark.parametrize(

@@ -13,24 +13,21 @@ from loopkit.testing import CaseResult, load_suite, run_case
 from loopkit.testing.expectations import matching_prompts
 from loopkit.testing.trace import Asked, Trace
 from tests import test_children_cases as families
+from tests.machines import loop
 from tests.support import Desk
 from tests.test_testing import loopkit
 
-MACHINE = """
-loopkit: 1
-agents: {writer: {model: openai/gpt-5-mini}}
-states:
-  draft: {agent: writer, prompt: Write a long text., output: text, next: check}
-  check:
-    validate: text
-    by: [{min_chars: 8}]
-    transitions:
-      - {guard: valid, target: done, emit: finished}
-      - {revise: draft, max: 2, emit: revised}
-      - {target: dropped}
-  done: {final: success, result: text}
-  dropped: {final: failure}
-"""
+MACHINE = loop(
+    "[{min_chars: 8}]",
+    {},
+    "{guard: valid, target: done, emit: finished}",
+    "{revise: draft, max: 2, emit: revised}",
+    "{target: dropped}",
+    top="agents: {writer: {model: openai/gpt-5-mini}}",
+    draft="draft: {agent: writer, prompt: Write a long text., output: text}",
+    judge="check",
+    result="text",
+)
 CASES = """\
 # yaml-language-server: $schema=somewhere
 scenario: 1

@@ -21,24 +21,24 @@ from loopkit.cli import invoke
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Started
+from tests.machines import loop
 from tests.support import CommandLine
 from tests.warm import Process
 
-STEPS = """
-loopkit: 1
+STEPS = loop(
+    "[short]",
+    {"valid": "done"},
+    "{revise: write, max: 5}",
+    "{target: failed}",
+    top="""
 name: steps
 agents:
   writer: {command: [sh, -c, "cat; until test -e go; do sleep 0.01; done"], on_in_doubt: retry}
 validators: {short: [{max_chars: 1}]}
-states:
-  write: {agent: writer, prompt: "Write.", output: note, next: judge}
-  judge:
-    validate: note
-    by: [short]
-    transitions: [{guard: valid, target: done}, {revise: write, max: 5}, {target: failed}]
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
+""",
+    draft='write: {agent: writer, prompt: "Write.", output: note}',
+    result="note",
+)
 """Works until the file `go` is there, and is never accepted."""
 
 

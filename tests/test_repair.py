@@ -53,6 +53,11 @@ def desk(desk: Desk) -> Desk:
     return desk
 
 
+def judged(by: str, top: str) -> str:
+    """A machine in which a text is judged once."""
+    return loop(by, {"valid": "done"}, "{target: failed}", top=top)
+
+
 def author(*replies: Any) -> str:
     return scenario(agents={"author": list(replies)})
 
@@ -81,8 +86,13 @@ def paid(run: Played) -> int:
 
 # -- what takes effect ---------------------------------------------------------------------
 
-STAGES = """
-loopkit: 1
+STAGES = loop(
+    "[{min_chars: 3}]",
+    {"valid": "done"},
+    "{revise: polish, feedback: once_more, max: 1}",
+    "{target: failed}",
+    top="""
+initial: draft
 input: {topic: {type: str, default: tea}}
 limits: {agent_calls: 50}
 guards: {fine: valid}
@@ -92,24 +102,18 @@ agents:
   author: {command: [none], retry: {attempts: 1}}
   editor: {command: [none], retry: {attempts: 1}}
 validators: {short: {matches: words}}
-states:
-  draft: {agent: author, prompt: "Draft {{ input.topic }}.", output: plan, next: check}
-  check:
-    validate: plan
-    by: [short]
-    transitions: [{guard: fine, target: polish}, {revise: draft, max: 1}, {target: failed}]
-  polish: {agent: editor, prompt: Polish., on_error: {content: failed}, next: send}
-  send: {agent: editor, prompt: Send., output: mail, next: judge}
-  judge:
-    validate: mail
-    by: [{min_chars: 3}]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: polish, feedback: once_more, max: 1}
-      - {target: failed}
-  done: {final: success, result: mail}
-  failed: {final: failure}
-"""
+""",
+    draft="send: {agent: editor, prompt: Send., output: mail}",
+    ends="""
+draft: {agent: author, prompt: "Draft {{ input.topic }}.", output: plan, next: check}
+check:
+  validate: plan
+  by: [short]
+  transitions: [{guard: fine, target: polish}, {revise: draft, max: 1}, {target: failed}]
+polish: {agent: editor, prompt: Polish., on_error: {content: failed}, next: send}
+""",
+    result="mail",
+)
 OVER = "no effect: the run does not come to `{}` any more"
 LATER = "from the next visit of `polish` on"
 
@@ -243,21 +247,15 @@ def test_a_reply_that_the_mended_schema_does_not_take_either_is_asked_for_at_onc
     assert len(mended.of(Suspended)) == 1
 
 
-EXITS = """
-loopkit: 1
+EXITS = judged(
+    "[quality, tests]",
+    """
 agents: {author: {command: [none]}, critic: {command: [none]}}
 validators:
   tests: {command: [pytest], fail_codes: [1]}
   quality: {judge: critic, rubric: [It is good.]}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [quality, tests]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+)
 
 
 def test_an_exit_code_that_was_missing_is_no_reason_to_ask_anybody_again(desk: Desk) -> None:
@@ -306,22 +304,16 @@ def test_a_repaired_run_that_would_go_another_way_now_is_not_recorded(desk: Desk
     assert not (desk.folder / "recorded.scenario.yaml").exists()
 
 
-PANEL = """
-loopkit: 1
+PANEL = judged(
+    "[quality]",
+    """
 agents: {author: {command: [none]}, critic: {command: [none], retry: {attempts: 1}}}
 validators:
   quality:
     - {judge: critic, rubric: [It is good.]}
     - {judge: critic, rubric: [It is short.]}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [quality]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+)
 
 
 def test_answers_of_judges_follow_them_to_their_new_places(desk: Desk) -> None:
@@ -478,19 +470,13 @@ def test_a_person_who_is_asked_about_a_call_in_doubt_still_is(desk: Desk) -> Non
     assert len(set(keys)) == 2
 
 
-BASELINE = """
-loopkit: 1
+BASELINE = judged(
+    "[tests]",
+    """
 agents: {author: {command: [none]}}
 validators: {tests: {command: [pytest], parse: lines, baseline: true}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [tests]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+)
 
 
 def test_before_the_first_work_everything_is_taken_anew(desk: Desk) -> None:

@@ -16,6 +16,7 @@ import pytest
 from loopkit.cli import invoke as run
 from loopkit.engine.records import Usage
 from loopkit.views.amounts import cost
+from tests.machines import loop
 from tests.support import CommandLine
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
@@ -99,18 +100,14 @@ def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
     assert older[:3] == [first, "finished", "failed (failure)"]
 
 
-ITEM = """
-loopkit: 1
-input: {day: str}
-states:
-  note: {render: "{{ input.day }}", next: check}
-  check:
-    validate: note
-    by: [{min_chars: 9}]
-    transitions: [{guard: valid, target: done}, {target: bad}]
-  done: {final: success}
-  bad: {final: failure}
-"""
+ITEM = loop(
+    "[{min_chars: 9}]",
+    {"valid": "done"},
+    "{target: bad}",
+    top="input: {day: str}",
+    draft='note: {render: "{{ input.day }}"}',
+    judge="check",
+)
 ENDS = "  done: {final: success}\n"
 FAILED = "  failed: {final: failure}\n"
 CHECK = """  draft: {render: "Tea.{{ feedback }}", next: check}

@@ -66,7 +66,7 @@ states:
   notes:
     agent: plain
     prompt: Write.
-    output: {name: notes, fields: {todos: {count: TODO}, rest: {match: "x(.*)"}}}
+    output: {name: notes, fields: {drafts: {count: DRAFT}, rest: {match: "x(.*)"}}}
     on_error: {content: failed}
     next: judged
   judged: {validate: notes, by: [tests], next: inner}
@@ -117,7 +117,7 @@ def test_an_answer_is_an_argument_like_any_other(command: str):
 
 
 SAFE = """
-{{ draft.size | int }} {{ draft.word | length }} {{ notes.todos }}
+{{ draft.size | int }} {{ draft.word | length }} {{ notes.drafts }}
 {{ draft['items'][0].kind }} {% for f in findings %}{{ f.severity }}{% endfor %}
 {% for x in draft['items'] | reverse %}{{ loop.index }}{{ x.kind }}{% endfor %}
 {{ inner.result.fixed }} {{ inner.result.plan.size }}

@@ -18,12 +18,13 @@ from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.section import Place
 from loopkit.language.states import State
-from loopkit.language.states.each import ChildrenState, EachState, texts_in
+from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import RenderState
 from loopkit.language.states.state import ExtractCount
 from loopkit.language.template.grammar import Path
 from loopkit.language.template.rendering import printed_by
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.text.json_text import texts_in
 from loopkit.values import Value
 
 
@@ -249,7 +250,7 @@ def check_text_as_code(
         handed = {
             field: wrote[0]
             for field, value in state.input.items()
-            if (wrote := _worst(texts.wrote(name, text) for _, text in texts_in(value, ())))
+            if (wrote := _worst(texts.wrote(name, text) for _, text in texts_in(value)))
         }
         is_revised = name in subject.graph.repeated
         if name in subject.loaded.children and (is_revised or {*handed.values()} - {USER}):

@@ -42,6 +42,7 @@ from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
+from loopkit.language.json_schema import location_of
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.language.template.rendering import parse
@@ -49,7 +50,7 @@ from loopkit.machine.graph import writers
 from loopkit.machine.inputs import complete_input
 from loopkit.outside.redaction import ordinary_values, secret_finder
 from loopkit.text import WIDTH, plural
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_json, texts_in
 from loopkit.text.run_ids import BATCH_CHARS
 from loopkit.views.amounts import duration, money, usage_text
 
@@ -608,29 +609,18 @@ def _value_at(complete: Mapping[str, Any], path: str) -> str:
 def warn_of_secrets(machine: Machine, inputs: Mapping[str, Any]) -> None:
     """Say which inputs look like secrets, and which secrets of the environment can't be hidden."""
     secret_in = secret_finder(os.environ, machine.key_names)
-    for path, text in _texts(inputs, "input"):
+    for path, text in texts_in(inputs, ("input",)):
         if held := secret_in(text):
             say(
-                f"warning: `{path}` looks like a secret: it has {held}. It is stored, and sent to "
-                "agents, as it is; let a command or an agent read it from its `env` instead"
+                f"warning: `{location_of(path)}` looks like a secret: it has {held}. It is stored, "
+                "and sent to agents, as it is; let a command or an agent read it from its `env` "
+                "instead"
             )
     if ordinary := ordinary_values(os.environ, machine.key_names):
         say(
             f"warning: {', '.join(ordinary)}: a value of only letters, or of fewer than 8 "
             "characters, could be part of any text, so it stays in what is stored and shown"
         )
-
-
-def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Each text of the input, with where it stands."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _texts(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, f"{path}[{index}]")
 
 
 LET_GO_S = 2.0

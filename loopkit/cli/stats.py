@@ -22,8 +22,6 @@ from loopkit.views.stats import Totals, children_of, defect_table, machine_text,
 
 PAGE = 50
 """Runs that are read at once."""
-LINES = 200
-"""Lines that are printed at once."""
 Read = RunStats | RunUnreadable
 
 
@@ -136,38 +134,21 @@ class Tables:
             echo_wrapped(["", *table])
 
 
-class Lines:
-    """Lines for programs, of which many are written at once."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def write(self, line: str) -> None:
-        self._lines.append(line)
-        if len(self._lines) >= LINES:
-            self.flush()
-
-    def flush(self) -> None:
-        terminal.echo("".join(self._lines), nl=False)
-        self._lines = []
-
-
 class Json:
     """One JSON object, a run a line."""
 
     def __init__(self, *, of_defects: bool) -> None:
-        self._lines = Lines()
         self._separator = '{"runs": ['
 
     def add(self, run: RunStats) -> None:
-        self._lines.write(f"{self._separator}\n{json.dumps(run.plain(), ensure_ascii=False)}")
+        print(self._separator, json.dumps(run.plain(), ensure_ascii=False), sep="\n", end="")
         self._separator = ","
 
     def end(self, totals: Totals) -> None:
         machines = [machine.plain() for machine in totals.machines]
         begun = '{"runs": [' if not machines else "\n"
-        self._lines.write(f'{begun}], "machines": {json.dumps(machines, ensure_ascii=False)}}}\n')
-        self._lines.flush()
+        rest = f'], "machines": {json.dumps(machines, ensure_ascii=False)}}}'
+        print(begun, rest, sep="", flush=True)
 
 
 class Csv:
@@ -175,15 +156,13 @@ class Csv:
 
     def __init__(self, *, of_defects: bool) -> None:
         self._of_defects = of_defects
-        self._lines = Lines()
-        self._lines.write(stats.header(of_defects=of_defects))
+        print(stats.header(of_defects=of_defects), end="")
 
     def add(self, run: RunStats) -> None:
-        for line in stats.rows(run, of_defects=self._of_defects):
-            self._lines.write(line)
+        print(*stats.rows(run, of_defects=self._of_defects), sep="", end="")
 
     def end(self, totals: Totals) -> None:
-        self._lines.flush()
+        print(end="", flush=True)
 
 
 PRINTERS: dict[str, type[Tables | Json | Csv]] = {"table": Tables, "json": Json, "csv": Csv}

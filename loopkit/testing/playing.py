@@ -277,8 +277,7 @@ class PlayedClock:
     def now(self) -> float:
         return self._time
 
-    def monotonic(self) -> float:
-        return self._time
+    monotonic = now
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:

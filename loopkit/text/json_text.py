@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from loopkit.text import one_line, storable
@@ -260,6 +260,16 @@ def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         return value.items()
     return enumerate(value) if isinstance(value, list | tuple) else ()
+
+
+def texts_in(
+    value: object, at: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """All texts in a value, each with its place."""
+    if isinstance(value, str):
+        yield at, value
+    for step, inner in entries_of(value):
+        yield from texts_in(inner, (*at, step))
 
 
 def _values_in_fences(text: str) -> list[object]:

@@ -136,26 +136,18 @@ def _compile(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]]
     return guard.names, compile_guard(guard)
 
 
-async def check_min_chars(
-    rule: MinCharsRule, subject: JudgedArtifact, _setting: Setting
+async def check_length(
+    rule: MinCharsRule | MaxCharsRule, subject: JudgedArtifact, _setting: Setting
 ) -> list[Fault]:
     number = len(subject.content.strip())
-    if number >= rule.min_chars:
-        return []
-    has, least = plural(number, "character", ","), amount(rule.min_chars)
-    message = f"the text has {has}, at least {least} needed"
-    return [Fault(message, "too short", value=number)]
-
-
-async def check_max_chars(
-    rule: MaxCharsRule, subject: JudgedArtifact, _setting: Setting
-) -> list[Fault]:
-    number = len(subject.content.strip())
-    if number <= rule.max_chars:
-        return []
-    has, most = plural(number, "character", ","), amount(rule.max_chars)
-    message = f"the text has {has}, at most {most} allowed"
-    return [Fault(message, "too long", value=number)]
+    has = f"the text has {plural(number, 'character', ',')}"
+    if isinstance(rule, MinCharsRule) and number < rule.min_chars:
+        message = f"{has}, at least {amount(rule.min_chars)} needed"
+        return [Fault(message, "too short", value=number)]
+    if isinstance(rule, MaxCharsRule) and number > rule.max_chars:
+        message = f"{has}, at most {amount(rule.max_chars)} allowed"
+        return [Fault(message, "too long", value=number)]
+    return []
 
 
 async def check_matches(
@@ -385,8 +377,8 @@ CHECKS: Mapping[str, RuleCheck] = {
     "command": check_command,
     "lookup": check_lookup,
     "matches": check_matches,
-    "max_chars": check_max_chars,
-    "min_chars": check_min_chars,
+    "max_chars": check_length,
+    "min_chars": check_length,
     "not_matches": check_not_matches,
     "python": check_python,
     "require": check_require,

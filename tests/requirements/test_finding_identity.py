@@ -146,10 +146,10 @@ def test_what_a_judge_words_otherwise_is_not_called_mended(
         found = [[{"message": message, "severity": "high"}] for message in named]
         texts = [{"verdict": "fail", "issues": issues} for issues in found]
         texts.append({"verdict": "pass", "issues": []})
-    parts: dict[str, Any] = {"agents": {"writer": ["plan 1 TODO", *PLANS]}}
+    parts: dict[str, Any] = {"agents": {"writer": ["plan 1 DRAFT", *PLANS]}}
     name = {"agents": "critic", "commands": "by[1]"}[who]
     parts[who] = {**parts.get(who, {}), name: [{says: one} for one in texts]}
-    rules = f"{{not_matches: TODO, message: A TODO., severity: low}}, {{{rule}}}"
+    rules = f"{{not_matches: DRAFT, message: A DRAFT., severity: low}}, {{{rule}}}"
     text = loop(PLAYED, state="").replace("{judge: critic}", rules)
     if who == "commands":
         text = text.replace(f"  critic: {PLAYED}\n", "")
@@ -157,9 +157,9 @@ def test_what_a_judge_words_otherwise_is_not_called_mended(
     assert [[f.message for f in report.unnamed] for report in played.reports] == [[], named[:1], []]
     # What a rule no longer finds is mended, and so is what a judge has named and now approves of.
     mended = [[f.message for f in report.resolved] for report in played.reports]
-    assert mended == [[], ["A TODO."], named[1:]]
+    assert mended == [[], ["A DRAFT."], named[1:]]
     told = played.prompts("writer")[2]
-    assert "Fixed since the version before:\n\n- A TODO. (" in told
+    assert "Fixed since the version before:\n\n- A DRAFT. (" in told
     assert f"Found in the version before, and not named again:\n\n- {named[0]}" in told
 
 

@@ -144,21 +144,19 @@ def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, mes
     assert message in str(refused.value)
 
 
-PROGRAMS = """
-loopkit: 1
+PROGRAMS = loop(
+    "[{command: [touch, really-judged]}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="""
 agents:
   author:
     model: openai/m/x
     tools: {find: {command: [touch, really-found], input: {word: str}}}
-states:
-  draft: {agent: author, prompt: Write., output: code, next: check}
-  check:
-    validate: code
-    by: [{command: [touch, really-judged]}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+""",
+    draft="draft: {agent: author, prompt: Write., output: code}",
+    judge="check",
+)
 
 
 def test_a_scenario_plays_the_command_of_an_inline_rule_and_of_a_tool(desk: Desk) -> None:

@@ -12,6 +12,8 @@ from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import Emitted
 from loopkit.engine.macrostep import Engine
 from loopkit.machine.program import Program
+from tests.machines import AUTHOR as AGENTS
+from tests.machines import loop
 from tests.support import (
     Desk,
     Played,
@@ -20,29 +22,24 @@ from tests.support import (
     sound,
 )
 
-GATE = """
-loopkit: 1
-limits: {revisions: 1}
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 4}]
-    transitions:
-      - {guard: valid, target: gate}
-      - {target: gate}
-  gate:
-    human: "Attempt of {{ report.attempt }}: good?"
-    choices: [good, bad, never]
-    OPTIONS
-    transitions:
-      - {guard: choice == "good", target: accepted}
-      - {guard: choice == "bad", revise: draft, feedback: "{{ comment }}"}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure}
-"""
+GATE = loop(
+    "[{min_chars: 4}]",
+    {"valid": "gate"},
+    "{target: gate}",
+    top=f"limits: {{revisions: 1}}\n{AGENTS}",
+    ends="""
+gate:
+  human: "Attempt of {{ report.attempt }}: good?"
+  choices: [good, bad, never]
+  OPTIONS
+  transitions:
+    - {guard: choice == "good", target: accepted}
+    - {guard: choice == "bad", revise: draft, feedback: "{{ comment }}"}
+    - {target: refused}
+accepted: {final: success, result: plan}
+refused: {final: failure}
+""",
+)
 AUTHOR = scenario(agents={"author": ["plan one", "plan two", "plan three"]})
 
 
@@ -322,28 +319,22 @@ def test_an_edited_version_that_was_judged_is_picked_like_any_other(durable: Des
     assert durable.answer(run, "accept").result == {"plan": "ab"}
 
 
-DECLINED = """
-loopkit: 1
-agents: {author: {model: some/model, schema: {steps: [str], blocked: bool}, infeasible: blocked}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{max_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: infeasible, target: gate}
-      - {target: refused}
-  gate:
-    human: It says that it cannot be done.
-    edit: plan
-    choices: [judge, stop]
-    transitions:
-      - {guard: choice == "judge", revise: judge}
-      - {target: refused}
-  accepted: {final: success, result: plan}
-  refused: {final: failure, result: plan}
-"""
+DECLINED = loop(
+    "[{max_chars: 20}]",
+    {"valid": "accepted", "infeasible": "gate"},
+    "{target: refused}",
+    top="agents: {author: {model: some/model, schema: {steps: [str], blocked: bool}, "
+    "infeasible: blocked}}",
+    ends="""
+gate:
+  human: It says that it cannot be done.
+  edit: plan
+  choices: [judge, stop]
+  transitions: [{guard: choice == "judge", revise: judge}, {target: refused}]
+refused: {final: failure, result: plan}
+""",
+    result="plan",
+)
 
 
 @pytest.mark.parametrize(("plan", "outcome"), [("my own plan", "accepted"), ("x" * 21, "refused")])

@@ -187,24 +187,18 @@ def test_a_retry_goes_on_inside_its_budget_after_a_restart(durable: Desk) -> Non
     assert played.state.suspended.reason == "transient"
 
 
-UNFILLED = """
-loopkit: 1
+UNFILLED = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "refused"},
+    '{revise: draft, feedback: "FEEDBACK"}',
+    top="""
+initial: start
 input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
 limits: {revisions: 1}
 agents: {author: {model: some/model}}
-states:
-  start: {human: "START", choices: [go], next: draft}
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft, feedback: "FEEDBACK"}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
+""",
+    ends='start: {human: "START", choices: [go], next: draft}',
+)
 
 
 @pytest.mark.parametrize(

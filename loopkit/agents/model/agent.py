@@ -23,6 +23,7 @@ from loopkit.agents.model.pricing import (
     quote,
 )
 from loopkit.agents.model.reply import (
+    SELL_CLAUDE,
     chat_answer,
     fields_to_return,
     has_tools,
@@ -92,10 +93,7 @@ class ModelAgentPort:
         return reply
 
 
-MARKED = frozenset({
-    "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta", "openrouter",
-    "vertex_ai-anthropic_models",
-})  # fmt: skip
+MARKED = SELL_CLAUDE | {"openrouter"}
 """Providers of Claude, which cache only what is marked: by the prefix of the model, or by the table
 if it has none."""
 

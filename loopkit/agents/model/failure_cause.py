@@ -97,9 +97,7 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
         headers=_lower_case_headers(getattr(response, "headers", None))
         or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
         codes=codes(core),
-        origin=next(
-            (origin for request in requests if (origin := _origin(request))), "the provider"
-        ),
+        origin=next(filter(None, map(_origin, requests)), "the provider"),
     )
     if response is None and received is not None and received.record.get("error"):
         return cause_in(received.record, failure, (*requests, received.request))

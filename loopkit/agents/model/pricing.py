@@ -24,6 +24,7 @@ from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent, Price
+from loopkit.text.json_text import texts_in
 
 if TYPE_CHECKING:
     from loopkit.agents.port import Message, Request
@@ -418,22 +419,11 @@ class Options:
         hosts = {f"//{region}.api.openai.com": region for region in _REGIONS}
         return cls(
             tier=tier if isinstance(tier, str) else None,
-            words=frozenset(_texts(params)),
+            words=frozenset(text for _, text in texts_in(params)),
             region=next((region for host, region in hosts.items() if host in (base_url or "")), ""),
             location=location if isinstance(location, str) else None,
             searches="web_search_options" in params,
         )
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)
 
 
 ORDINARY = Options()

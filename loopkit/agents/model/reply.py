@@ -366,7 +366,7 @@ WANT_PLAIN = frozenset({"deepseek", "moonshot", "ollama_chat", "zai"})
 DETAILS = "reasoning_details"
 """The thoughts of OpenRouter, with the signatures of the provider behind it."""
 _CLAUDE = "claude"
-_SELL_CLAUDE = frozenset({
+SELL_CLAUDE = frozenset({
     "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta",
     "vertex_ai-anthropic_models",
 })  # fmt: skip
@@ -390,7 +390,7 @@ def fields_to_return(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def _origin(model: str) -> str:
     provider = provider_of(model)
-    is_claude = _CLAUDE in model.lower() and provider in _SELL_CLAUDE
+    is_claude = _CLAUDE in model.lower() and provider in SELL_CLAUDE
     return _CLAUDE if is_claude else provider
 
 

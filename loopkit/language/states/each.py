@@ -1,6 +1,6 @@
 """States whose work other machines do: `each` runs one for each item of a list, `machine` one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -20,9 +20,9 @@ from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import Id, Ids, Noun, Place, Written, fault, one_or_more
+from loopkit.language.section import Id, Ids, Noun, Written, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
-from loopkit.text.json_text import entries_of
+from loopkit.text.json_text import texts_in
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
@@ -298,14 +298,6 @@ class MachineState(ChildrenState):
         outcome = facts.get("outcome")
         is_failure = outcome is not None and not self.child.finals[outcome].succeeds
         return f"`{name}` ended in `{outcome}`" if is_failure else ""
-
-
-def texts_in(value: object, at: Place) -> Iterator[tuple[Place, str]]:
-    """All texts in a value, each with its place."""
-    if isinstance(value, str):
-        yield at, value
-    for step, inner in entries_of(value):
-        yield from texts_in(inner, (*at, step))
 
 
 def _names_in(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from loopkit.engine.events import Replied
@@ -13,6 +13,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.report_map import ReportMap
+from loopkit.text.json_text import texts_in
 from loopkit.validators.fault import sees_values
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm, Doubt, VerdictWord, fold, quote, words_for
@@ -335,9 +336,10 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         return super().missing_error(names_any=True)
 
     def rejection_texts(self, report: Report) -> Iterator[str]:
-        yield from _texts(
-            report, {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE, "origin"}
-        )
+        words = {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE, "origin"}
+        for at, text in texts_in(report):
+            if text.strip() and words.isdisjoint(at):
+                yield text.strip()
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -397,19 +399,6 @@ def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _texts(value: object, skipped_keys: Set[str]) -> Iterator[str]:
-    """Every text in a report that is not blank."""
-    if isinstance(value, str) and value.strip():
-        yield value.strip()
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if key not in skipped_keys:
-                yield from _texts(inner, skipped_keys)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner, skipped_keys)
 
 
 SUBMIT = "submit_review"

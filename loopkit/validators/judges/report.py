@@ -17,7 +17,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.text import one_line
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import canonical, json_in
+from loopkit.text.json_text import canonical, entries_of, json_in
 from loopkit.validators.fault import Fault, amount, answer_with, further_fields
 from loopkit.validators.judges.form import AnswerForm, Doubt, Misread, VerdictWord, fold, quote
 from loopkit.validators.judges.prompt import KNOWN, read_open_findings, unresolved_findings
@@ -229,9 +229,8 @@ def _count_key(value: object, key: str) -> int:
 
 def _values_inside(value: object) -> Iterator[object]:
     yield value
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _values_inside(inner)
+    for _, inner in entries_of(value):
+        yield from _values_inside(inner)
 
 
 RESULTS = {"true": "true", "false": "false"}
