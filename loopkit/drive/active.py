@@ -145,16 +145,6 @@ class ChildRuns(StoredRuns, ABC):
         """Cancel a child and its own children; returns its state, or None if it has not begun."""
 
 
-class Alarm(Protocol):
-    """Listens for the alert of a run, and reports it."""
-
-    def hear(self, stored: Stored) -> None: ...
-
-    async def fault(self) -> str:
-        """Wait until the alert is reported; returns why that failed, or an empty string."""
-        ...
-
-
 class Line:
     """The calls in flight, and those that wait for room; a waiting call holds nothing."""
 
@@ -347,8 +337,8 @@ class ActiveRun:
     """The question that was open when the run was claimed; empty if none was."""
     notify: Sequence[str] = ()
     """The program that is started when the run stops; empty for none."""
-    alarm: Alarm | None = None
-    """Reports an alert while the run goes on."""
+    alarm: asyncio.Task[str] | None = None
+    """Reports an alert while the run goes on; its result says why that failed."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
