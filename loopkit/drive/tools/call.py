@@ -84,10 +84,10 @@ def run_records(
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
 
 
-def timeout_result(called: ToolCalled, timeout_s: float) -> ToolResult:
+def timeout_result(called: ToolCalled) -> ToolResult:
     """The result of a tool that took too long."""
     late = Ran(validator=called.name, fault="timeout")
-    message = f"It was ended after {timeout_s:g} s."
+    message = f"It was ended after {called.tool.tool.timeout_s:g} s."
     return ToolResult(message, exit_code=-9, commands=(late,))
 
 
