@@ -20,8 +20,10 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from errno import EEXIST
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
@@ -241,15 +243,15 @@ class Occupancy:
 
 
 def _lock(state: Path, workspace: Path, run: str) -> int:
+    place, descriptor = state / FOLDER, -1
     try:
-        folder = make_own_folder(state, FOLDER)
-    except OSError as error:
-        message = f"the folder {str(state / FOLDER)!r} can't be used: {error.strerror}"
-        raise CallFailed("fatal", message) from error
-    file = folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+        place = make_own_folder(state, FOLDER)
+        place /= hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _refuse_strange(os.fstat(descriptor))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
     except BlockingIOError as error:
         first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
         os.close(descriptor)
@@ -258,9 +260,17 @@ def _lock(state: Path, workspace: Path, run: str) -> int:
             f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
             "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
         ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise CallFailed("fatal", f"{str(place)!r} can't be used: {error.strerror}") from error
     return descriptor
+
+
+def _refuse_strange(status: os.stat_result) -> None:
+    """Raise OSError for a file that is not only ours: what is written would be elsewhere, too."""
+    if not S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise OSError(EEXIST, "it is another kind of file, or has another name elsewhere")
 
 
 class Gate:
