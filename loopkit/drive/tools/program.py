@@ -20,13 +20,13 @@ from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import workspace
 from loopkit.drive.judging.commands import content_fault, give_commands, setting_for
-from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.servers import Servers
 from loopkit.drive.tools.call import (
     BadArguments,
     ToolCalled,
     ToolResult,
+    artifact_of,
     as_data,
     output_of,
     run_records,
@@ -174,7 +174,8 @@ async def run_validator_tool(called: ToolCalled) -> ToolResult:
     """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
-    artifact, rules = _artifact(called, text), called.tool.rules
+    reply, rules = Replied(key="", text=text, usage=Usage()), called.tool.rules
+    artifact = artifact_of(called.active, called.state, called.asked, reply)
     ran: list[Ran] = []
     assert rules is not None
     if artifact.infeasible:
@@ -199,14 +200,6 @@ def digest(artifact: Artifact) -> str:
         json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     )
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _artifact(called: ToolCalled, text: str) -> Artifact:
-    active, asked = called.active, called.asked
-    attempt = active.state.attempts.get(called.state, 0) + 1
-    reply = Replied(key="", text=text, usage=Usage())
-    patterns = active.program.machine.patterns
-    return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
 
 
 async def _judge(
