@@ -92,14 +92,9 @@ def complete(
     if verdict in UNANSWERED:
         return report
     if before:
-        judging = {(name, OF_JUDGE) for name, _, judge in asked.judges if judge.is_in_words}
-        programs = {
-            (name, rule.code or at)
-            for name, rules in asked.fixed
-            for at, rule in rules
-            if rule.is_in_words
-        }
-        by_words = judging | programs
+        by_words = {(by, OF_JUDGE) for by, _, judge in asked.judges if judge.is_in_words}
+        for by, rules in asked.fixed:
+            by_words |= {(by, rule.code or at) for at, rule in rules if rule.is_in_words}
         resolved, unnamed, unseen = no_longer_found(findings, before, panel, by_words)
         report = replace(report, resolved=resolved, unnamed=unnamed, unseen=unseen)
     if verdict != "fail":
