@@ -57,17 +57,3 @@ async def test_an_answer_may_wait_several_times_and_fail_in_its_own_way() -> Non
     assert await within(60, patient(fails=False)) == "answer"
     with pytest.raises(LookupError, match="no answer"):
         await within(60, patient(fails=True))
-
-
-async def test_who_waits_for_an_answer_can_be_cancelled() -> None:
-    begun = asyncio.Event()
-
-    async def endless() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    waiting = asyncio.ensure_future(within(60, endless()))
-    await begun.wait()
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -455,23 +456,42 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
     assert (tmp_path / "work/done").exists()
 
 
+TOUCHES = """
+loopkit: 1
+workspace: {path: work}
+states:
+  one: {run: [touch, done], next: done}
+  done: {final: success}
+"""
+
+
 def test_a_workspace_is_free_a_moment_after_the_process_that_worked_in_it_was_killed(
     tmp_path: Path,
 ) -> None:
     # A program that was being started shares the lock of the one that was killed.
     work = Desk(tmp_path, in_memory=False)
-    text = (
-        "loopkit: 1\nworkspace: {path: work}\nstates:\n"
-        "  one: {run: [touch, done], next: done}\n  done: {final: success}\n"
-    )
-    assert work.play(text).outcome == "done"
+    assert work.play(TOUCHES).outcome == "done"
     [lock] = (tmp_path / ".loopkit/workspaces").iterdir()
     held = os.open(lock, os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     started = Timer(0.1, os.close, [held])
     started.start()
-    assert work.play(text).outcome == "done"
+    assert work.play(TOUCHES).outcome == "done"
     started.join()
+
+
+@pytest.mark.parametrize("plant", ["ln outside {}", "ln -s outside {}", "mkdir {}", "mkfifo {}"])
+def test_what_was_put_in_the_place_of_a_lock_suspends_the_run(tmp_path: Path, plant: str) -> None:
+    work = Desk(tmp_path, in_memory=False)
+    work.play(TOUCHES)
+    [lock] = (tmp_path / ".loopkit/workspaces").iterdir()
+    lock.unlink()
+    outside = work.write("outside", "Not yours.")
+    subprocess.run(plant.format(lock).split(), check=True, cwd=tmp_path)
+    stopped = work.play(TOUCHES).state.suspended
+    assert outside.read_text() == "Not yours."
+    assert stopped is not None
+    assert f"{str(lock)!r} can't be used: " in stopped.message
 
 
 def names_of(work: Desk) -> list[str]:

@@ -9,10 +9,8 @@ import pytest
 
 from loopkit.agents.port import Crashed, Reply, Request
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import has_room, least_usage
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
-from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
@@ -32,7 +30,6 @@ agents:
 )
 PANEL = "[{judge: first}, {judge: second}, {judge: third}]"
 SAMPLES = "[{judge: first, samples: 3}]"
-DEAR = Usage(agent_calls=1, cost_usd=0.9)
 CHEAP = {"cost_usd": 0.0001, "reserved": {"cost_usd": 0.9, "tokens": 9000}}
 JUDGED = {**PASS, **CHEAP, "usage": {"total": 10}, "delay": "5ms"}
 
@@ -223,13 +220,3 @@ def test_a_judge_that_is_asked_again_takes_its_place_behind_the_others(desk: Des
     assert played.outcome == "refused"
     order = [intent.agent for intent in played.of(Intended)[1:]]
     assert order == ["first", "second", "third", "first"]
-
-
-def test_a_call_in_doubt_counts_as_used_and_is_not_waited_for(desk: Desk) -> None:
-    [first, *_] = desk.play(
-        MACHINE.replace("LIMITS", "agent_calls: 9").replace("JUDGES", "[{min_chars: 1}]"),
-        scenario(agents={"author": ["Plan."], "first": [], "second": [], "third": []}),
-    ).of(Intended)
-    run = RunState(open_calls={first.key: first.replace(reserved=DEAR)})
-    assert has_room({"cost_usd": 1.0}, least_usage(run, {first.key}), DEAR)
-    assert not has_room({"cost_usd": 1.0}, least_usage(run, set()), DEAR)

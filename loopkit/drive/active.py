@@ -20,8 +20,10 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from errno import EEXIST
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
@@ -145,16 +147,6 @@ class ChildRuns(StoredRuns, ABC):
         """Cancel a child and its own children; returns its state, or None if it has not begun."""
 
 
-class Alarm(Protocol):
-    """Listens for the alert of a run, and reports it."""
-
-    def hear(self, stored: Stored) -> None: ...
-
-    async def fault(self) -> str:
-        """Wait until the alert is reported; returns why that failed, or an empty string."""
-        ...
-
-
 class Line:
     """The calls in flight, and those that wait for room; a waiting call holds nothing."""
 
@@ -251,15 +243,15 @@ class Occupancy:
 
 
 def _lock(state: Path, workspace: Path, run: str) -> int:
+    place, descriptor = state / FOLDER, -1
     try:
-        folder = make_own_folder(state, FOLDER)
-    except OSError as error:
-        message = f"the folder {str(state / FOLDER)!r} can't be used: {error.strerror}"
-        raise CallFailed("fatal", message) from error
-    file = folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+        place = make_own_folder(state, FOLDER)
+        place /= hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        _refuse_strange(os.fstat(descriptor))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
     except BlockingIOError as error:
         first = os.read(descriptor, _LONGEST_ID).decode(errors="replace")
         os.close(descriptor)
@@ -268,9 +260,17 @@ def _lock(state: Path, workspace: Path, run: str) -> int:
             f"run {first} works in the workspace {str(workspace)!r}; resume this one when it has "
             "stopped, or write `isolate: copy` under `workspace:` so that each works by itself",
         ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, run.encode()[:_LONGEST_ID], 0)
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise CallFailed("fatal", f"{str(place)!r} can't be used: {error.strerror}") from error
     return descriptor
+
+
+def _refuse_strange(status: os.stat_result) -> None:
+    """Raise OSError for a file that is not only ours: what is written would be elsewhere, too."""
+    if not S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise OSError(EEXIST, "it is another kind of file, or has another name elsewhere")
 
 
 class Gate:
@@ -347,8 +347,8 @@ class ActiveRun:
     """The question that was open when the run was claimed; empty if none was."""
     notify: Sequence[str] = ()
     """The program that is started when the run stops; empty for none."""
-    alarm: Alarm | None = None
-    """Reports an alert while the run goes on."""
+    alarm: asyncio.Task[str] | None = None
+    """Reports an alert while the run goes on; its result says why that failed."""
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""

@@ -8,7 +8,6 @@ run's own trees are merged after a success, and left where they are after a fail
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from loopkit.drive import answers
 from loopkit.drive.active import (
@@ -23,7 +22,6 @@ from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.inbox import (
     ANSWER,
-    INBOX_SECONDS,
     consume,
     heeding_cancellation,
     release,
@@ -92,11 +90,7 @@ async def _advance(active: ActiveRun) -> None:
     # An append of nothing would store what is staged: a commit more for each new run.
     if active.state.open_calls and (found := doubts(active.program.machine, active.state)):
         await active.append(*found)
-    looked_at = active.clock.monotonic()
     while active.state.status in GOING:
-        if active.clock.monotonic() - looked_at > INBOX_SECONDS:
-            await consume(active)
-            looked_at = active.clock.monotonic()
         if active.stopping:
             await interrupt(active)
             return
@@ -112,7 +106,11 @@ async def _advance(active: ActiveRun) -> None:
 
 async def _begin(active: ActiveRun) -> bool:
     """Enter the initial state; False if the run stopped before."""
-    if active.program.has_baselines and not await _take_baselines(active):
+    try:
+        if active.program.has_baselines and not await take_baselines(active):
+            return False
+    except Stopped:
+        await interrupt(active)
         return False
     before = active.mark()
     try:
@@ -124,16 +122,6 @@ async def _begin(active: ActiveRun) -> bool:
     if not step.begins_call:
         await store(active, before, ())
     return True
-
-
-async def _take_baselines(active: ActiveRun) -> bool:
-    """Take all baselines, before the first work; False if the run stopped before."""
-    with suppress(Stopped):
-        if await take_baselines(active):
-            return True
-    if active.stopping:
-        await interrupt(active)
-    return False
 
 
 async def take_answer(active: ActiveRun) -> bool:
@@ -344,11 +332,9 @@ async def end(active: ActiveRun, state: FinalState) -> None:
         ended, paths = Macrostep(run.copy()), conflict.paths
         left = tuple(isolated.place for isolated in run.isolated.values())
         ended.add(Finished(outcome=CONFLICT, success=False, conflicts=paths, left=left))
-    except CallFailed as failed:
-        await _stop(active, _work_with_failure(active, failed.failure))
-        return
-    except Stopped as stopped:
-        await _end_early(active, stopped)
+    except (CallFailed, Stopped) as early:
+        if (work := await _end_early(active, early)) is not None:
+            await _stop(active, work)
         return
     before = active.mark()
     active.take(ended)

@@ -532,21 +532,15 @@ def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
     return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
 
 
-async def limit_time(active: ActiveRun, judging: Coroutine[Any, Any, T]) -> T:
+async def limit_time(active: ActiveRun, judging: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of rules, which are ended when the time is over, and at an abort.
 
     A verdict that comes too late does not count, so that only the limit is reported. If the run has
     gone on after a limit, the rules have no deadline. Raises LimitReached and Stopped.
     """
-    left_s: float | None = None
-    if not active.state.then_used and (active.limits or active.account):
-        try:
-            left_s = seconds_left(active)
-        except LimitReached:
-            judging.close()
-            raise
+    left_s = None if active.state.then_used else seconds_left(active)
     started = active.clock.monotonic()
-    judged, is_late = begin(judging), False
+    judged, is_late = begin(judging()), False
     if isinstance(judged, Begun):
         try:
             async with active.in_hand(left_s) as deadline:

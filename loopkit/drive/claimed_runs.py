@@ -29,7 +29,7 @@ from loopkit.drive.advance import advance
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
 from loopkit.drive.judging.commands import answer_without_rules
-from loopkit.drive.notify import NotifyingAlarm
+from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import Breakers
 from loopkit.drive.stored_runs import Stored, open_children
@@ -187,7 +187,7 @@ class ClaimedRuns(ChildRuns):
             await active.claim.release()
         if active.alarm is not None:
             # The process may end with the run, and must not end before the notifier.
-            await active.alarm.fault()
+            await active.alarm
         return active.state
 
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
@@ -261,8 +261,7 @@ class ClaimedRuns(ChildRuns):
             keeps_texts=self.journal.keeps_texts,
         )
         if is_root and active.notify and engine.program.machine.alert:
-            active.alarm = NotifyingAlarm(active)
-            active.listeners = (*active.listeners, active.alarm.hear)
+            active.listeners = (*active.listeners, alert_listener(active))
         if self._observers is None:
             self._observers = self._observe()
         for observer in self._observers:

@@ -10,7 +10,6 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -60,9 +59,10 @@ class Family:
         """By their keys, the children that stopped before their end."""
         self._woken: set[str] = set()
         """The runs of children that were answered while they were about to stop."""
-        again = plan_reentry(active, name, items, inputs) if self._visit > 1 else Reentry()
-        self._feedback = again.feedback
-        self._results: dict[str, Result] = dict(again.kept)
+        self._results: dict[str, Result] = {}
+        self._feedback: Mapping[str, Feedback] = {}
+        if self._visit > 1:
+            self._results, self._feedback = plan_reentry(active, name, items, inputs)
         of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}
         self._results |= {k: c.ended.result for k, c in of_visit.items() if c.ended is not None}
         each = state if isinstance(state, EachState) else None
@@ -302,22 +302,13 @@ class Family:
         await self._active.append()
 
 
-@dataclass(frozen=True)
-class Reentry:
-    """What this visit takes over from an earlier one."""
-
-    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By key, the results of the items that are not run again."""
-    feedback: Mapping[str, Feedback] = field(default_factory=dict)
-    """By key, the feedback for the children of the other items."""
-
-
 def plan_reentry(
     active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
-) -> Reentry:
-    """Keep what succeeded with the same input, unless a finding names it or its key.
+) -> tuple[dict[str, Result], dict[str, Feedback]]:
+    """The results of the items that are not run again, and the feedback for the others, by key.
 
-    If all would be kept although there is feedback, none is.
+    What succeeded with the same input is kept, unless a finding names it or its key. If all would
+    be kept although there is feedback, none is.
     """
     waiting = active.state.pending.get(name, ())
     report = _report(active, name) if waiting else None
@@ -330,7 +321,7 @@ def plan_reentry(
         if waiting and item.key not in kept:
             found = (*keyed.get(item.key, ()), *others)
             feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
-    return Reentry(kept, feedback)
+    return kept, feedback
 
 
 def _report(active: ActiveRun, name: str) -> Report | None:

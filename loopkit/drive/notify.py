@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.stored_runs import OpenQuestion, Stored
 from loopkit.engine.events import Alerted
 from loopkit.engine.state import RunState
@@ -25,7 +25,7 @@ async def notify(active: ActiveRun) -> str:
     A run that waits with the question that was open when it was claimed had stopped before. The
     result of the notifier does not affect the run.
     """
-    fault = await active.alarm.fault() if active.alarm is not None else ""
+    fault = await active.alarm if active.alarm is not None else ""
     question = active.state.question
     asks_same = question is not None and question.question == active.asked_before
     if asks_same or not (active.notify and _has_stopped(active.state)):
@@ -35,23 +35,17 @@ async def notify(active: ActiveRun) -> str:
     return await _start(active, asked) or fault
 
 
-class NotifyingAlarm:
+def alert_listener(active: ActiveRun) -> Listener:
     """Starts the notifier of a run when that raises its alert; the run goes on meanwhile.
 
     If the run stops in the same step, `notify` reports the alert as well.
     """
 
-    def __init__(self, active: ActiveRun) -> None:
-        self._active = active
-        self._work: asyncio.Task[str] | None = None
+    def hear(stored: Stored) -> None:
+        if isinstance(stored.event, Alerted) and not _has_stopped(active.state):
+            active.alarm = asyncio.ensure_future(_start(active))
 
-    def hear(self, stored: Stored) -> None:
-        if isinstance(stored.event, Alerted) and not _has_stopped(self._active.state):
-            self._work = asyncio.ensure_future(_start(self._active))
-
-    async def fault(self) -> str:
-        """Wait for the end of the notifier; returns why it failed, or an empty string."""
-        return await self._work if self._work is not None else ""
+    return hear
 
 
 async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:

@@ -25,8 +25,9 @@ from loopkit.drive.stored_runs import differences
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
 from loopkit.engine.payloads import Change
-from loopkit.engine.revisions import has_room
+from loopkit.engine.revisions import after_edge, has_room
 from loopkit.engine.state import RunState
+from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.datatypes.datatype import DataType, default_fault
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import InvalidInput
@@ -408,11 +409,9 @@ def _edges_by_sort(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
 def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
     """What a route has spent of each counter of a graph, by the counters that its edges own now."""
     spent: dict[str, int] = {}
-    edges: Mapping[str, Edge] = graph.by_id
-    for edge in map(edges.__getitem__, route):
-        spent.update(dict.fromkeys(edge.resets, 0))
-        for counter in edge.counters:
-            spent[counter] = spent.get(counter, 0) + 1
+    for edge_id in route:
+        edge = graph.by_id[edge_id]
+        spent = after_edge(spent, edge.counters, edge.resets)
     return spent
 
 
@@ -524,7 +523,7 @@ def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, s
         "tool_calls": used.tool_calls,
         # What is only held may turn out to be less.
         "tokens": used.tokens - used.held_tokens,
-        "cost_usd": None if used.cost_usd is None else used.cost_usd - used.held_usd,
+        "cost_usd": usd_without_held(used),
         "time": used.time_s,
         "total_revisions": run.counters.get(TOTAL, 0),
     }

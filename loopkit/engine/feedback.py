@@ -15,6 +15,7 @@ from loopkit.engine.payloads import Deferral, Feedback
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
+    LISTS,
     choose_agent,
     part_for,
     plain_answer,
@@ -27,9 +28,6 @@ from loopkit.language.states.state import AuthorState
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
-
-OF_REPORT = ("warnings", "resolved", "regressed")
-"""The lists of findings that templates know besides the blocking ones."""
 
 
 def feedback_for(
@@ -102,7 +100,7 @@ def _fill_template(
         most, items = program.machine.limits.feedback_items, program.report_items
         of_report = {
             "findings": plain_findings(about.blocking[:most], items),
-            **{name: plain_findings(getattr(about, name), items) for name in OF_REPORT},
+            **{name: plain_findings(getattr(about, name), items) for name in LISTS},
         }
     extra = {**of_report, **names, "revision": revision[0], "max_revisions": revision[1]}
     return render(program, run, program.feedback_of(edge), extra)

@@ -92,14 +92,9 @@ def complete(
     if verdict in UNANSWERED:
         return report
     if before:
-        judging = {(name, OF_JUDGE) for name, _, judge in asked.judges if judge.is_in_words}
-        programs = {
-            (name, rule.code or at)
-            for name, rules in asked.fixed
-            for at, rule in rules
-            if rule.is_in_words
-        }
-        by_words = judging | programs
+        by_words = {(by, OF_JUDGE) for by, _, judge in asked.judges if judge.is_in_words}
+        for by, rules in asked.fixed:
+            by_words |= {(by, rule.code or at) for at, rule in rules if rule.is_in_words}
         resolved, unnamed, unseen = no_longer_found(findings, before, panel, by_words)
         report = replace(report, resolved=resolved, unnamed=unnamed, unseen=unseen)
     if verdict != "fail":
@@ -142,15 +137,11 @@ class Panel(Value, frozen=True):
 
     def is_short(self, quorum: int | None) -> bool:
         """Whether a rule gave no verdict, or fewer judges gave one than wanted."""
-        for answer in self.fixed:
-            if answer.is_missing:
-                return True
-        asked = given = 0
-        for answer in self.judges:
-            if answer.verdict != "not_applicable":
-                asked += 1
-                given += not answer.is_missing
-        return given < (asked if quorum is None else min(quorum, asked))
+        if any(answer.is_missing for answer in self.fixed):
+            return True
+        asked = [answer for answer in self.judges if answer.verdict != "not_applicable"]
+        given = sum(not answer.is_missing for answer in asked)
+        return given < (len(asked) if quorum is None else min(quorum, len(asked)))
 
 
 def outvote(panel: Panel, levels: Severities) -> Panel:
@@ -393,13 +384,9 @@ def _is_looked_for(finding: Finding, panel: Panel) -> bool:
 
 
 def _has_looked(validator: str, asked: Iterable[Answer]) -> bool:
-    has_verdict = False
-    for answer in asked:
-        if answer.validator == validator:
-            if answer.is_missing:
-                return False
-            has_verdict = has_verdict or answer.verdict != "not_applicable"
-    return has_verdict
+    own = [answer for answer in asked if answer.validator == validator]
+    has_verdict = any(answer.verdict != "not_applicable" for answer in own)
+    return has_verdict and not any(answer.is_missing for answer in own)
 
 
 def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:

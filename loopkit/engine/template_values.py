@@ -109,6 +109,8 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
     return {**left_out, **form_values, **plain}
 
 
+LISTS = ("warnings", "resolved", "regressed")
+"""The lists of findings that templates know besides the blocking ones."""
 OF_REPORT = (
     *("state", "artifact", "author", "attempt", "attempts", "version", "previous", "phase"),
     *("fallback", "score", "origin"),
@@ -272,9 +274,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "report": _report,
     "reports": _reports,
     "findings": open_findings,
-    "warnings": _of_report("warnings"),
-    "resolved": _of_report("resolved"),
-    "regressed": _of_report("regressed"),
+    **{name: _of_report(name) for name in LISTS},
     "feedback": lambda _, run: run.feedback_for(run.state),
     "previous": previous,
     "history": _history,

@@ -25,7 +25,7 @@ from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.retries import Breakers
-from loopkit.engine.events import Failed, Intended, Refused
+from loopkit.engine.events import Failed, Refused
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import NewRecord
@@ -537,19 +537,6 @@ async def test_a_run_that_ended_before_is_not_said_to_be_cancelled(durable: Desk
         journal: Any = Overtaken(other.journal, "post", end)
         with pytest.raises(NotRunnable, match="has already finished: done"):
             await App(journal, folder=durable.folder).cancel(active.state.run, "")
-
-
-async def test_a_run_whose_owner_was_killed_is_cancelled_before_anything_is_called(
-    durable: Desk,
-) -> None:
-    """Somebody has cancelled it meanwhile, and the call in hand is nobody's any more."""
-    killed = await asyncio.to_thread(durable.abort, AT_ONCE, in_call=1)
-    run = killed.state.run
-    async with App.open(durable.state_folder) as app:
-        await app.journal.post(run, "cancel", "enough", "", 0.0)
-        active = await app.resume(run)
-        assert (await app.drive(active)).status == "cancelled"
-        assert len([e for e in await app.events(run) if isinstance(e.event, Intended)]) == 1
 
 
 async def test_a_run_is_cancelled_by_a_resume_that_is_refused_meanwhile(durable: Desk) -> None:

@@ -138,30 +138,12 @@ def test_a_doubt_has_no_other_answers(durable: Desk) -> None:
         durable.answer(asked.state.run, "maybe")
 
 
-COMMANDS = """
-loopkit: 1
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., on_error: {content: failed}, next: done}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
 KILLING = """
 loopkit: 1
 states:
   work: {run: [sh, -c, 'test -e started && echo -n again > started || TOUCH'], next: done}
   done: {final: success}
 """.replace("TOUCH", "{ touch started; kill -9 $PPID; }")
-
-
-def test_a_program_in_doubt_is_not_started_again_without_asking(durable: Desk) -> None:
-    """External sessions are never retried blindly."""
-    aborted = durable.abort(COMMANDS, scenario(agents={"author": ["plan"]}))
-    asked = durable.resume(aborted.state.run)
-    assert [event.policy for event in asked.of(InDoubt)] == ["ask"]
-    assert (asked.state.status, asked.requests) == ("waiting", [])
 
 
 def test_the_command_of_a_run_state_is_not_started_again_without_asking(durable: Desk) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.agents.port import AgentError
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.calls import limit_time
 from loopkit.drive.isolation import workspace
 from loopkit.drive.limits import LimitReached
@@ -131,14 +131,13 @@ class _Due:
 async def take_baselines(active: ActiveRun) -> bool:
     """Run every command of a `baseline` rule that has not run yet, each with its own record.
 
-    False if the run is asked to stop, or if a baseline failed, which suspends the run before
-    anything is spent. Raises Stopped.
+    False if a baseline failed, which suspends the run before anything is spent. Raises Stopped.
     """
     # A command may take long, and the run can be seen meanwhile.
     await active.append()
     for due in list(_due(active)):
         if active.stopping:
-            return False
+            raise Stopped
         event = await _run_baseline(active, due)
         await active.append(event)
         if not isinstance(event, Baselined):
@@ -172,8 +171,8 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     ran: list[Ran] = []
     try:
         folder = await workspace(active, due.state.workspace)
-        judging = baseline_of(due.rule, _setting(active, due, folder, ran))
-        found = await limit_time(active, judging)
+        setting = _setting(active, due, folder, ran)
+        found = await limit_time(active, lambda: baseline_of(due.rule, setting))
     except LimitReached as reached:
         suspended = _suspension(active, due, reached.failure(active.state.run))
         return suspended.replace(commands=tuple(ran), time_s=reached.time_s)

@@ -13,10 +13,10 @@ from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of, fin
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.limits import is_answer
-from loopkit.drive.replies import conversation, faulty_artifact, make_artifact
+from loopkit.drive.replies import conversation, faulty_artifact
 from loopkit.drive.retries import CallFailed, SessionLost
 from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
-from loopkit.drive.tools.call import Answered, Conversation
+from loopkit.drive.tools.call import Answered, Conversation, artifact_of
 from loopkit.engine.events import Replied, Worked
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact
@@ -68,7 +68,7 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         except SessionLost:
             # The run has forgotten the session, and without one there is none to lose.
             answered = await _answer(active, asked, port, folder, prepare())
-        artifact = _artifact_of(active, name, asked, answered.reply)
+        artifact = artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(**fault, data=None, is_data=False)
@@ -100,12 +100,6 @@ async def _answer(
     if first.talk is not None:
         return await converse(first.talk, first.turns, first.request)
     return Answered(await call(active, series, first.request, hold=True))
-
-
-def _artifact_of(active: ActiveRun, name: str, asked: AgentAsked, reply: Replied) -> Artifact:
-    attempt = active.state.attempts.get(name, 0) + 1
-    patterns = active.program.machine.patterns
-    return make_artifact(reply, asked.agent, asked.output, name, attempt, patterns)
 
 
 def _is_usable(talk: Conversation, reply: Replied) -> bool:
@@ -198,9 +192,7 @@ def _prepare(
     )
     talk = None
     if asked.tools or work.task in active.state.tasks:
-        talk = Conversation(
-            active, name, chosen, asked, work, partial(_artifact_of, active, name, asked)
-        )
+        talk = Conversation(active, name, chosen, asked, work)
         final = find_stored_reply(active, work, partial(_is_usable, talk))
         ends = not (talk.has_called or (talk.goes_on and talk.rounds))
         if final is not None and ends:

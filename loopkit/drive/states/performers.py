@@ -197,7 +197,7 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
         started = active.clock.monotonic()
         try:
             try:
-                answers = await limit_time(active, judging.by_rules())
+                answers = await limit_time(active, judging.by_rules)
             finally:
                 judging.time_s = active.clock.monotonic() - started
             if rules.judges and (judges := judging.judges_after(answers)):

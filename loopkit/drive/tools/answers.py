@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
 from loopkit.drive.active import Stopped
-from loopkit.drive.calls import CallSeries, call
+from loopkit.drive.calls import CallSeries, call, policy_of
 from loopkit.drive.replies import conversation
 from loopkit.drive.tools import program
 from loopkit.drive.tools.call import (
@@ -23,6 +24,7 @@ from loopkit.drive.tools.call import (
     ToolCalled,
     ToolResult,
     arguments_of,
+    timeout_result,
 )
 from loopkit.engine.events import Replied
 from loopkit.engine.macrostep import event_of_work
@@ -37,6 +39,7 @@ from loopkit.language.template.errors import TemplateError
 from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
+from loopkit.outside.processes import CommandTimeout
 from loopkit.text.json_text import parse_output
 from loopkit.text.markdown import as_code_block
 
@@ -230,9 +233,15 @@ async def _result(
         return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")
     try:
         arguments = arguments_of(called.arguments, tool)
-        return await RUNS[tool.tool.kind](
-            ToolCalled(talk.active, talk.state, talk.asked, tool, name, arguments, index)
-        )
+        made = ToolCalled(talk.active, talk.state, talk.asked, tool, name, arguments, index)
+        with as_agent_errors():
+            try:
+                return await RUNS[tool.tool.kind](made)
+            except CommandTimeout:
+                # A server is asked again; of a program, the model is told.
+                if isinstance(tool.tool, McpTool) or policy_of(tool.tool) != "retry":
+                    raise
+                return timeout_result(made)
     except BadArguments as error:
         return ToolResult(f"Error: {error}")
     except NotJudged as error:

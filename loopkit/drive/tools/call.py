@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries
 from loopkit.drive.limits import is_answer, shorten
+from loopkit.drive.replies import make_artifact
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Ran
@@ -84,10 +85,10 @@ def run_records(
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
 
 
-def timeout_result(called: ToolCalled, timeout_s: float) -> ToolResult:
+def timeout_result(called: ToolCalled) -> ToolResult:
     """The result of a tool that took too long."""
     late = Ran(validator=called.name, fault="timeout")
-    message = f"It was ended after {timeout_s:g} s."
+    message = f"It was ended after {called.tool.tool.timeout_s:g} s."
     return ToolResult(message, exit_code=-9, commands=(late,))
 
 
@@ -124,6 +125,12 @@ def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
     return given
 
 
+def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied) -> Artifact:
+    """The artifact of an agent's reply in a state."""
+    attempt, patterns = active.state.attempts.get(state, 0) + 1, active.program.machine.patterns
+    return make_artifact(reply, asked.agent, asked.output, state, attempt, patterns)
+
+
 class Answered(Value, frozen=True):
     """The end of a conversation with tools."""
 
@@ -141,8 +148,9 @@ class Conversation(Value, frozen=True):
     agent: str
     asked: AgentAsked
     work: CallSeries
-    artifact_of: Callable[[Replied], Artifact]
-    """Makes the artifact of a reply."""
+
+    def artifact_of(self, reply: Replied) -> Artifact:
+        return artifact_of(self.active, self.state, self.asked, reply)
 
     @property
     def definition(self) -> ModelAgent:

@@ -15,24 +15,21 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import AgentError
 from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import policy_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.judging.commands import content_fault, give_commands, setting_for
-from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.servers import Servers
 from loopkit.drive.tools.call import (
     BadArguments,
     ToolCalled,
     ToolResult,
+    artifact_of,
     as_data,
     output_of,
     run_records,
-    timeout_result,
 )
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, diagnostics
@@ -45,7 +42,6 @@ from loopkit.outside.mcp.connection import Connection, OfferedTool, ServerFailed
 from loopkit.outside.processes import (
     ArgumentsRefused,
     CommandResult,
-    CommandTimeout,
     command_environment,
     run_command,
     worker_command,
@@ -59,29 +55,24 @@ from loopkit.validators.judged_artifact import JudgedArtifact
 async def run_program(called: ToolCalled) -> ToolResult:
     """Run the program and return what it printed, fenced.
 
-    Raises AgentError if it can't be started, and BadArguments if its arguments are the cause.
+    Raises CommandNotStarted, BadArguments if its arguments are the cause, and CommandTimeout.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, CommandTool)
     texts = {place: t.render(called.arguments) for place, t in called.tool.templates.items()}
     argv = [texts["command", index] for index in range(len(tool.command))]
     folder = await workspace(active, called.asked.workspace, writes=True)
-    with as_agent_errors():
-        try:
-            result = active.commands.result(called.name, called.index, folder)
-            result = result or await run_command(
-                argv,
-                cwd=folder,
-                env=command_environment(tool.env),
-                stdin=texts.get(("stdin",)),
-                timeout_s=tool.timeout,
-            )
-        except ArgumentsRefused as error:
-            raise BadArguments(str(error)) from error
-        except CommandTimeout:
-            if policy_of(tool) != "retry":
-                raise
-            return timeout_result(called, tool.timeout)
+    try:
+        result = active.commands.result(called.name, called.index, folder)
+        result = result or await run_command(
+            argv,
+            cwd=folder,
+            env=command_environment(tool.env),
+            stdin=texts.get(("stdin",)),
+            timeout_s=tool.timeout,
+        )
+    except ArgumentsRefused as error:
+        raise BadArguments(str(error)) from error
     did = run_records(called, result.exit_code, result.stdout, result.stderr)
     ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
     text = f"{ended}{as_data('It printed', output_of(result), active.redact)}"
@@ -93,8 +84,7 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, McpTool)
     folder = await workspace(active, called.asked.workspace, writes=True)
-    with as_agent_errors():
-        played = active.commands.result(called.name, called.index, folder)
+    played = active.commands.result(called.name, called.index, folder)
     if played is not None:
         return _result(called, output_of(played), is_error=played.exit_code != 0)
     if active.scenario is not None:
@@ -184,7 +174,8 @@ async def run_validator_tool(called: ToolCalled) -> ToolResult:
     """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
-    artifact, rules = _artifact(called, text), called.tool.rules
+    reply, rules = Replied(key="", text=text, usage=Usage()), called.tool.rules
+    artifact = artifact_of(called.active, called.state, called.asked, reply)
     ran: list[Ran] = []
     assert rules is not None
     if artifact.infeasible:
@@ -209,14 +200,6 @@ def digest(artifact: Artifact) -> str:
         json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     )
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _artifact(called: ToolCalled, text: str) -> Artifact:
-    active, asked = called.active, called.asked
-    attempt = active.state.attempts.get(called.state, 0) + 1
-    reply = Replied(key="", text=text, usage=Usage())
-    patterns = active.program.machine.patterns
-    return make_artifact(reply, asked.agent, asked.output, called.state, attempt, patterns)
 
 
 async def _judge(
@@ -258,7 +241,8 @@ class _WorkerAnswer(BaseModel):
 async def run_function(called: ToolCalled) -> ToolResult:
     """Call the function and return its result or its exception, fenced.
 
-    Raises AgentError if there is no such function, or its process gave no answer.
+    Raises AgentError if there is no such function, or its process gave no answer, and
+    CommandTimeout.
     """
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, PythonTool)
@@ -268,25 +252,19 @@ async def run_function(called: ToolCalled) -> ToolResult:
         "folder": tool.folder,
         "arguments": {**called.arguments, **tool.with_},
     }
-    with as_agent_errors():
-        try:
-            played = active.commands.result(called.name, called.index, folder)
-            if played is not None:
-                intro = "It returned" if played.exit_code == 0 else FAILED
-                text = as_data(intro, output_of(played), active.redact)
-                did = run_records(called, played.exit_code, played.stdout, played.stderr)
-                return ToolResult(text, exit_code=played.exit_code, commands=did)
-            result = await run_command(
-                WORKER,
-                cwd=folder,
-                env=worker_environment(tool.env),
-                stdin=json.dumps(request),
-                timeout_s=tool.timeout,
-            )
-        except CommandTimeout:
-            if policy_of(tool) != "retry":
-                raise
-            return timeout_result(called, tool.timeout)
+    played = active.commands.result(called.name, called.index, folder)
+    if played is not None:
+        intro = "It returned" if played.exit_code == 0 else FAILED
+        text = as_data(intro, output_of(played), active.redact)
+        did = run_records(called, played.exit_code, played.stdout, played.stderr)
+        return ToolResult(text, exit_code=played.exit_code, commands=did)
+    result = await run_command(
+        WORKER,
+        cwd=folder,
+        env=worker_environment(tool.env),
+        stdin=json.dumps(request),
+        timeout_s=tool.timeout,
+    )
     answer = _parse_answer(tool, result)
     if answer.error:
         raise AgentError("fatal", f"the tool `{tool.python}` failed: {answer.error}")
