@@ -250,7 +250,7 @@ async def ask_whether(call: Call) -> Response:
 async def cancel_run(call: Call) -> Response:
     typed = await read_form(call.request)
     try:
-        message = await call.host.cancel(call.path["run"], typed.one("reason").strip())
+        message = await call.host.app.cancel(call.path["run"], typed.one("reason").strip())
     except NotRunnable as error:
         return await show_run(call, 409, {"told": str(error)})
     if (await page_of(call)).state.is_over:

@@ -170,14 +170,9 @@ def run_data(
     summary: RunSummary,
     state: RunState,
     asked: Sequence[OpenQuestion],
-    children: Sequence[tuple[str, RunSummary]],
+    children: Sequence[ChildRun],
 ) -> RunData:
-    """The data of a run; `asked` are the open questions of its family, `children` by their keys."""
-    begun = {
-        child.started.child: child.started.state
-        for inner in state.children.values()
-        for child in inner.values()
-    }
+    """The data of a run; `asked` are the open questions of its family."""
     return RunData(
         summary=summary,
         parent=next(ancestors_of(state.run), None),
@@ -195,9 +190,7 @@ def run_data(
         answers=dict(state.answers),
         suspended=state.suspended,
         result=state.finished.result if state.finished else {},
-        children=tuple(
-            ChildRun(state=begun[one.run], key=key, summary=one) for key, one in children
-        ),
+        children=tuple(children),
     )
 
 

@@ -150,13 +150,7 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
 def phase_stats(phase: Phase) -> PhaseStats:
     """A phase with its shares."""
     return PhaseStats(
-        state=phase.state,
-        works=phase.works,
-        corrections=phase.corrections,
-        characters=phase.characters,
-        injected=phase.injected,
-        found=phase.found,
-        missed=phase.missed,
+        **phase.plain(),
         correction_rate=share(phase.corrections, phase.works),
         density=density(phase.injected, phase.characters),
         phase_yield=share(phase.found, phase.found + phase.missed),

@@ -1,9 +1,9 @@
 """A run as a page: everything that a page shows, in reading order.
 
 Its steps are folded from its events: each state that it entered, with its calls. Its findings have
-their history: in which rounds each was new, open, back or resolved. As one file a run is HTML that
-needs nothing else, or Markdown; there texts share the space: those of a run with a few steps are
-whole, those of a long run are cut.
+their history: the status of each in each round, and now. As one file a run is HTML that needs
+nothing else, or Markdown; there texts share the space: those of a run with a few steps are whole,
+those of a long run are cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Replied,
-    Started,
     Waiting,
     Worked,
 )
@@ -285,9 +284,7 @@ class RunPage:
     @property
     def is_played(self) -> bool:
         """Whether a scenario plays the agents."""
-        return any(
-            isinstance(each.event, Started) and each.event.script for each in self.facts.history[:3]
-        )
+        return self.state.script is not None
 
 
 NOTED = frozenset(
