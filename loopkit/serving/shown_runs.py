@@ -219,8 +219,7 @@ class _Kept:
         # The previous page may still be in use.
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
-        for stored in news:
-            self.steps.take(stored)
+        self.steps.after(news)
         self.page = None
 
 

@@ -155,15 +155,9 @@ def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
 
 def unreadable_summary(row: RunRow, cause: str, *, is_damaged: bool) -> RunSummary:
     """The summary of a run whose records can't be read, with the cause."""
-    return RunSummary(
-        run=row.run,
-        machine=row.machine,
-        status="damaged" if is_damaged else "unreadable",
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        seq=row.seq,
-        fault=cause,
-    )
+    status = "damaged" if is_damaged else "unreadable"
+    empty = summary_of(row, RunState(), Usage())
+    return empty.replace(status=status, is_driven=False, fault=cause)
 
 
 def run_data(

@@ -91,18 +91,16 @@ class TelemetryObserver:
             ended = spans.after(stored)
             for measure in measures_of_event(stored.event, spans.machine):
                 self._emitter.record(measure)
+            trace = Trace(root_of(run), root.born)
             for span in ended:
-                self._send(run, root, span, link)
+                within = (run, span.within) if span.within else None
+                if within is None and is_child(run):
+                    within = (next(ancestors_of(run)), RUN_SPAN)
+                self._emitter.emit(span, run, trace, within, link)
+                for measure in measures_of_span(span):
+                    self._emitter.record(measure)
         except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
             _LOGGER.warning("%s: no telemetry of %s: %r", run, stored.event.type, error)
-
-    def _send(self, run: str, root: RunSpans, span: Span, link: Link | None) -> None:
-        within = (run, span.within) if span.within else None
-        if within is None and is_child(run):
-            within = (next(ancestors_of(run)), RUN_SPAN)
-        self._emitter.emit(span, run, Trace(root_of(run), root.born), within, link)
-        for measure in measures_of_span(span):
-            self._emitter.record(measure)
 
     async def close(self) -> None:
         if self._end is not None:

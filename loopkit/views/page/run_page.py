@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 from urllib.parse import quote
 
 from loopkit.drive.stored_runs import OpenQuestion, Stored
@@ -151,7 +151,7 @@ class RunPage:
 
     @cached_property
     def steps(self) -> Steps:
-        return self._steps or steps_of(self.facts.history)
+        return self._steps or Steps().after(self.facts.history)
 
     @cached_property
     def longest(self) -> float:
@@ -419,8 +419,13 @@ class Steps:
     """The events before the first step."""
     _progress: Progress = field(default_factory=Progress)
 
-    def take(self, stored: Stored) -> None:
-        """Add the next event."""
+    def after(self, news: Iterable[Stored]) -> Self:
+        """These steps, to which the next events are added."""
+        for stored in news:
+            self._take(stored)
+        return self
+
+    def _take(self, stored: Stored) -> None:
         event = stored.event
         if isinstance(event, Entered):
             self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
@@ -435,14 +440,6 @@ class Steps:
         if self.all:
             self.all[-1].last = stored.seq
         self._progress = self._progress.after(stored)
-
-
-def steps_of(history: Iterable[Stored]) -> Steps:
-    """The steps of a history."""
-    steps = Steps()
-    for stored in history:
-        steps.take(stored)
-    return steps
 
 
 MOST_ROUNDS = 12

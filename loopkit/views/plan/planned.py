@@ -270,22 +270,18 @@ def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
 
 
 def _askings(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
-    authors = program.machine.states_of(AgentState)
-    for name in program.machine.states:
+    machine, authors = program.machine, program.machine.states_of(AgentState)
+    for name in machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _fill_in(program, inputs, name, author.prompt)
             for agent in author.asks:
-                times = 1 + program.machine.agents[agent].most_rounds
-                yield from _askings_at(
-                    program.machine, agent, name, is_limited, times=times, prompt=prompt
-                )
+                times = 1 + machine.agents[agent].most_rounds
+                yield from _askings_at(machine, agent, name, is_limited, times, prompt)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
                     place, times = f"{name} · {validator}", rule.most_samples
-                    yield from _askings_at(
-                        program.machine, rule.asks, place, is_limited, times=times
-                    )
+                    yield from _askings_at(machine, rule.asks, place, is_limited, times)
 
 
 def _askings_at(
@@ -293,8 +289,7 @@ def _askings_at(
     agent: str,
     place: str,
     is_limited: bool,
-    *,
-    times: int = 1,
+    times: int,
     prompt: str | None = None,
 ) -> Iterator[Asking]:
     """The agent, then its fallbacks."""
