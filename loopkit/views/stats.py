@@ -66,7 +66,7 @@ class _Sums:
         self.overrides += len(run.overrides)
         if run.outcome is not None:
             self.succeeded += run.success is True
-            self.means[run.is_clean].add(run)
+            self.means[not run.corrections].add(run)
         for phase in run.phases:
             self.phases.setdefault(phase.state, Tally()).add(phase)
 
