@@ -154,7 +154,7 @@ async def test_what_another_process_drives_is_told_with_its_name_and_followed_th
     with pytest.raises(RunBusy, match=f"process {other.pid}"):
         await host.resume(row.run)
     assert f"process {other.pid}" in await host.go_on(row.run)
-    assert "ends the work in hand" in await host.cancel(row.run, "enough")
+    assert "ends the work in hand" in await host.app.cancel(row.run, "enough")
     assert other.wait(300) == 1
     other.stderr.close()
     assert (await host.app.state_of(row.run)).status == "cancelled"

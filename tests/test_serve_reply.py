@@ -210,18 +210,6 @@ async def test_what_can_not_be_the_artifact_is_refused_and_changes_nothing(
         assert await result(site, run) == {"plan": GOOD}
 
 
-@pytest.mark.parametrize("path", ["reply", "answer"])
-async def test_half_a_character_is_refused_in_words_that_say_so(path: str) -> None:
-    async with started(PLAIN) as (site, run):
-        body = '{"artifact": "\\ud800", "choice": "\\ud800"}'
-        headers = {"Content-Type": "application/json"}
-        at = f"/api/runs/{run}/{path}"
-        refused = await site.client.post(at, content=body, headers=headers)
-        assert refused.status_code == 400
-        told = refused.json()["error"]["message"]
-        assert told.endswith("half a surrogate pair, which is not a character")
-
-
 async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
     async with started(PLAIN) as (site, run):
         answer = await site.post(f"/api/runs/{run}/answer", choice="done")
@@ -231,18 +219,6 @@ async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
         refused = await reply(site, run, artifact=GOOD)
         assert refused.status_code == 409
         assert "waits for an answer, not for an artifact" in refused.json()["error"]["message"]
-
-
-async def test_without_answer_nothing_can_be_delivered() -> None:
-    async with started(PLAIN):
-        pass
-    async with served(STATE) as site:
-        [run] = (await site.get("/api/runs"))["runs"]
-        refused = await reply(site, run["run"], artifact=GOOD)
-        assert refused.status_code == 403
-        assert "start it with `--answer`" in refused.json()["error"]["message"]
-        told = await site.get(f"/api/runs/{run['run']}")
-        assert told["questions"][0]["question"]["wanted"]["artifact"] == "plan"
 
 
 async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:

@@ -130,7 +130,7 @@ async def test_what_is_known_of_families_goes_with_them() -> None:
     async with App.open(Path(".loopkit"), observe=lambda: [observer]) as app:
         for count in range(20):
             active = await app.start(loaded, {"topic": "tea"})
-            assert len(observer._families) >= 1
+            assert len(observer._roots) >= 1
             state = await app.drive(active)
             while state.finished is None:
                 active = await app.resume(state.run)
@@ -139,8 +139,8 @@ async def test_what_is_known_of_families_goes_with_them() -> None:
         waiting = await app.start(loaded, {"topic": "tea"})
         del active, state
         gc.collect()
-        assert len(observer._families) == 1
+        assert len(observer._roots) == 1
         await app.drive(waiting)
         del waiting
         gc.collect()
-        assert len(observer._families) == 0
+        assert len(observer._roots) == 0

@@ -34,25 +34,12 @@ LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
 AREAS = {area: LOGGER.getChild(area) for area in sorted({kind.area for kind in EVENTS.values()})}
 """The logger of the events of each area."""
-LEVELS = {
-    "alerted": logging.WARNING,
-    "cancelled": logging.INFO,
-    "child_ended": logging.INFO,
-    "child_started": logging.INFO,
-    "decided": logging.INFO,
-    "emitted": logging.INFO,
-    "failed": logging.WARNING,
-    "finished": logging.INFO,
-    "held": logging.WARNING,
-    "in_doubt": logging.WARNING,
-    "refused": logging.WARNING,
-    "repaired": logging.INFO,
-    "resumed": logging.INFO,
-    "settled": logging.INFO,
-    "started": logging.INFO,
-    "suspended": logging.WARNING,
-    "waiting": logging.INFO,
-}
+WARNINGS = ("alerted", "failed", "held", "in_doubt", "refused", "suspended")
+LANDMARKS = (
+    *("cancelled", "child_ended", "child_started", "decided", "emitted", "finished"),
+    *("repaired", "resumed", "settled", "started", "waiting"),
+)
+LEVELS = dict.fromkeys(WARNINGS, logging.WARNING) | dict.fromkeys(LANDMARKS, logging.INFO)
 """By event; all others are logged at level DEBUG."""
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "alerted": ("figure", "value", "threshold"),

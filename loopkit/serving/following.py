@@ -53,7 +53,6 @@ class Follower:
         self._era = journal.era
         """The number of the journal that the kept records belong to; a replaced one has another."""
         self.followers = 0
-        """The number of followers."""
         self._wanted = asyncio.Event()
         self.is_closed = False
         self.news = asyncio.Event()

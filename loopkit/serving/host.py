@@ -135,13 +135,6 @@ class Host:
             return "nobody"
         return THIS_SERVER
 
-    async def cancel(self, run: str, reason: str) -> str:
-        """End a run, or ask its driver to do so, and return a sentence about what happened.
-
-        Raises NotRunnable for a run that is over and for a child, and JournalError.
-        """
-        return await self.app.cancel(run, reason)
-
     async def wait_until_released(self, run: str) -> None:
         """Wait until this process no longer drives the family of a run."""
         root = root_of(run)

@@ -12,7 +12,6 @@ import logging
 import socket
 import sys
 import traceback
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from errno import EMSGSIZE
@@ -236,8 +235,7 @@ class _Teller:
 
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._context = context
-        self._unread: deque[Progress | None] = deque(maxlen=MOST_UNREAD)
-        self._news = asyncio.Event()
+        self._unread: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_UNREAD)
         self._before = self._done = 0.0
         """The progress of the call when the user was asked, and its present progress."""
 
@@ -255,18 +253,14 @@ class _Teller:
         self._enqueue(None)
 
     def _enqueue(self, progress: Progress | None) -> None:
-        self._unread.append(progress)
-        self._news.set()
+        if self._unread.full():
+            self._unread.get_nowait()
+        self._unread.put_nowait(progress)
 
     async def send(self) -> None:
         """Send progress until `end` is called."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._unread:
-                if (news := self._unread.popleft()) is None:
-                    return
-                await self._context.session.report_progress(news.done, news.total, news.message)
+        while (news := await self._unread.get()) is not None:
+            await self._context.session.report_progress(news.done, news.total, news.message)
 
 
 @asynccontextmanager

@@ -175,23 +175,23 @@ async def show_asset(call: Call) -> Response:
 
 
 async def show_start(call: Call) -> Response:
-    return await _start_page(call, _machine(call))
+    return await _start_page(call)
 
 
 async def start_run(call: Call) -> Response:
-    loaded, typed = _machine(call), await read_form(call.request)
-    inputs, faults = read_fields(_fields(loaded), typed, PREFIX)
+    fields, typed = _fields(_machine(call)), await read_form(call.request)
+    inputs, faults = read_fields(fields, typed, PREFIX)
     if faults:
-        return await _start_page(call, loaded, typed, faults, status=422)
+        return await _start_page(call, typed, faults, status=422)
     try:
         run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
         faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
         message = "; ".join(one.message for one in error.faults if not one.missing)
-        return await _start_page(call, loaded, typed, faults, message, 422)
+        return await _start_page(call, typed, faults, message, 422)
     except (NotRunnable, JournalError) as error:
         status = status_of(error) or 500
-        return await _start_page(call, loaded, typed, message=str(error), status=status)
+        return await _start_page(call, typed, message=str(error), status=status)
     return to_page(call, run)
 
 
@@ -250,7 +250,7 @@ async def ask_whether(call: Call) -> Response:
 async def cancel_run(call: Call) -> Response:
     typed = await read_form(call.request)
     try:
-        message = await call.host.cancel(call.path["run"], typed.one("reason").strip())
+        message = await call.host.app.cancel(call.path["run"], typed.one("reason").strip())
     except NotRunnable as error:
         return await show_run(call, 409, {"told": str(error)})
     if (await page_of(call)).state.is_over:
@@ -379,12 +379,12 @@ def _fields(loaded: Loaded) -> Sequence[FormField]:
 
 async def _start_page(
     call: Call,
-    loaded: Loaded,
     typed: Typed | None = None,
     faults: Faults | None = None,
     message: str = "",
     status: int = 200,
 ) -> Response:
+    loaded = _machine(call)
     names = {
         "machine": call.path["machine"],
         "description": loaded.machine.description,

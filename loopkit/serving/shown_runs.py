@@ -25,7 +25,14 @@ from loopkit.journal.records import RunRow
 from loopkit.machine.program import Program
 from loopkit.views.page.facts import read_facts
 from loopkit.views.page.run_page import RunPage, Steps
-from loopkit.views.run_data import RunData, RunSummary, run_data, summary_of, unreadable_summary
+from loopkit.views.run_data import (
+    ChildRun,
+    RunData,
+    RunSummary,
+    run_data,
+    summary_of,
+    unreadable_summary,
+)
 
 KEPT_STATES = 200
 KEPT_SUMMARIES = 5_000
@@ -174,11 +181,11 @@ class ShownRuns:
             asked.append(ListedQuestion(asker.run, one.place, one.question, asker.updated_at))
         return None if open_children(state) else (row.updated_at, row.seq), asked
 
-    async def _children(self, state: RunState) -> AsyncIterator[tuple[str, RunSummary]]:
-        for children in state.children.values():
-            for child in children.values():
-                for row in await self.stored.journal.runs(run=child.started.child):
-                    yield child.started.key, await self.summary(row)
+    async def _children(self, state: RunState) -> AsyncIterator[ChildRun]:
+        for began in (one.started for of in state.children.values() for one in of.values()):
+            for row in await self.stored.journal.runs(run=began.child):
+                summary = await self.summary(row)
+                yield ChildRun(state=began.state, key=began.key, summary=summary)
 
 
 T = TypeVar("T")
@@ -212,8 +219,7 @@ class _Kept:
         # The previous page may still be in use.
         self.history = [*self.history, *news]
         self.state = state_after(run, self.history)
-        for stored in news:
-            self.steps.take(stored)
+        self.steps.after(news)
         self.page = None
 
 

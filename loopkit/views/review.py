@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any
 
 from loopkit.engine.events import Waiting
@@ -291,11 +291,8 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
         return f"regressed: it was in attempt {', '.join(map(str, had))}, then not"
     # The first of the consecutive attempts that had it.
     attempts = [r.report.attempt for r in before]
-    since = had[-1]
-    for attempt in reversed(attempts[: attempts.index(had[-1]) + 1]):
-        if attempt not in had:
-            break
-        since = attempt
+    until_last = reversed(attempts[: attempts.index(had[-1]) + 1])
+    *_, since = takewhile(had.__contains__, until_last)
     return f"{finding.status} since attempt {since}"
 
 

@@ -155,29 +155,18 @@ def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
 
 def unreadable_summary(row: RunRow, cause: str, *, is_damaged: bool) -> RunSummary:
     """The summary of a run whose records can't be read, with the cause."""
-    return RunSummary(
-        run=row.run,
-        machine=row.machine,
-        status="damaged" if is_damaged else "unreadable",
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        seq=row.seq,
-        fault=cause,
-    )
+    status = "damaged" if is_damaged else "unreadable"
+    empty = summary_of(row, RunState(), Usage())
+    return empty.replace(status=status, is_driven=False, fault=cause)
 
 
 def run_data(
     summary: RunSummary,
     state: RunState,
     asked: Sequence[OpenQuestion],
-    children: Sequence[tuple[str, RunSummary]],
+    children: Sequence[ChildRun],
 ) -> RunData:
-    """The data of a run; `asked` are the open questions of its family, `children` by their keys."""
-    begun = {
-        child.started.child: child.started.state
-        for inner in state.children.values()
-        for child in inner.values()
-    }
+    """The data of a run; `asked` are the open questions of its family."""
     return RunData(
         summary=summary,
         parent=next(ancestors_of(state.run), None),
@@ -195,9 +184,7 @@ def run_data(
         answers=dict(state.answers),
         suspended=state.suspended,
         result=state.finished.result if state.finished else {},
-        children=tuple(
-            ChildRun(state=begun[one.run], key=key, summary=one) for key, one in children
-        ),
+        children=tuple(children),
     )
 
 

@@ -39,7 +39,7 @@ STATS = (
 def file_schema(noun: type[BaseModel]) -> Schema:
     """The JSON Schema of the files that a class defines."""
     generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema: Schema = as_draft_07(_without_null(generated))
+    schema: Schema = as_draft_07(generated)
     return {"$schema": DRAFT_07, **_Rewriting(schema.get("definitions", {})).of(schema)}
 
 
@@ -221,7 +221,7 @@ TAGS = "tags"
 
 
 class _Generate(GenerateJsonSchema):
-    """Without automatic titles; each form of a tagged union keeps its tag."""
+    """Without titles and null, which files omit; each form of a tagged union keeps its tag."""
 
     schema_dialect = DRAFT_07
 
@@ -233,6 +233,14 @@ class _Generate(GenerateJsonSchema):
         }
         return {"anyOf": list(forms.values()), TAGS: list(forms)}
 
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        if schema["schema"]["type"] == "nullable":
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
     def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
         noun = super().model_schema(schema)
         properties = noun.get("properties", {})
@@ -243,21 +251,6 @@ class _Generate(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
-
-
-def _without_null(value: Any) -> Any:
-    """A schema without the null type of optional values."""
-    match value:
-        case {"anyOf": [*forms], **rest} if {"type": "null"} in forms:
-            kept = [form for form in forms if form != {"type": "null"}]
-            rest.pop("default", None)
-            return _without_null({**(kept[0] if len(kept) == 1 else {"anyOf": kept}), **rest})
-        case dict():
-            return {key: _without_null(inner) for key, inner in value.items()}
-        case list():
-            return [_without_null(item) for item in value]
-        case _:
-            return value
 
 
 def as_draft_07(schema: Any) -> Any:

@@ -56,10 +56,6 @@ class RunStats(Record, frozen=True, kw_only=True):
     defects: tuple[Defect, ...]
     overrides: tuple[Override, ...]
 
-    @property
-    def is_clean(self) -> bool:
-        return not self.corrections
-
 
 class Group(Record, frozen=True, kw_only=True):
     """Finished runs: either those with corrections or those without."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -45,27 +46,27 @@ class _Mean:
         )
 
 
+SUMMED = ("works", "corrections", "blocking", "resolved", "caught")
+
+
 class _Sums:
     """The sums of the runs of one machine."""
 
     def __init__(self) -> None:
         self.runs = self.succeeded = self.overrides = 0
-        self.works = self.corrections = self.blocking = self.resolved = self.caught = 0
+        self.of = Counter[str]()
+        """By name: what is added up as it is."""
         self.means = {True: _Mean(), False: _Mean()}
         """By whether the runs are clean."""
         self.phases: dict[str, Tally] = {}
 
     def add(self, run: RunStats) -> None:
         self.runs += 1
-        self.works += run.works
-        self.corrections += run.corrections
-        self.blocking += run.blocking
-        self.resolved += run.resolved
-        self.caught += run.caught
+        self.of.update({name: getattr(run, name) for name in SUMMED})
         self.overrides += len(run.overrides)
         if run.outcome is not None:
             self.succeeded += run.success is True
-            self.means[run.is_clean].add(run)
+            self.means[not run.corrections].add(run)
         for phase in run.phases:
             self.phases.setdefault(phase.state, Tally()).add(phase)
 
@@ -81,14 +82,10 @@ class _Sums:
             clean=clean,
             corrected=corrected,
             clean_share=share(clean.runs, finished),
-            works=self.works,
-            corrections=self.corrections,
-            correction_rate=share(self.corrections, self.works),
-            blocking=self.blocking,
-            resolved=self.resolved,
-            density=density(self.blocking, sum(phase.characters for phase in phases)),
-            caught=self.caught,
-            process_yield=share(self.caught, self.blocking),
+            **self.of,
+            correction_rate=share(self.of["corrections"], self.of["works"]),
+            density=density(self.of["blocking"], sum(phase.characters for phase in phases)),
+            process_yield=share(self.of["caught"], self.of["blocking"]),
             overrides=self.overrides,
             phases=phases,
         )
@@ -150,13 +147,7 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
 def phase_stats(phase: Phase) -> PhaseStats:
     """A phase with its shares."""
     return PhaseStats(
-        state=phase.state,
-        works=phase.works,
-        corrections=phase.corrections,
-        characters=phase.characters,
-        injected=phase.injected,
-        found=phase.found,
-        missed=phase.missed,
+        **phase.plain(),
         correction_rate=share(phase.corrections, phase.works),
         density=density(phase.injected, phase.characters),
         phase_yield=share(phase.found, phase.found + phase.missed),

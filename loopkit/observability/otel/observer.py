@@ -11,7 +11,6 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -59,14 +58,6 @@ from loopkit.values import Mutable
 _LOGGER = LOGGER.getChild("telemetry")
 
 
-@dataclass(eq=False)
-class Family:
-    """A run and its children, for as long as one of them is being driven."""
-
-    born: float = 0.0
-    """The Unix time at which the root began."""
-
-
 class TelemetryObserver:
     """Makes traces and metrics of all runs of an app."""
 
@@ -75,8 +66,8 @@ class TelemetryObserver:
         self._emitter = emitter
         self._end = end
         self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
-        self._families: WeakValueDictionary[str, Family] = WeakValueDictionary()
-        """By root. Only the listeners of their runs hold references to them."""
+        self._roots: WeakValueDictionary[str, RunSpans] = WeakValueDictionary()
+        """By id. Only the listeners of their families hold references to them."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
@@ -84,40 +75,32 @@ class TelemetryObserver:
         for stored in await history(run):
             # The process that drove the run then has sent these spans.
             spans.after(stored)
-        root = root_of(run)
-        family = self._families.get(root)
-        if family is None:
-            of_root = spans
-            if is_child(run):
-                # It began perhaps in another process.
-                of_root = RunSpans(root)
-                for stored in await history(root):
-                    of_root.after(stored)
-            family = self._families.setdefault(root, Family(of_root.born))
-        return partial(self._take, run, family, spans, current_link())
+        root = self._roots.get(root_of(run)) if is_child(run) else spans
+        if root is None:
+            # It began perhaps in another process.
+            root = RunSpans(root_of(run))
+            for stored in await history(root_of(run)):
+                root.after(stored)
+        self._roots[root_of(run)] = root
+        return partial(self._take, run, root, spans, current_link())
 
     def _take(
-        self, run: str, family: Family, spans: RunSpans, link: Link | None, stored: Stored
+        self, run: str, root: RunSpans, spans: RunSpans, link: Link | None, stored: Stored
     ) -> None:
         try:
             ended = spans.after(stored)
-            if not is_child(run):
-                family.born = spans.born
             for measure in measures_of_event(stored.event, spans.machine):
                 self._emitter.record(measure)
+            trace = Trace(root_of(run), root.born)
             for span in ended:
-                self._send(run, family, span, link)
+                within = (run, span.within) if span.within else None
+                if within is None and is_child(run):
+                    within = (next(ancestors_of(run)), RUN_SPAN)
+                self._emitter.emit(span, run, trace, within, link)
+                for measure in measures_of_span(span):
+                    self._emitter.record(measure)
         except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
             _LOGGER.warning("%s: no telemetry of %s: %r", run, stored.event.type, error)
-
-    def _send(self, run: str, family: Family, span: Span, link: Link | None) -> None:
-        root = root_of(run)
-        within = (run, span.within) if span.within else None
-        if within is None and is_child(run):
-            within = (next(ancestors_of(run)), RUN_SPAN)
-        self._emitter.emit(span, run, Trace(root, family.born), within, link)
-        for measure in measures_of_span(span):
-            self._emitter.record(measure)
 
     async def close(self) -> None:
         if self._end is not None:

@@ -125,7 +125,7 @@ async def resume_run(call: Call) -> Response:
 
 async def cancel_run(call: Call) -> Response:
     run, body = call.path["run"], call.body
-    message = await call.host.cancel(run, body.reason)
+    message = await call.host.app.cancel(run, body.reason)
     return json_answer(Ended(run=run, message=message).plain())
 
 

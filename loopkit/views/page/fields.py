@@ -341,8 +341,8 @@ def _is_open(datatype: DataType) -> bool:
 
 LONGEST_NAME = 200
 """Characters of a name."""
-DELIVER_WORKSPACE, DELIVER_TEXT = "workspace", "text"
-"""What a form delivers: the workspace as it is, or a text."""
+DELIVER_TEXT = "text"
+"""What a form says that delivers a text, and not the workspace as it is."""
 Faults = dict[str, str]
 """The fault in each field, by its name on the page."""
 

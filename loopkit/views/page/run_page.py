@@ -1,9 +1,9 @@
 """A run as a page: everything that a page shows, in reading order.
 
 Its steps are folded from its events: each state that it entered, with its calls. Its findings have
-their history: in which rounds each was new, open, back or resolved. As one file a run is HTML that
-needs nothing else, or Markdown; there texts share the space: those of a run with a few steps are
-whole, those of a long run are cut.
+their history: the status of each in each round, and now. As one file a run is HTML that needs
+nothing else, or Markdown; there texts share the space: those of a run with a few steps are whole,
+those of a long run are cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 from urllib.parse import quote
 
 from loopkit.drive.stored_runs import OpenQuestion, Stored
@@ -29,7 +29,6 @@ from loopkit.engine.events import (
     InDoubt,
     Intended,
     Replied,
-    Started,
     Waiting,
     Worked,
 )
@@ -152,7 +151,7 @@ class RunPage:
 
     @cached_property
     def steps(self) -> Steps:
-        return self._steps or steps_of(self.facts.history)
+        return self._steps or Steps().after(self.facts.history)
 
     @cached_property
     def longest(self) -> float:
@@ -285,9 +284,7 @@ class RunPage:
     @property
     def is_played(self) -> bool:
         """Whether a scenario plays the agents."""
-        return any(
-            isinstance(each.event, Started) and each.event.script for each in self.facts.history[:3]
-        )
+        return self.state.script is not None
 
 
 NOTED = frozenset(
@@ -422,8 +419,13 @@ class Steps:
     """The events before the first step."""
     _progress: Progress = field(default_factory=Progress)
 
-    def take(self, stored: Stored) -> None:
-        """Add the next event."""
+    def after(self, news: Iterable[Stored]) -> Self:
+        """These steps, to which the next events are added."""
+        for stored in news:
+            self._take(stored)
+        return self
+
+    def _take(self, stored: Stored) -> None:
         event = stored.event
         if isinstance(event, Entered):
             self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
@@ -438,14 +440,6 @@ class Steps:
         if self.all:
             self.all[-1].last = stored.seq
         self._progress = self._progress.after(stored)
-
-
-def steps_of(history: Iterable[Stored]) -> Steps:
-    """The steps of a history."""
-    steps = Steps()
-    for stored in history:
-        steps.take(stored)
-    return steps
 
 
 MOST_ROUNDS = 12

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from itertools import chain, count, islice
 from math import ceil
 from typing import Any
@@ -38,12 +39,11 @@ from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, CommandState
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import artifact_of
 from loopkit.machine.inputs import Given, child_counts, definition_key, partial_child_input
-from loopkit.machine.program import AgentAsked, Program, RulesAsked, ToolAsked
+from loopkit.machine.program import AgentAsked, Program, ToolAsked
 from loopkit.machine.scope import FOUND
 from loopkit.proof.bounds.agent_calls import AgentCalls, Price
 from loopkit.proof.bounds.exploring import explore
@@ -270,22 +270,18 @@ def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
 
 
 def _askings(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
-    authors = program.machine.states_of(AgentState)
-    for name in program.machine.states:
+    machine, authors = program.machine, program.machine.states_of(AgentState)
+    for name in machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _fill_in(program, inputs, name, author.prompt)
             for agent in author.asks:
-                times = 1 + program.machine.agents[agent].most_rounds
-                yield from _askings_at(
-                    program.machine, agent, name, is_limited, times=times, prompt=prompt
-                )
+                times = 1 + machine.agents[agent].most_rounds
+                yield from _askings_at(machine, agent, name, is_limited, times, prompt)
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
                     place, times = f"{name} · {validator}", rule.most_samples
-                    yield from _askings_at(
-                        program.machine, rule.asks, place, is_limited, times=times
-                    )
+                    yield from _askings_at(machine, rule.asks, place, is_limited, times)
 
 
 def _askings_at(
@@ -293,8 +289,7 @@ def _askings_at(
     agent: str,
     place: str,
     is_limited: bool,
-    *,
-    times: int = 1,
+    times: int,
     prompt: str | None = None,
 ) -> Iterator[Asking]:
     """The agent, then its fallbacks."""
@@ -389,19 +384,16 @@ class Typically:
         For a state that starts runs, the mean cost of one of their calls.
         """
         if state in self._children:
-            return self._call_of_child(state, work)
+            typical = self._children[state]
+            if typical is None or typical.usd is None or not typical.calls:
+                return None
+            return work.usual_calls * typical.usd / typical.calls
         key = (state, work.agent, work.place, work.rule)
         if key not in self._each:
             self._each[key] = _Walk(self._program, self._sizes).again(state, work), []
         coming, known = self._each[key]
         known.extend(islice(coming, max(0, revised + 1 - len(known))))
         return known[min(revised, len(known) - 1)]
-
-    def _call_of_child(self, state: str, work: AgentCalls) -> float | None:
-        typical = self._children[state]
-        if typical is None or typical.usd is None or not typical.calls:
-            return None
-        return work.usual_calls * typical.usd / typical.calls
 
     def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
         """(state, number, USD) of the calls on a path, in order."""
@@ -427,9 +419,9 @@ class Sizes:
         self._answer = answer
         self._is_limited = is_limited
         self._program = program
-        self._prompts: dict[tuple[str, str], int] = {}
-        self._asked: dict[tuple[str, str, int, bool], int] = {}
         self._input = inputs
+        self.prompt = cache(self._prompt)
+        self.judge = cache(self._judge)
         artifacts, states = program.graph.artifacts, program.graph.states
         self._written = {
             **dict.fromkeys(("report", "reports"), answer),
@@ -450,14 +442,8 @@ class Sizes:
         ]
         return max(lengths, default=self._answer)
 
-    def prompt(self, state: str, text: str) -> int:
+    def _prompt(self, state: str, text: str) -> int:
         """The size of a template, filled in with the input, and with answers for artifacts."""
-        key = (state, text)
-        if key not in self._prompts:
-            self._prompts[key] = self._prompt_size(state, text)
-        return self._prompts[key]
-
-    def _prompt_size(self, state: str, text: str) -> int:
         template = self._program.template(text)
         written = {**self._written, "previous": self.artifact_size(state)}
         names: dict[str, object] = {
@@ -477,18 +463,12 @@ class Sizes:
         """The size of the feedback that a revise edge gives the author."""
         return self.findings if edge.feedback is None else self.prompt(edge.target, edge.feedback)
 
-    def judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
+    def _judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
         """The size of a judge's prompt, with the schema of its answer and, if `again`, its earlier
         findings."""
-        key = (state, validator, number, again)
-        if key not in self._asked:
-            asked = self._program.plans[state].rules
-            assert asked is not None
-            rules = {(name, index): rule for name, index, rule in asked.judges}
-            self._asked[key] = self._question(state, asked, rules[validator, number], again=again)
-        return self._asked[key]
-
-    def _question(self, state: str, rules: RulesAsked, rule: JudgeRule, *, again: bool) -> int:
+        rules = self._program.plans[state].rules
+        assert rules is not None
+        rule = {(name, index): rule for name, index, rule in rules.judges}[validator, number]
         machine, levels = self._program.machine, rules.levels
         found = Finding(id="0" * 8, message=self._words(self.findings), severity=levels.worst)
         known = (found,) if again else ()
