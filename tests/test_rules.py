@@ -97,7 +97,7 @@ def test_the_published_schema_knows_every_rule(noun: type[RuleBase]) -> None:
 
 @pytest.mark.parametrize("noun", FIXED, ids=lambda noun: noun.kind)
 def test_every_rule_that_needs_no_model_has_its_check(noun: type[FixedRule]) -> None:
-    assert CHECKS[noun.kind].__name__ == f"check_{noun.kind}"
+    assert callable(CHECKS[noun.kind])
 
 
 def test_of_all_rules_only_judges_need_a_model() -> None:
