@@ -39,6 +39,7 @@ from loopkit.language.states.kinds import (
     CommandState,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import (
@@ -102,6 +103,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     AgentState: ("agent", STATE),
     CommandState: ("run", STATE),
     RenderState: ("render", STATE),
+    SetState: ("set", STATE),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
+from loopkit.language.input_files import with_files
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.template.errors import TemplateError
@@ -25,29 +27,40 @@ from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import over
 
 
-def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given input with its defaults; raises InvalidInput."""
+def complete_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """The given input with its defaults and the data of its files; raises InvalidInput.
+
+    Files have to be `inside` of a folder, where their paths start; by default they may be anywhere.
+    """
     datatype = parse_record(machine.input)
     # Without a declared and a given input, no schema has to be read.
     filled, faults = conform(given, datatype) if given or machine.input else (given, ())
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
-def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given inputs with defaults; raises InvalidInput, but not for missing ones."""
+def partial_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """As `complete_input`; raises InvalidInput, but not for missing ones."""
     datatype = parse_record(machine.input)
     filled, faults = conform(given, datatype)
     # A fault without a path says that inputs are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     words, lists = without_agent(machine, filled), () if faults else child_faults(machine, filled)
     if wrong := [fault for fault in (*told, *words, *lists) if not fault.missing]:
         raise InvalidInput(wrong)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
 def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]:
@@ -100,7 +113,7 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     given: dict[str, Any] = {}
     for name, written in state.input.items():
         try:
-            given[name] = _fill_in(written, names)
+            given[name] = fill_in(written, names)
         except TemplateError as error:
             faults.append(InputFault(f"input `{name}`: {error}"))
     if faults:
@@ -108,14 +121,14 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     return complete_input(state.child, given)
 
 
-def _fill_in(written: object, names: Mapping[str, object]) -> object:
+def fill_in(written: object, names: Mapping[str, object]) -> Any:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
         return _plain_data(parse(written).value(names))
     if isinstance(written, Mapping):
-        return {key: _fill_in(inner, names) for key, inner in written.items()}
+        return {key: fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
-        return [_fill_in(inner, names) for inner in written]
+        return [fill_in(inner, names) for inner in written]
     return written
 
 

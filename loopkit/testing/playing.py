@@ -7,7 +7,9 @@ pass at once, and all other work takes no time.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -32,6 +34,7 @@ from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.journal import Journal, open_journal
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.outside.processes import CommandResult
@@ -126,7 +129,10 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     script = Script(read_resolved(resolved), resolved, digest_of(resolved))
     case = suite.case(name)
     resumes = list(case.resumes)
-    active = await app.start(suite.machine, suite.inputs[name], script, case.limits.named)
+    inputs = dict(suite.inputs[name])
+    for given in _files_of(suite, inputs):
+        inputs[given] = _copied(inputs[given], suite.written.folder, app.folder)
+    active = await app.start(suite.machine, inputs, script, case.limits.named)
     refused: Refusal | None = None
     goes_on = True
     while goes_on:
@@ -143,6 +149,24 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     family = await family_of(app, active.state.run)
     unprepared = tuple(dict.fromkeys(app.unprepared))
     return Run(active.state, family.events, family.children, unprepared, refused)
+
+
+def _files_of(suite: Suite, inputs: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the inputs that are files."""
+    fields = parse_record(suite.machine.machine.input).fields or {}
+    yield from (name for name, field in fields.items() if field.is_file and inputs.get(name))
+
+
+def _copied(file: Mapping[str, Any], source: Path, folder: Path) -> dict[str, Any]:
+    """An input file where the case is played, with the bytes or at least the data that it had."""
+    path, given = Path(file["path"]), Path(os.path.relpath(file["path"], source.resolve()))
+    target = folder / (path.name if ".." in given.parts else given)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != file["digest"]:
+        content = json.dumps(file["data"], ensure_ascii=False).encode()
+    target.write_bytes(content)
+    return {**file, "path": str(target)}
 
 
 async def _resume(app: App, run: str, resume: Resume) -> ActiveRun:

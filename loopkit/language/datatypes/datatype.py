@@ -60,6 +60,8 @@ class DataType(Value, frozen=True):
     others: DataType | None = None
     """The type of further fields; without it there are no others."""
     items: DataType | None = None
+    is_file: bool = False
+    """It is given as the path of a file, and read: `path`, `data` and `digest`."""
 
     @property
     def required(self) -> bool:
@@ -90,7 +92,8 @@ class DataType(Value, frozen=True):
 
 def describe_type(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
-    words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
+    kind = "path of a file" if datatype.is_file else datatype.scalar or "JSON"
+    words = ["|".join(datatype.values) or kind, *datatype.bounds_in_words]
     if datatype.has_default:
         words.append(f"default {json.dumps(datatype.default, ensure_ascii=False)}")
     if datatype.optional:

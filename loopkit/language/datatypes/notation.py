@@ -32,6 +32,7 @@ from loopkit.language.json_schema.equality import NotJudged
 from loopkit.values import Mutable, Value, field
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
+FILE_TYPES = ("file", "optional file")
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynamicRef")
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
@@ -117,9 +118,15 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
         case [inner]:
             yield 0, inner
         case Mapping():
-            is_described = not is_root and "type" in notation and set(notation) <= DETAILS
+            is_described = not is_root and _is_described(notation)
             inside = notation.items()
             yield from (item for item in inside if not (is_described and item[0] == "default"))
+
+
+def _is_described(notation: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a type with details, and no record that has a field `type`."""
+    details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    return "type" in notation and set(notation) <= details
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
@@ -140,6 +147,8 @@ def _from_words(text: str) -> DataType:
         return _list_of(_from_words(text[1:-1].strip()))
     if text == "any":
         return DataType({})
+    if text == "file":
+        return _file_of(DataType({}))
     if json_type := SCALARS.get(text):
         return DataType({"type": json_type}, scalar=text)
     if "|" in text:
@@ -160,7 +169,7 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
     if is_json_schema(notation):
         _refuse_mixed(notation)
         return from_schema(notation)
-    if "type" in notation and set(notation) <= DETAILS:
+    if _is_described(notation):
         return _with_details(notation)
     return _record_with_type(notation) if "type" in notation else _record_of(notation)
 
@@ -199,6 +208,9 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
 
 def _with_details(notation: Mapping[str, Any]) -> DataType:
     datatype = _at(notation["type"], "type")
+    if "data" in notation:
+        whole = _file_of(_at(notation["data"], "data"))
+        datatype = _optional(whole) if datatype.optional else whole
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -243,7 +255,10 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
     types = {name: _at(inner, name) for name, inner in notation.items()}
-    others = types.pop(OTHERS, None)
+    return _record(types, types.pop(OTHERS, None))
+
+
+def _record(types: Mapping[str, DataType], others: DataType | None = None) -> DataType:
     schema = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
@@ -253,6 +268,33 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
         else relocate(others.schema, ("additionalProperties",)),
     }
     return DataType(schema, fields=types, others=others)
+
+
+def file_fields(data: DataType) -> DataType:
+    """What is known of a file with data of a type, when it has been read."""
+    text = _from_words("str")
+    return _record({"path": text, "data": data, "digest": text})
+
+
+def _file_of(data: DataType) -> DataType:
+    read = file_fields(data)
+    forms = [{"type": "string", "minLength": 1}, relocate(read.schema, ("anyOf", 1))]
+    return read.replace(schema={"anyOf": forms}, is_file=True)
+
+
+def refuse_files(
+    datatype: DataType | None, path: tuple[str, ...] = (), *, is_input: bool = False
+) -> None:
+    """Raise NotationError for a file, which only a field of an input can be."""
+    if datatype is None:
+        return
+    if datatype.is_file and not (is_input and len(path) == 1):
+        remedy = "make it an input of its own: `input: {plan: {type: file}}`"
+        raise NotationError("only an input itself can be a `file`", path, remedy)
+    for name, inner in (datatype.fields or {}).items():
+        refuse_files(inner, (*path, name), is_input=is_input)
+    for part in (datatype.items, datatype.others):
+        refuse_files(part, (*path, ""), is_input=is_input)
 
 
 def _list_of(inner: DataType) -> DataType:

@@ -15,6 +15,7 @@ from loopkit.language.states.kinds import (
     CommandState,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import Example, StateBase, WorkingState
@@ -51,6 +52,7 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     AgentState,
     CommandState,
     RenderState,
+    SetState,
     EachState,
     MachineState,
     ValidateState,

@@ -1,14 +1,17 @@
-"""States that do their work themselves: `agent`, `run`, `human`, `render` and `validate`."""
+"""States that do their work themselves: `agent`, `run`, `human`, `render`, `set`, `validate`."""
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
+from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.notation import file_fields, parse_type
 from loopkit.language.facts import INT, OF_REPORTS
+from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
@@ -17,11 +20,15 @@ from loopkit.language.section import (
     Fields,
     Id,
     Ids,
+    Notation,
+    PlainText,
     Text,
     Texts,
     Written,
+    fault,
     templates_of,
 )
+from loopkit.language.states.each import ItemPath
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
@@ -32,8 +39,10 @@ from loopkit.language.states.state import (
     RenderOutputName,
     TemplateState,
     WorkingState,
+    output_from_name,
 )
 from loopkit.language.validators import ByItem
+from loopkit.text.json_text import texts_in
 
 
 def _tag(value: object) -> str:
@@ -191,6 +200,63 @@ class RenderState(TemplateState):
     def adds(self) -> bool:
         """Whether its text is added to what its file holds."""
         return isinstance(self.output, RenderOutput) and self.output.append
+
+
+class SetState(AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
+    set: PlainText
+    """The file: a template."""
+    at: ItemPath | None = None
+    """The path of the mapping to change; `[]` goes through the items of a list. Default: the
+    root."""
+    where: dict[str, Any] = {}
+    """The values by which the one item of a list is known."""
+    values: dict[str, Any] = {}
+    """The new values, by key. Default: the file is only read."""
+    expect: dict[str, Any] = {}
+    """What has to stand there before, by key; if it does not, nothing is changed."""
+    data: Notation = "any"
+    """The type of the data in the file."""
+
+    kind = "set"
+    example = Example(
+        {
+            "set": "{{ input.tasks.path }}",
+            "at": "tasks[]",
+            "where": {"id": "tea"},
+            "values": {"plan": "{{ plan }}"},
+        },
+        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
+        files={"tasks.yaml": "tasks:\n- id: tea\n"},
+    )
+    has_own_work = True
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if (ITEMS in (self.at or "")) is not bool(self.where):
+            message = "`where` tells which item of the list in `at` is meant"
+            remedy = "write both, like `at: tasks[]` and `where: {id: ID}`, or neither"
+            raise fault("which-item", message, ("where" if self.where else "at",), help=remedy)
+        return self
+
+    @property
+    def about(self) -> str:
+        return f"set {', '.join(self.values)}" if self.values else "read a file"
+
+    @property
+    def templates(self) -> Written:
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+    @property
+    def leaves(self) -> DataType:
+        return file_fields(parse_type(self.data))
+
+    def output_at(self, name: str) -> Output:
+        return output_from_name(name)
 
 
 class ValidateState(WorkingState):
