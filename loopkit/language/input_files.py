@@ -50,7 +50,7 @@ def _read(name: str, given: str, field: DataType, inside: Path | None) -> dict[s
     known = (field.fields or {})["data"]
     filled, faults = conform(data, known)
     if faults:
-        messages = (f"input `{name}`: {text}, in `{given}`" for text in fault_texts(faults))
+        messages = (f"input `{name}`: {given}: {text}" for text in fault_texts(faults))
         raise InvalidInput([InputFault(message, where=name) for message in messages])
     return {"path": str(path), "data": filled, "digest": hashlib.sha256(content).hexdigest()}
 
