@@ -24,7 +24,7 @@ meta: {name: 'tea', date: 2026-02-11}   # when
 sections:
 - id: s1
   tasks:
-  - id: 1.10     # keep
+  - id: '1.10'     # keep
     status: "in_progress"   # why
 
     findings:
@@ -142,8 +142,8 @@ def test_a_state_sets_values_of_an_item_and_tells_what_the_file_holds(desk: Desk
 @pytest.mark.parametrize(
     ("now", "told"),
     [
-        (PLAN.replace("1.10", "7"), 'has no `sections[].tasks[]` with id "1.10"'),
-        (PLAN.replace("'2'", "1.10"), "has more than one"),
+        (PLAN.replace("1.10", "7"), 'has no `sections[].tasks[]`, id "1.10"'),
+        (PLAN.replace("'2'", "'1.10'"), "has more than one"),
         (
             PLAN.replace("in_progress", "failed"),
             ':7: `status` is "failed" instead of "in_progress"',

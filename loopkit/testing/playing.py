@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -129,9 +128,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     script = Script(read_resolved(resolved), resolved, digest_of(resolved))
     case = suite.case(name)
     resumes = list(case.resumes)
-    inputs = dict(suite.inputs[name])
-    for given in _files_of(suite, inputs):
-        inputs[given] = _copied(inputs[given], suite.written.folder, app.folder)
+    inputs = _with_own_files(suite, name, app.folder)
     active = await app.start(suite.machine, inputs, script, case.limits.named)
     refused: Refusal | None = None
     goes_on = True
@@ -151,22 +148,21 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     return Run(active.state, family.events, family.children, unprepared, refused)
 
 
-def _files_of(suite: Suite, inputs: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the inputs that are files."""
-    fields = parse_record(suite.machine.machine.input).fields or {}
-    yield from (name for name, field in fields.items() if field.is_file and inputs.get(name))
-
-
-def _copied(file: Mapping[str, Any], source: Path, folder: Path) -> dict[str, Any]:
-    """An input file where the case is played, with the bytes or at least the data that it had."""
-    path, given = Path(file["path"]), Path(os.path.relpath(file["path"], source.resolve()))
-    target = folder / (path.name if ".." in given.parts else given)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    content = path.read_bytes() if path.is_file() else b""
-    if hashlib.sha256(content).hexdigest() != file["digest"]:
-        content = json.dumps(file["data"], ensure_ascii=False).encode()
-    target.write_bytes(content)
-    return {**file, "path": str(target)}
+def _with_own_files(suite: Suite, name: str, folder: Path) -> dict[str, Any]:
+    """The input of a case, with each file where it is played: its bytes, or at least its data."""
+    inputs, source = dict(suite.inputs[name]), suite.written.folder.resolve()
+    for key, field in (parse_record(suite.machine.machine.input).fields or {}).items():
+        if not field.is_file or not (file := inputs.get(key)):
+            continue
+        path = Path(file["path"])
+        target = folder / (path.relative_to(source) if path.is_relative_to(source) else path.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != file["digest"]:
+            content = json.dumps(file["data"], ensure_ascii=False).encode()
+        target.write_bytes(content)
+        inputs[key] = {**file, "path": str(target)}
+    return inputs
 
 
 async def _resume(app: App, run: str, resume: Resume) -> ActiveRun:

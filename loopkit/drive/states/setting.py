@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from loopkit.document.writing import NotWritable
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import output_file, workspace
 from loopkit.drive.retries import CallFailed
+from loopkit.drive.states.each import data_artifact
 from loopkit.engine.events import Setting, Worked
-from loopkit.engine.payloads import Artifact
 from loopkit.engine.template_values import AllNames, render
 from loopkit.language.datatypes.datatype import conform, fault_texts
 from loopkit.language.datatypes.notation import parse_type
@@ -27,22 +26,17 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
 
     What is set is recorded before, so that a run that was killed sets the same again.
     """
-    run = active.state
+    run, names = active.state, AllNames(active.program, active.state)
     path = await _file_of(active, state)
-    names = AllNames(active.program, run)
-    known, is_again = run.adding, True
+    known, again = run.adding, True
     if not isinstance(known, Setting) or (known.state, known.visit) != (name, run.visit):
         where, values = fill_in(state.where, names), fill_in(state.values, names)
+        again = False
         known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
-        is_again = False
         if values:
             await active.append(known)
-    to_set = ToSet(
-        steps=parse_path(state.at) if state.at else (),
-        where=known.where,
-        values=known.values,
-        expect=fill_in(state.expect, names),
-    )
+    steps = parse_path(state.at) if state.at else ()
+    to_set = ToSet(steps, known.where, known.values, fill_in(state.expect, names))
 
     def fit(data: object) -> Any:
         whole, faults = conform(data, parse_type(state.data))
@@ -51,21 +45,13 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
         return whole
 
     try:
-        read = await asyncio.to_thread(set_in_file, path, to_set, fit, again=is_again)
+        data, digest = await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
     except NotWritable as error:
         raise CallFailed("fatal", str(error)) from error
     except NotSet as error:
         return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
-    data = {"path": str(path), "data": read.data, "digest": read.digest}
-    artifact = Artifact(
-        name=name,
-        author=name,
-        attempt=run.attempts.get(name, 0) + 1,
-        text=json.dumps(data, ensure_ascii=False),
-        data=data,
-        is_data=True,
-    )
-    return Worked(state=name, visit=run.visit, outcome="done", artifact=artifact)
+    made = data_artifact(active, name, {"path": str(path), "data": data, "digest": digest})
+    return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
 
 
 async def _file_of(active: ActiveRun, state: SetState) -> Path:
@@ -74,18 +60,15 @@ async def _file_of(active: ActiveRun, state: SetState) -> Path:
     So the file that is an input is the one of the project, also for a child with its own tree.
     """
     given = Path(render(active.program, active.state, state.set).strip())
-    if not given.is_absolute():
-        return _without_link(await workspace(active, None, writes=True), given)
-    root = active.folder.resolve()
-    path = given.parent.resolve() / given.name
-    if not path.is_relative_to(root):
-        message = f"`{given}` lies outside of the project folder `{root}`, so it is not changed"
+    if given.is_absolute():
+        folder, path = active.folder.resolve(), given.parent.resolve() / given.name
+        if not path.is_relative_to(folder):
+            message = f"`{given}` lies outside of the project folder `{folder}`"
+            raise CallFailed("fatal", f"{message}, so it is not changed")
+        given = path.relative_to(folder)
+    else:
+        folder = await workspace(active, None, writes=True)
+    if (folder / given).is_symlink():
+        message = f"`{given}` is a link, which is not followed; name the file itself"
         raise CallFailed("fatal", message)
-    return _without_link(root, path.relative_to(root))
-
-
-def _without_link(folder: Path, relative: Path) -> Path:
-    if (folder / relative).is_symlink():
-        message = f"`{relative}` is a link, which is not followed; name the file itself"
-        raise CallFailed("fatal", message)
-    return output_file(folder, str(relative))
+    return output_file(folder, str(given))
