@@ -37,6 +37,7 @@ sections:
       many
       lines
 """
+FINDINGS = "- a   # gone with its list\n    - b"
 FIRST, SECOND = ("sections", 0, "tasks", 0), ("sections", 0, "tasks", 1)
 JSON = '{\n\t"a": {"b": "x", "l": [1,\n 2]},\n\t"e": {}\n}\n'
 SHARED = "a: &x {n: 1}\nb: *x\nc:\n  <<: *x\n  m: 1\nd: &s one\ne: *s\n"
@@ -47,10 +48,10 @@ SHARED = "a: &x {n: 1}\nb: *x\nc:\n  <<: *x\n  m: 1\nd: &s one\ne: *s\n"
     [
         (PLAN, FIRST, {"status": "done"}, '"in_progress"', '"done"'),
         (PLAN, FIRST, {"status": "a: 'b'\n"}, '"in_progress"', '"a: \'b\'\\n"'),
-        (PLAN, FIRST, {"findings": ["c: d", {"e": 1}]}, "- a   # gone with its list\n    - b",
+        (PLAN, FIRST, {"findings": ["c: d", {"e": 1}]}, FINDINGS,
          '- "c: d"\n    - {e: 1}'),
-        (PLAN, FIRST, {"findings": []}, "\n    - a   # gone with its list\n    - b", " []"),
-        (PLAN, FIRST, {"findings": {"e": 1}}, "\n    - a   # gone with its list\n    - b", " {e: 1}"),
+        (PLAN, FIRST, {"findings": []}, f"\n    {FINDINGS}", " []"),
+        (PLAN, FIRST, {"findings": {"e": 1}}, f"\n    {FINDINGS}", " {e: 1}"),
         (PLAN, FIRST, {"at": "2026-02-11", "by": ["me"]}, "    - b\n",
          '    - b\n    at: "2026-02-11"\n    by: [me]\n'),
         (PLAN, SECOND, {"status": "no"}, "status:\n", 'status: "no"\n'),
@@ -105,7 +106,10 @@ def test_a_value_reads_back_as_it_was_set_whatever_stood_there(style: str, value
 
 MACHINE = """
 loopkit: 1
-input: {plan: {type: file, default: plan.yaml}, id: {type: str, default: "1.10"}, n: {type: int, default: 1}}
+input:
+  plan: {type: file, default: plan.yaml}
+  id: {type: str, default: "1.10"}
+  n: {type: int, default: 1}
 states:
   note:
     set: "{{ FILE }}"
@@ -190,7 +194,7 @@ def test_no_other_file_and_no_protected_one_is_changed(desk: Desk, file: str, to
 
 
 def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path) -> None:
-    text = machine("'plan.yaml'").replace("plan: {type: file, default: plan.yaml}, ", "")
+    text = machine("'plan.yaml'").replace("  plan: {type: file, default: plan.yaml}\n", "")
     made = {"render": PLAN, "output": {"name": "plan", "file": "plan.yaml"}, "next": "note"}
     text = text.replace("states:", f"states:\n  made: {json.dumps(made)}")
     told = killed_at_points(tmp_path, text)
@@ -257,23 +261,13 @@ def test_an_isolated_child_sets_values_in_the_file_of_the_project(tmp_path: Path
     assert file.read_text().count("status: done a") == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ("    where: {id: x}\n    values: {a: b}", "at"),
-        ("    at: tasks[]\n    values: {a: b}", "where"),
-    ],
-)
-def test_an_item_is_known_by_where_and_only_an_item(desk: Desk, change: str, path: str) -> None:
-    text = f"loopkit: 1\nstates:\n  a:\n    set: x.yaml\n{change}\n    next: b\n  b: {{final: success}}\n"
-    [problem] = desk.problems(text)
-    assert (problem.code, path in problem.help) == ("which-item", True)
-
-
-FILES = (
-    "loopkit: 1\ninput: {plan: {type: file, data: {n: {type: int, default: 2}, ...: any}}}\nstates:\n  a: \
-{render: '{{ input.plan.data.n }}', next: b}\n  b: {final: success, result: a}\n"
-)
+FILES = """
+loopkit: 1
+input: {plan: {type: file, data: {n: {type: int, default: 2}, ...: any}}}
+states:
+  a: {render: "{{ input.plan.data.n }}", next: b}
+  b: {final: success, result: a}
+"""
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import file_fields, parse_type
 from loopkit.language.facts import INT, OF_REPORTS
-from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
@@ -25,7 +24,6 @@ from loopkit.language.section import (
     Text,
     Texts,
     Written,
-    fault,
     templates_of,
 )
 from loopkit.language.states.each import ItemPath
@@ -232,14 +230,6 @@ class SetState(AuthorState):
     )
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
-
-    @model_validator(mode="after")
-    def _is_one_place(self) -> Self:
-        if (ITEMS in (self.at or "")) is not bool(self.where):
-            message = "`where` tells which item of the list in `at` is meant"
-            remedy = "write both, like `at: tasks[]` and `where: {id: ID}`, or neither"
-            raise fault("which-item", message, ("where" if self.where else "at",), help=remedy)
-        return self
 
     @property
     def about(self) -> str:
