@@ -16,6 +16,7 @@ from loopkit.document.problems import (
     Span,
     closest,
     did_you_mean,
+    is_slip,
     render,
     render_one,
 )
@@ -258,6 +259,25 @@ def test_problems_cannot_be_changed_and_can_be_compared():
 )
 def test_the_closest_choice_is_the_one_that_was_meant(word, meant):
     assert closest(word, ["model", "prompt", "temperature", "max_revisions"]) == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "is_one"),
+    [
+        ("dependancies", True),
+        ("dependencie", True),
+        ("dependenciess", True),
+        ("dpeendencies", True),
+        ("Depend-encies", True),
+        ("dependencies", False),
+        ("dependances", False),
+        ("dependent", False),
+        ("", False),
+    ],
+)
+def test_a_slip_is_one_letter_or_the_way_of_writing_several_words(word, is_one):
+    assert is_slip(word, "dependencies") is is_one
+    assert not is_slip(word[:3], "ids")
 
 
 def test_a_choice_among_hundreds_of_similar_ones_is_compared_with_few_of_them():

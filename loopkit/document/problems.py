@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from os.path import commonprefix
 from typing import Literal
 
 from loopkit.values import Value
@@ -25,6 +26,7 @@ _MARGIN = 9
 _LISTED = 12
 _LONGEST_WORD = 100
 _COMPARED = 300
+_ALIKE = 3
 _OF_A_KIND = 10
 _SHOWN_OF_MANY = 3
 _LONGEST_TEXT = 1_000
@@ -102,6 +104,19 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
         if told[0] >= likeness:
             near = max(near or told, told)
     return by_folded[near[1]] if near else None
+
+
+def is_slip(word: str, meant: str) -> bool:
+    """Whether a word is another one with one letter too many, missing, wrong or misplaced.
+
+    Capitals, `_` and `-` do not count; words of up to three letters are all too much alike.
+    """
+    one, other = (re.sub(r"[-_]", "", text.casefold()) for text in (word, meant))
+    same = len(commonprefix([one, other]))
+    one, other = one[same:], other[same:]
+    is_turned = one[:2] == other[1::-1] and one[2:] == other[2:]
+    is_near = one[1:] in (other, other[1:]) or one == other[1:] or is_turned
+    return word != meant and same + len(other) > _ALIKE and is_near
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

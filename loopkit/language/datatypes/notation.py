@@ -37,6 +37,8 @@ JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynami
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
 OTHERS = "..."
 """The field of a record that says what its other fields may be."""
+NO_OTHERS = "none"
+"""What it says where there are no other fields."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
 OTHER_WORDS = {**WORDS, "text": "str", "float": "num", "double": "num"}
 """The words of other notations for single values, and those of this language."""
@@ -59,28 +61,33 @@ def parse_type(notation: object) -> DataType:
             raise NotationError(f"{json.dumps(notation, default=str)} is not a type")
 
 
-def parse_fields(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields."""
+def parse_fields(notation: Mapping[str, Any], *, is_closed: bool = False) -> DataType:
+    """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields.
+
+    `is_closed`: a record has no other fields, unless it says of which type they are.
+    """
     try:
         text = json.dumps(notation)
     except (TypeError, ValueError):
-        return _root(notation)  # which tells what of it is no JSON
-    return _root_from_json(text)
+        return _root(notation, is_closed)  # which tells what of it is no JSON
+    return _root_from_json(text, is_closed=is_closed)
 
 
 # The same notation is parsed at every place that needs its type.
 @lru_cache(maxsize=256)
-def _root_from_json(text: str) -> DataType:
-    return _root(json.loads(text))
+def _root_from_json(text: str, *, is_closed: bool) -> DataType:
+    return _root(json.loads(text), is_closed)
 
 
-def _root(notation: Mapping[str, Any]) -> DataType:
-    return from_schema(notation) if is_json_schema(notation) else _record_of(notation)
+def _root(notation: Mapping[str, Any], is_closed: bool) -> DataType:
+    if is_json_schema(notation):
+        return from_schema(notation)
+    return _record_of({OTHERS: NO_OTHERS, **notation} if is_closed else notation)
 
 
 def parse_record(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root that must be a mapping, as under `input:`."""
-    datatype = parse_fields(notation)
+    """The type at a root that must be a mapping, as under `input:`; its names are all that it has."""
+    datatype = parse_fields(notation, is_closed=True)
     if datatype.fields is None:
         raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
     return datatype
@@ -227,7 +234,9 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
 def _with_default(datatype: DataType, default: object) -> DataType:
     if fault := _default_fault(default, datatype):
         raise NotationError(f"the default does not fit the type: {fault}", ("default",))
-    return datatype.replace(default=default, has_default=True)
+    # Null is absence, so that a type with another default always has a value.
+    is_optional = datatype.optional and default is None
+    return datatype.replace(default=default, has_default=True, optional=is_optional)
 
 
 def _default_fault(default: object, datatype: DataType) -> str:
@@ -242,17 +251,20 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     if torn is not None:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
-    types = {name: _at(inner, name) for name, inner in notation.items()}
+    is_closed = notation.get(OTHERS) == NO_OTHERS
+    types = {n: _at(t, n) for n, t in notation.items() if not (is_closed and n == OTHERS)}
     others = types.pop(OTHERS, None)
-    schema = {
+    schema: dict[str, Any] = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
         "required": [name for name, inner in types.items() if inner.required],
-        "additionalProperties": False
-        if others is None
-        else relocate(others.schema, ("additionalProperties",)),
     }
-    return DataType(schema, fields=types, others=others)
+    if is_closed:
+        schema["additionalProperties"] = False
+    elif others is not None:
+        schema["additionalProperties"] = relocate(others.schema, ("additionalProperties",))
+    is_open = not is_closed and others is None
+    return DataType(schema, fields=types, others=others, is_open=is_open)
 
 
 def _list_of(inner: DataType) -> DataType:
@@ -351,7 +363,8 @@ class _Reader(Mutable, dict=True):
             for name, part in said.properties.items()
         }
         others = self.type_of(said.others) if said.others else None
-        return DataType({}, fields=fields, others=others, optional=optional)
+        is_open = not said.is_closed and others is None
+        return DataType({}, fields=fields, others=others, is_open=is_open, optional=optional)
 
     def _field(self, part: Part, *, is_required: bool) -> DataType:
         found = self.type_of(part)
@@ -572,7 +585,7 @@ def _either(one: DataType, other: DataType) -> DataType:
     if one.fields is not None and other.fields is not None:
         shared = [name for name in one.fields if name in other.fields]
         fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}
-        return both.replace(fields=fields)
+        return both.replace(fields=fields, is_open=True)
     if one.items is not None and other.items is not None:
         return both.replace(items=_either(one.items, other.items))
     return both
