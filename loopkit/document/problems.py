@@ -7,7 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from os.path import commonprefix
 from typing import Literal
 
 from loopkit.values import Value
@@ -112,11 +111,9 @@ def is_slip(word: str, meant: str) -> bool:
     Capitals, `_` and `-` do not count; words of up to three letters are all too much alike.
     """
     one, other = (re.sub(r"[-_]", "", text.casefold()) for text in (word, meant))
-    same = len(commonprefix([one, other]))
-    one, other = one[same:], other[same:]
-    is_turned = one[:2] == other[1::-1] and one[2:] == other[2:]
-    is_near = one[1:] in (other, other[1:]) or one == other[1:] or is_turned
-    return word != meant and same + len(other) > _ALIKE and is_near
+    tails = ((one[n:], other[n:]) for n in range(len(other) + 1) if one[:n] == other[:n])
+    is_near = any(a[1:] in (b, b[1:]) or a == b[1:] or a == b[1::-1] + b[2:] for a, b in tails)
+    return word != meant and len(other) > _ALIKE and is_near
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -210,25 +210,19 @@ def _is_open(part: Mapping[str, Any]) -> bool:
     return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
 
 
-JOINING = frozenset({"$dynamicRef", "allOf", "dependentSchemas", "else", "if", "not", "then"})
-"""The words with which several parts of a schema describe the same object."""
-
-
 def closed_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema with no other fields in an object that names some and says nothing of others.
 
-    Some providers take only such a one. The schema itself is returned if several of its parts may
-    describe the same object.
+    The schema itself is returned if several of its parts may describe the same object.
     """
-
-    def change(part: Mapping[str, Any]) -> dict[str, Any]:
-        return {**({"additionalProperties": False} if part.get("properties") else {}), **part}
-
     for part in parts(schema):
-        beside = {"$ref", "anyOf", "oneOf", "patternProperties", "unevaluatedProperties"}
-        if part.keys() & (JOINING | beside if "properties" in part else JOINING):
+        is_joined = "properties" in part and not part.keys().isdisjoint({"$ref", "anyOf"})
+        if is_joined or not part.keys() <= STRICT | {"default"}:
             return schema
-    closed: Mapping[str, Any] = rewrite(schema, change)
+    more = {"additionalProperties": False}
+    closed: Mapping[str, Any] = rewrite(
+        schema, lambda part: (more if part.get("properties") else {}) | dict(part)
+    )
     return closed
 
 

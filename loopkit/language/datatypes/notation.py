@@ -61,33 +61,29 @@ def parse_type(notation: object) -> DataType:
             raise NotationError(f"{json.dumps(notation, default=str)} is not a type")
 
 
-def parse_fields(notation: Mapping[str, Any], *, is_closed: bool = False) -> DataType:
-    """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields.
-
-    `is_closed`: a record has no other fields, unless it says of which type they are.
-    """
+def parse_fields(notation: Mapping[str, Any]) -> DataType:
+    """The type at a root, as under `schema:`: JSON Schema, or else a record of these fields."""
     try:
         text = json.dumps(notation)
     except (TypeError, ValueError):
-        return _root(notation, is_closed)  # which tells what of it is no JSON
-    return _root_from_json(text, is_closed=is_closed)
+        return _root(notation)  # which tells what of it is no JSON
+    return _root_from_json(text)
 
 
 # The same notation is parsed at every place that needs its type.
 @lru_cache(maxsize=256)
-def _root_from_json(text: str, *, is_closed: bool) -> DataType:
-    return _root(json.loads(text), is_closed)
+def _root_from_json(text: str) -> DataType:
+    return _root(json.loads(text))
 
 
-def _root(notation: Mapping[str, Any], is_closed: bool) -> DataType:
-    if is_json_schema(notation):
-        return from_schema(notation)
-    return _record_of({OTHERS: NO_OTHERS, **notation} if is_closed else notation)
+def _root(notation: Mapping[str, Any]) -> DataType:
+    return from_schema(notation) if is_json_schema(notation) else _record_of(notation)
 
 
 def parse_record(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root that must be a mapping, as under `input:`; its names are all that it has."""
-    datatype = parse_fields(notation, is_closed=True)
+    """The type at a root that must be a mapping, as under `input:`. Its names are all it takes."""
+    is_schema = is_json_schema(notation)
+    datatype = parse_fields(notation if is_schema else {OTHERS: NO_OTHERS, **notation})
     if datatype.fields is None:
         raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
     return datatype
@@ -251,19 +247,16 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     if torn is not None:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
-    is_closed = notation.get(OTHERS) == NO_OTHERS
-    types = {n: _at(t, n) for n, t in notation.items() if not (is_closed and n == OTHERS)}
-    others = types.pop(OTHERS, None)
-    schema: dict[str, Any] = {
+    is_open, written = OTHERS not in notation, notation.get(OTHERS)
+    types = {name: _at(inner, name) for name, inner in notation.items() if name != OTHERS}
+    others = None if is_open or written == NO_OTHERS else _at(written, OTHERS)
+    said = False if others is None else relocate(others.schema, ("additionalProperties",))
+    schema = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
         "required": [name for name, inner in types.items() if inner.required],
+        **({} if is_open else {"additionalProperties": said}),
     }
-    if is_closed:
-        schema["additionalProperties"] = False
-    elif others is not None:
-        schema["additionalProperties"] = relocate(others.schema, ("additionalProperties",))
-    is_open = not is_closed and others is None
     return DataType(schema, fields=types, others=others, is_open=is_open)
 
 
