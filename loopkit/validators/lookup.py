@@ -20,12 +20,12 @@ from loopkit.machine.item_list import (
 )
 from loopkit.machine.scope import over
 from loopkit.validators.data import NoData, data_in, data_of, place
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 
-async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
+async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
     """One fault for each value that is not known, at its location; with `cover` for each known
     one that is not used, with `avoid` for each value that is known.
 
@@ -81,7 +81,7 @@ def holds_nothing(at: str | None, data: object) -> bool:
     return False
 
 
-def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Found]:
     """Each value that is not known, or with `avoid` each that is."""
     kinds = {_comparable(value) for value in known} - {None}
     words, hints = choices(known), MAX_HINTS
@@ -97,10 +97,10 @@ def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator
             message = f"{start}`{told}` is not known in {place(lookup)}"
             message = unknown(message, value, words if hints >= 0 else ())
         steady = f"{'used' if lookup.avoid else 'unknown'} {told}"
-        yield Fault(message, steady, location, value=value, item=value, index=index)
+        yield defect(message, steady, location, value=value, item=value, index=index)
 
 
-def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Found]:
     """Each known value that is not among those of the artifact, once."""
     seen = {_comparable(value) for _, value in values_at(lookup.path, data)} | {None}
     for index, value in enumerate(known):
@@ -108,7 +108,7 @@ def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterato
             seen.add(kind)
             told = value_text(value)
             message = f"`{told}` of {place(lookup)} is not used at `{lookup.path}`"
-            yield Fault(message, f"unused {told}", value=value, item=value, index=index)
+            yield defect(message, f"unused {told}", value=value, item=value, index=index)
 
 
 def source_of(name: str | DataFile, setting: Setting) -> object:
