@@ -29,9 +29,9 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     """One finding for each value that is not known, at its location; with `cover` for each known
     one that is not used, with `avoid` for each value that is known.
 
-    A missing value is not a finding here, because `schema` can require it. If the known values can't
-    be read from where they are, which is not the artifact, its author is not to blame: raises
-    CannotJudge. Raises GuardError.
+    A missing value is not a finding here, because `schema` can require it. If the known values
+    can't be read from where they are, which is not the artifact, its author is not to blame:
+    raises CannotJudge. Raises GuardError.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
