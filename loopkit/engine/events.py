@@ -145,6 +145,8 @@ class Replied(Event, frozen=True, kw_only=True):
     found_clean: str | None = None
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
+    findings: tuple[Finding, ...] = ()
+    """For a tool that validates: what it found in a draft that it rejects."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None

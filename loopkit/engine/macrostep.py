@@ -43,7 +43,7 @@ from loopkit.engine.template_values import (
     NO_NAMES,
     blocking_for,
     choose_agent,
-    fault_finding,
+    fault_findings,
     plain_answer,
     plain_artifact,
     render,
@@ -459,7 +459,7 @@ def _findings_in(
     """The findings in a version, and why there is no verdict on it."""
     report = run.reports.get(run.state, run.last_report)
     if work.artifact is not None and work.artifact.fault and work.answer is None:
-        return (fault_finding(work.artifact, program.machine.levels.worst),), ""
+        return fault_findings(work.artifact, program.machine.levels.worst), ""
     if report is None or (report.artifact, report.version) != (artifact.name, artifact.version):
         return (), work.error
     return report.findings, report.reason

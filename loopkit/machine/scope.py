@@ -484,7 +484,8 @@ def report_items(graph: Graph) -> ReportItems | None:
     """The further fields of findings: from items of reports, from plug-ins, and from the `fields`
     of rules. None where no rule has any.
     """
-    rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
+    every = (graph.rules_at, graph.drafting_rules_at)
+    rules = [rule for name in graph.judges for rules in every for rule in rules(name)]
     saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
     return _items_of_rules(graph.machine, saying) if saying else None
 

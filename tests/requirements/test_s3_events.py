@@ -406,11 +406,10 @@ def test_a_draft_that_is_rejected_inside_the_conversation_has_its_event(desk: De
     assert told(played) == [
         ("plan_requested", 1, 1, []),
         ("draft_checked", 1, 1, ["FORM", "SHORT"]),
-        ("draft_checked", 1, 1, ["SHORT"]),
         ("plan_generated", 1, 1, ["SHORT"]),
     ]
     assert {event.phase for event in played.of(Emitted)} == {"initial"}
-    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "planner", "plan"]
+    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "plan"]
     problems = desk.problems(TOOL.replace("input.who", "input.whom"))
     assert [p.path for p in problems if p.severity == "error"] == [
         "agents.planner.tools.validate.emit.source"

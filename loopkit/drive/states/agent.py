@@ -71,7 +71,9 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         artifact = artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
-            artifact = artifact.replace(**fault, data=None, is_data=False)
+            artifact = artifact.replace(
+                **fault, fault_findings=answered.findings, data=None, is_data=False
+            )
     except CallFailed as failed:
         if failed.failure.error_class != "content":
             raise

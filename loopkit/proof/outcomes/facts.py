@@ -42,7 +42,7 @@ from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.language.guard.type_check import check
 from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import fault_codes
+from loopkit.machine.choosing import NOT_VALIDATED, fault_codes
 from loopkit.machine.edges import Edge
 from loopkit.machine.item_list import item_counts
 from loopkit.machine.scope import own_names
@@ -396,7 +396,8 @@ class Panel:
     def causes(self, row: Row) -> Iterator[Cause]:
         """The ways in which a report can fail with these facts."""
         rules = self._blocking(row)
-        if self._faults and _is_of_fault(row, self._faults) and self._falls_back(row):
+        is_fault = self._faults and _is_of_fault(row, self._faults) and self._falls_back(row)
+        if is_fault or self._is_of_draft(row):
             yield "faulty"
         fixed = [(rule, source) for rule, source in rules if rule.asks is None]
         blocked = [(rule, source) for rule, source in rules if rule.is_always_asked]
@@ -406,6 +407,13 @@ class Panel:
         mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
         if _may_be([*mild, *judges], row):
             yield "judged"
+
+    def _is_of_draft(self, row: Row) -> bool:
+        """Whether the facts may be those of what the required tool found in the last draft."""
+        told = row.get(CODES)
+        is_told = not isinstance(told, Held) or NOT_VALIDATED not in told.absent
+        blocks = row.get(ERRORS, 1) != 0
+        return NOT_VALIDATED in self._faults and blocks and is_told and _is_none(row)
 
     def may_leave_judges_out(self, row: Row) -> bool:
         """Whether an incomplete report can have these facts with only `always` judges asked."""
