@@ -60,6 +60,8 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     yield from _check_section(subject, ("mcp",), machine.mcp, servers)
     agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     agents.update(*machine.authoring.values())
+    # A folder of agents may have more than are used.
+    agents |= subject.source.roles
     yield from _check_section(subject, ("agents",), machine.agents, agents)
     yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
     yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))

@@ -200,7 +200,7 @@ def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
     if plan.chooses and (choice := plan.state.choice) is not None:
-        return choice.of.get(render(program, run, choice.template))
+        return choice.of.get(render(program, run, choice.template), choice.else_)
     return plan.asks
 
 

@@ -66,6 +66,14 @@ class Alert(Noun):
     """The share of corrections among all works so far above which the run raises an alert."""
 
 
+def _with_folder(schema: dict[str, Any]) -> None:
+    """Allow the key `folder` beside the names of agents."""
+    [(pattern, agent)] = schema["patternProperties"].items()
+    schema["patternProperties"] = {pattern.replace("^", "^(?!folder$)"): agent}
+    shared = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    schema["properties"] = {"folder": {"anyOf": [{"type": "string"}, shared]}}
+
+
 class Machine(Noun):
     """A validate-and-revise loop: states, transitions, guards and feedback."""
 
@@ -93,8 +101,9 @@ class Machine(Noun):
     """Names for models, usable wherever a model is expected."""
     mcp: dict[Id, McpServer] = {}
     """MCP servers whose tools agents may call."""
-    agents: dict[Id, Agent] = {}
-    """The agents that write and judge: models, programs, or somebody outside."""
+    agents: dict[Id, Agent] = Field({}, json_schema_extra=_with_folder)
+    """The agents that write and judge: models, programs, or somebody outside. `folder` names a
+    folder in which each Markdown file is one."""
     validators: dict[Id, Validator] = {}
     """Named rules and lists of rules."""
     feedback: dict[Id, Text] = {}

@@ -201,6 +201,13 @@ Id = Annotated[
     ),
 ]
 """A name that an author gives: lower case letters, digits, underscores."""
+
+
+def id_from(name: str) -> str:
+    """The id that stands for the name of a file: `frontend_coder` for `Frontend-coder`."""
+    return name.lower().replace("-", "_")
+
+
 Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""

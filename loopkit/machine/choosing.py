@@ -26,7 +26,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
     A word from the input never does: such an input is refused.
     """
     choice = graph.states[state].choice
-    if choice is None or choice.is_of_input:
+    if choice is None or choice.is_of_input or choice.else_ is not None:
         return False
     types = word_types(graph, choice)
     known = {word for one in types if one is not None for word in one.values}

@@ -38,7 +38,7 @@ from loopkit.language.validators import ByItem
 
 def _tag(value: object) -> str:
     is_choice = isinstance(value, AgentChoice) or (
-        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+        isinstance(value, Mapping) and not {"from", "of", "else"}.isdisjoint(value)
     )
     return "<from>" if is_choice else "<name>"
 
@@ -77,7 +77,7 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+        return (agent,) if isinstance(agent, str) else agent.agents
 
     @cached_property
     def choice(self) -> AgentChoice | None:
