@@ -24,7 +24,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT, EachState
@@ -249,7 +249,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
             yield subject.warning(("states", name), "unread-verdict", message, remedy, key=True)
 
 
-OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
+OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE, SEVERITY})
 """The facts by which a guard asks how bad a report is."""
 OF_CHILD = frozenset({"outcome", "success", "failed", "succeeded"})
 SILENT_OF_CHILD = RESULT.keys() - OF_CHILD - {"findings"}

@@ -25,6 +25,7 @@ from loopkit.language.facts import (
     ORIGIN,
     PRINTED_FACTS,
     SCORE,
+    SEVERITY,
     VERDICT,
 )
 from loopkit.language.guard.grammar import expand
@@ -379,7 +380,9 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    return {**facts, CODES: _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
+    severity = {SEVERITY: GuardType("str", values=graph.machine.severity_words)}
+    few = {**severity, CODES: _codes(graph, name)}
+    return {**facts, **few, **_score(graph, name), **_origin(graph, name)}
 
 
 def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
