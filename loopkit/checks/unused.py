@@ -285,7 +285,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
         reads = partial(_reads, subject, said, texts, name, told, silent)
         for edge in _unread_exits(subject, name) if own and not state.waits else ():
             way = _way_to_success(subject, edge, reads)
-            if way is not None and edge.emit is None:
+            if way is not None and edge.emit is None and "fail" not in state.emits_of_verdicts:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"

@@ -138,9 +138,12 @@ class Engine:
             feedback, deferrals = feedback_for(
                 self.program, feedback_run, work, edge, facts["attempt"]
             )
-        emitted = None
-        if edge.emit is not None:
-            emitted = event_on_edge(self.program, step.run, edge.emit, work)
+        emitted, emission = None, edge.emit
+        if emission is None and work.report is not None:
+            verdict = "pass" if work.report.valid else work.report.verdict
+            emission = plan.state.emits_of_verdicts.get(verdict)
+        if emission is not None:
+            emitted = event_on_edge(self.program, step.run, emission, work)
         decided = Decided(
             edge=edge.id,
             source=edge.source,

@@ -288,6 +288,11 @@ class StateBase(Noun):
         return Emission.of(getattr(self, "emit", None))
 
     @property
+    def emits_of_verdicts(self) -> Mapping[str, Emission]:
+        """The events that are stored when it is left with a report, by verdict."""
+        return {}
+
+    @property
     def needed(self) -> tuple[str, ...] | None:
         """The artifacts and fields on which its work depends; none where it does not name them."""
         return getattr(self, "needs", None)
