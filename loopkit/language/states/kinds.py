@@ -9,18 +9,20 @@ from pydantic import Discriminator, Field, Tag
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
-from loopkit.language.datatypes.notation import file_fields, parse_type
+from loopkit.language.datatypes.notation import file_record, parse_type
 from loopkit.language.facts import INT, OF_REPORTS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    Emission,
     Fields,
     Id,
     Ids,
     Notation,
     PlainText,
+    ReportEmission,
     Text,
     Texts,
     Written,
@@ -45,7 +47,7 @@ from loopkit.text.json_text import texts_in
 
 def _tag(value: object) -> str:
     is_choice = isinstance(value, AgentChoice) or (
-        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+        isinstance(value, Mapping) and not {"from", "of", "else"}.isdisjoint(value)
     )
     return "<from>" if is_choice else "<name>"
 
@@ -84,7 +86,7 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+        return (agent,) if isinstance(agent, str) else agent.agents
 
     @cached_property
     def choice(self) -> AgentChoice | None:
@@ -243,7 +245,7 @@ class SetState(AuthorState):
 
     @property
     def leaves(self) -> DataType:
-        return file_fields(parse_type(self.data))
+        return parse_type(file_record(self.data))
 
     def output_at(self, name: str) -> Output:
         return output_from_name(name)
@@ -270,6 +272,14 @@ class ValidateState(WorkingState):
     """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
     """The folder in which `command` rules run."""
+    emit: (
+        Annotated[
+            Annotated[Id, Tag("<name>")] | Annotated[ReportEmission, Tag("<verdicts>")],
+            Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
+        ]
+        | None
+    ) = None  # type: ignore[assignment] # it has more keys here
+    """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
@@ -281,3 +291,12 @@ class ValidateState(WorkingState):
     @property
     def about(self) -> str:
         return f"validate {self.validate_}"
+
+    @property
+    def emits(self) -> Emission | None:
+        emit = self.emit
+        return emit.at_start if isinstance(emit, ReportEmission) else Emission.of(emit)
+
+    @cached_property
+    def emits_of_verdicts(self) -> Mapping[str, Emission]:
+        return self.emit.of_verdicts if isinstance(self.emit, ReportEmission) else {}
