@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.reading import read
 from loopkit.engine.events import Setting, Worked
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.load import load
+from loopkit.machine.inputs import complete_input
 from tests.crash.points import begun, killed_at_points
 from tests.support import CommandLine, Desk, console_lines
 
@@ -323,3 +326,13 @@ def test_a_case_has_files_of_its_own(own_folder: Path, cli: CommandLine) -> None
 def test_only_an_input_itself_is_a_file(desk: Desk, part: str) -> None:
     text = f"loopkit: 1\n{part}\nstates:\n  a: {{render: x, next: b}}\n  b: {{final: success}}\n"
     assert "only an input itself can be a `file`" in [p.message for p in desk.problems(text)]
+
+
+@pytest.mark.parametrize("path", ["../plan.yaml", "/etc/plan.yaml", "link/plan.yaml", ""])
+def test_a_server_reads_only_files_of_its_project(desk: Desk, path: str) -> None:
+    (desk.folder / "link").symlink_to("..")
+    known = load(desk.write("machine.yaml", FILES)).machine
+    with pytest.raises(
+        InvalidInput, match="lies outside of" if path else "takes the path of a file"
+    ):
+        complete_input(known, {"plan": path}, desk.folder)

@@ -111,6 +111,8 @@ WORDS = {"int": "a whole number", "num": "a number", "bool": "true or false", "s
 
 def misfit(value: object, datatype: DataType) -> str:
     """Why a value is not a single value of a type, for a person; "" if it is one."""
+    if datatype.is_file:
+        return "" if value and isinstance(value, str) else "takes the path of a file"
     if not default_fault(value, datatype):
         return ""
     return f"{what_it_takes(datatype)}; `{one_line(text_or_json(value))}` is not"
