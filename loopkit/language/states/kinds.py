@@ -220,16 +220,7 @@ class SetState(AuthorState):
     """The type of the data in the file."""
 
     kind = "set"
-    example = Example(
-        {
-            "set": "{{ input.tasks.path }}",
-            "at": "tasks[]",
-            "where": {"id": "tea"},
-            "values": {"plan": "{{ plan }}"},
-        },
-        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
-        files={"tasks.yaml": "tasks:\n- id: tea\n"},
-    )
+    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
 
