@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from loopkit.engine.findings import Defect, finding_ids
+from loopkit.engine.findings import Answer, Defect, Finding, finding_ids
 from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
 from loopkit.language.section import INPUT_FILE
@@ -46,7 +46,9 @@ from loopkit.validators.command_reports import (
 )
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, Found, NotStarted
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
+from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.report import read_verdict
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 
 
@@ -212,7 +214,7 @@ def read_result(start: Start, result: CommandResult) -> Found:
     rule, levels = start.rule, start.setting.severities
     reported = [] if rule.parse == "exit_code" else _read_report(start, result)
     text_verdict = None if rule.verdict is None else _read_text_verdict(start, result)
-    faults = [*reported, *(text_verdict.faults if text_verdict else ())]
+    faults = [*reported, *map(_fault_of, text_verdict.findings if text_verdict else ())]
     reasons = _disagreement(start, reported, text_verdict)
     if rule.severity is None or levels.is_severe(rule.severity):
         is_explained = _verdict_word(faults, levels) == "fail"
@@ -232,7 +234,7 @@ def read_result(start: Start, result: CommandResult) -> Found:
 
 
 def _disagreement(
-    start: Start, reported: Sequence[Fault], text_verdict: TextVerdict | None
+    start: Start, reported: Sequence[Fault], text_verdict: Answer | None
 ) -> list[str]:
     if text_verdict is None or start.rule.parse == "exit_code":
         return []
@@ -283,7 +285,7 @@ def _complete_output(result: CommandResult) -> str:
     return result.stdout
 
 
-def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
+def _read_text_verdict(start: Start, result: CommandResult) -> Answer:
     """The verdict in the output of the program; in a transcript, in the assistant's messages."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
@@ -303,14 +305,27 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
     # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
-    read = read_verdict(messages_of(printed), form, echoes=echoes)
-    if isinstance(read, TextVerdict):
-        return read
-    if read.last_resort is None:
+    read = read_verdict(setting.validator, messages_of(printed), form, echoes=echoes)
+    answer = read.last_resort if isinstance(read, Misread) else read
+    if answer is None:
+        assert isinstance(read, Misread)
         printed = output_clause(result.stdout, result.stderr)
         raise Unfinished(f"no verdict can be read of `{start.program}`: {read.reason}{printed}")
-    rejects = setting.severities.is_severe(read.last_resort.severity)
-    return TextVerdict("fail" if rejects else "warn", (read.last_resort,))
+    return answer
+
+
+def _fault_of(finding: Finding) -> Fault:
+    return Fault(
+        message=finding.message,
+        steady=finding.message,
+        location=finding.location,
+        line=finding.line,
+        severity=finding.severity,
+        code=finding.code,
+        key=finding.key,
+        value=finding.message,
+        identified=finding.identified,
+    )
 
 
 class Unfinished(CannotJudge):

@@ -27,9 +27,8 @@ from loopkit.text import plural, printable, shorten
 from loopkit.text.json_text import NoJson, parse_output
 from loopkit.validators.fault import CannotJudge, Fault
 from loopkit.validators.judges.form import Misread
-from loopkit.validators.judges.prompt import OwnForm
 from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_form import OwnForm, ReportForm
 from loopkit.validators.judges.report_parts import MAX_LINE
 
 MAX_DEPTH = 64
@@ -298,7 +297,7 @@ def read_program_report(text: str, reading: Reading) -> list[Fault]:
     and anything else that is doubtful is refused.
     """
     levels, cap, origins = reading.levels, reading.cap, reading.origins
-    form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins, keeps_others=True)
+    form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins)
     if reading.map is not None:
         form = ReportForm(levels=levels, cap=cap, origins=origins, parts=reading.map)
     read = read_report(reading.validator, text, form)

@@ -46,9 +46,9 @@ from loopkit.validators.command_reports import (
     read_program_report,
     read_sarif,
 )
-from loopkit.validators.judges.prompt import OwnForm
-from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.text import TextForm, read_verdict
+from loopkit.validators.judges.report import read_report, read_verdict
+from loopkit.validators.judges.report_form import OwnForm
+from loopkit.validators.judges.text import TextForm
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",
@@ -107,7 +107,7 @@ def filtered(name: str) -> Callable[[str], object]:
 
 def verdict(**reading: Any) -> Callable[[str], object]:
     form = TextForm(reading=VerdictReading(**reading))
-    return lambda text: read_verdict([text], form, echoes=["Review this."])
+    return lambda text: read_verdict("v", [text], form, echoes=["Review this."])
 
 
 SCANNERS: dict[str, Callable[[str], object]] = {

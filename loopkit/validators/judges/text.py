@@ -8,93 +8,82 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from loopkit.engine.findings import Finding
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.report_map import VerdictReading
 from loopkit.text import end_of, printable
 from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
-from loopkit.validators.fault import Fault
 from loopkit.validators.judges.form import (
     AnswerForm,
     Doubt,
-    NamesNothing,
+    Opinion,
     VerdictWord,
     fold,
+    noting,
     quote,
     words_for,
 )
-from loopkit.validators.judges.report_parts import MAX_LINE, OWN_WORDS_CHARS, criteria_faults
+from loopkit.validators.judges.report_parts import (
+    MAX_LINE,
+    OWN_WORDS_CHARS,
+    identify,
+    unmet_criteria,
+)
 from loopkit.values import Value, field
 
 if TYPE_CHECKING:
     from regex import Match
 
 
-class TextVerdict(Value, frozen=True):
-    """A verdict that was read, with findings that agree with it."""
+def read_text(
+    validator: str, messages: Sequence[str], form: TextForm, echoes: Sequence[str]
+) -> Opinion:
+    """The opinion that a reviewer gives in its messages.
 
-    verdict: VerdictWord
-    faults: tuple[Fault, ...] = ()
-    """Each with its severity, without those that the text calls met."""
-
-
-class NoVerdict(Value, frozen=True):
-    """No verdict could be read; the reason is in sentences that the reviewer can act on."""
-
-    reason: str
-    last_resort: Fault | None = None
-    """For a rejection, or a warning that names nothing: the end of the reviewer's own words, which
-    counts if asking again brings nothing better."""
-
-
-def read_verdict(
-    messages: Sequence[str], form: TextForm, *, echoes: Sequence[str] = ()
-) -> TextVerdict | NoVerdict:
-    """The verdict that a reviewer gives in its messages, all of which are searched.
-
-    `echoes` are texts that it was given and may have printed again. Quotes and fenced code are
-    not its own words. Whatever leaves a doubt is NoVerdict: no verdict, an unknown word, `pass`
-    or `warn` beside a finding that rejects, `fail` without one, `warn` without any, numbers
-    that are missing or make no sense, and a pattern that takes too long. `pass` with a warning,
-    or with fewer criteria met than checked, is `warn`. Never a pass without a match.
+    Raises Doubt where no verdict can be read, and PatternTimeout.
     """
     text = own_words(messages, echoes)
-    try:
-        verdicts = find_verdicts(text, form)
-        chosen = choose_verdict(verdicts, form)
-    except (Doubt, PatternTimeout) as doubt:
-        return NoVerdict(str(doubt))
+    verdicts = find_verdicts(text, form)
+    chosen = choose_verdict(verdicts, form)
     verdict = verdicts[chosen].meaning
     assert verdict is not None
-    try:
-        found = [_read(match, verdict, form) for match in occurrences(form.listed, text)]
-        if form.reading.take in ("last", "first"):
-            found = select_findings(found, verdicts, chosen)
-        faults = [one.fault for one in found if one.fault.severity != NO_FINDING]
-        faults += _unmet_criteria(text, verdict, form)
-        word = quote(verdicts[chosen].word)
-        form.refuse_contradiction(verdict, word, [fault.severity for fault in faults])
-    except (Doubt, PatternTimeout) as doubt:
-        names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
-        is_kept = verdict == "fail" or names_nothing
-        kept = end_of_words(messages, verdict, form) if is_kept else None
-        return NoVerdict(str(doubt), kept)
-    return TextVerdict("warn" if faults and verdict == "pass" else verdict, tuple(faults))
+    doubts: list[str] = []
+    found: list[PlacedFinding] = []
+    with noting(doubts):
+        for match in occurrences(form.listed, text):
+            found.append(_read(match, verdict, form, doubts))
+    if form.reading.take in ("last", "first"):
+        found = select_findings(found, verdicts, chosen)
+    findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
+    unmet: tuple[Finding, ...] = ()
+    with noting(doubts):
+        unmet = _unmet_criteria(validator, text, verdict, form)
+    return Opinion(
+        verdict=verdict,
+        word=quote(verdicts[chosen].word),
+        findings=identify(validator, findings, form),
+        unmet=unmet,
+        doubts=doubts,
+        words="" if findings or verdict == "pass" else end_of_words(messages, form),
+    )
 
 
-def _unmet_criteria(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
+def _unmet_criteria(
+    validator: str, text: str, verdict: VerdictWord, form: TextForm
+) -> tuple[Finding, ...]:
     """A warning where a pass names fewer criteria met than checked."""
     counts = form.reading.counts
     if counts is None or verdict != "pass":
-        return []
+        return ()
     met, checked = (_number(text, form.pattern(one)) for one in (counts.met, counts.checked))
     if met is None or checked is None:
         missing = "met" if met is None else "checked"
         raise Doubt(f"It does not say how many criteria are {missing}.")
     if met > checked:
         raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
-    return criteria_faults(met, checked, form)
+    return unmet_criteria(validator, met, checked, form)
 
 
 def _number(text: str, pattern: str) -> int | None:
@@ -222,25 +211,25 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
 
     def meaning(self, word: str) -> VerdictWord | None:
         """The meaning of a word of a verdict; None where it is unknown."""
-        known = {fold(own): meant for own, meant in self.words.items()}
-        return known.get(fold(word))
+        return self._meanings.get(fold(word))
+
+    @cached_property
+    def _meanings(self) -> Mapping[str, VerdictWord]:
+        return {fold(word): meant for word, meant in self.words.items()}
+
+    def level(self, word: str) -> str | None:
+        """The severity that a word of a finding stands for; `none` is not a finding."""
+        levels = self.levels
+        of_verdicts = {"pass": NO_FINDING, "warn": levels.advisory, "fail": levels.ungraded}
+        if (meant := self.meaning(word)) is not None:
+            return of_verdicts[meant]
+        return next((level for level in levels.levels if level == fold(word)), None)
 
     @cached_property
     def failing(self) -> str:
         """A pattern for the words and the severities that mean `fail`."""
         words = (word for word, meant in self.words.items() if meant == "fail")
         return f"(?i){_any_of((*words, *self.levels.severe))}"
-
-    def level(self, word: str) -> str | None:
-        """The severity that a word of a finding stands for; `none` is not a finding."""
-        match self.meaning(word):
-            case "pass":
-                return NO_FINDING
-            case "warn":
-                return self.levels.advisory
-            case "fail":
-                return self.levels.ungraded
-        return next((level for level in self.levels.levels if level == fold(word)), None)
 
     @property
     def instructions(self) -> str:
@@ -320,18 +309,16 @@ def _without_fence(text: str) -> str:
     return text if mark in content else content
 
 
-def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) -> Fault:
-    """The end of the words as a finding, without what is met, after earlier lines that fail."""
+def end_of_words(messages: Sequence[str], form: TextForm) -> str:
+    """The end of the words, without what is met, after earlier lines that fail."""
     whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
     try:
         words = _without_met(whole, form)
         end = end_of(words, OWN_WORDS_CHARS)
-        words = end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
+        return end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
     except PatternTimeout:
         # The reason names the pattern; the words count unfiltered.
-        words = end_of(whole, OWN_WORDS_CHARS)
-    level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-    return Fault(words, words, severity=level, value=words, identified=False)
+        return end_of(whole, OWN_WORDS_CHARS)
 
 
 def _without_met(text: str, form: TextForm) -> str:
@@ -466,7 +453,7 @@ class PlacedFinding(Value, frozen=True):
     """A finding at its place in the text."""
 
     at: int
-    fault: Fault
+    finding: Finding
     """Its severity is a level, or `none` where the line reports a success."""
     meaning: VerdictWord
 
@@ -499,42 +486,38 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
     return one.meaning in beside - {said[chosen].meaning}
 
 
-def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
-    """A finding, also one that is met; raises Doubt at an unknown word.
+def _read(
+    match: Match[str], verdict: VerdictWord, form: TextForm, doubts: list[str]
+) -> PlacedFinding:
+    """A finding, also one that is met; with a word that nobody knows, it blocks.
 
     `verdict` replaces the severity where the pattern has no such group.
     """
     message = " ".join((_group(match, "message") or match.group()).split())
+    word, levels = _group(match, "severity"), form.levels
+    level = levels.ungraded if verdict == "fail" else levels.advisory
     if not message:
-        raise Doubt(f"The finding {quote(match.group().strip()[:60])} says nothing.")
-    level, meaning = _level(match, verdict, form)
+        doubts.append(f"The finding {quote(match.group().strip()[:60])} says nothing.")
+        level = NO_FINDING
+    elif word:
+        level = form.level(word) or ""
+    if not level:
+        choices = ", ".join(map(quote, (*form.words, *levels.levels)))
+        doubts.append(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
+        level = levels.ungraded
     file, line = _place(match, message)
-    fault = Fault(
+    finding = Finding(
+        id="",
         message=message,
-        steady=message,
         location=file,
         line=line,
         severity=level,
         code=_group(match, "code"),
         key=_group(match, "key"),
-        value=message,
     )
-    return PlacedFinding(match.start(), fault, meaning)
-
-
-def _level(match: Match[str], verdict: VerdictWord, form: TextForm) -> tuple[str, VerdictWord]:
-    word = _group(match, "severity")
-    if not word:
-        meaning: VerdictWord = "fail" if verdict == "fail" else "warn"
-        level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-        return level, meaning
-    known = form.level(word)
-    if known is None:
-        choices = ", ".join(map(quote, (*form.words, *form.levels.levels)))
-        raise Doubt(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
-    if known == NO_FINDING:
-        return known, "pass"
-    return known, "fail" if form.levels.is_severe(known) else "warn"
+    rejects = level != NO_FINDING and levels.is_severe(level)
+    meaning: VerdictWord = "fail" if rejects else "pass" if level == NO_FINDING else "warn"
+    return PlacedFinding(match.start(), finding, meaning)
 
 
 def _place(match: Match[str], message: str) -> tuple[str, int | None]:
