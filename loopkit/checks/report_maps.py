@@ -460,6 +460,7 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
             continue
         yield from _two_readings(subject, path, rule)
         yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
+        yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities)
         yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
         yield from _without_groups(subject, (*path, "verdict"), reading)
 

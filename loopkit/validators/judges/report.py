@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from loopkit.document.problems import ProblemsFound
+from loopkit.document.reading import read
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
@@ -19,6 +21,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line, shorten
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import canonical, entries_of, json_in, texts_in
+from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
@@ -133,7 +136,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
         return None
     if not found and said.words:
         level = levels.advisory if names_nothing else levels.ungraded
-        own = Finding(id="", message=said.words, severity=level, identified=False)
+        # What is said in the same words is the same; silence is no sign that nothing changed.
+        own = Finding(id="", message=said.words, severity=level, identified=not said.remark)
         found = identify(validator, [own], form)
     if said.verdict == "fail" and not any(one.blocking for one in found):
         found = [one.with_level(levels.ungraded, blocking=True) for one in found]
@@ -159,6 +163,12 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
     findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
     checks = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
+    if form.is_mapped and verdict in ("warn", "fail") and not (findings or checks or unread):
+        with noting(unread):
+            # A report that names nothing may say itself what is wrong.
+            said = _text(report, form.parts.message, "")
+            own = Finding(id="", message=said, severity=_default(verdict, form.levels))
+            findings = identify(validator, [own] if said else [], form)
     score = None
     unmet: tuple[Finding, ...] = ()
     with noting(unread):
@@ -223,24 +233,62 @@ def _find_report(text: str, form: ReportForm) -> Report:
     twice in the report with other capitals.
     """
     marks = (form.verdict, form.parts.findings)
-    found = json_in(text)
+    in_yaml, rest, unread = _yaml_in(text, form) if form.is_mapped else ([], text, "")
+    found = json_in(rest)
+    spans = [(0, 0)] * len(in_yaml) + list(found.spans)
     reports = [
         (value, span)
-        for value, span in zip(found.values, found.spans, strict=True)
+        for value, span in zip((*in_yaml, *found.values), spans, strict=True)
         if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
     ]
     if not reports and found.broken:
         raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
         mark = form.verdict if form.has_verdict else form.parts.findings
-        raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.")
+        raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
-    stray = next(_stray_keys(text, report, [span for _, span in reports], form), None)
+    stray = next(_stray_keys(rest, report, [span for _, span in reports], form), None)
     if stray is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report
+
+
+def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
+    """What a text holds in YAML, in fences or as a whole, the rest of it, and why it is no YAML.
+
+    Only what has a key of the report at the start of a line is tried: prose is no YAML. Raises
+    Doubt where a fence of YAML can't be read.
+    """
+    keys = "|".join(
+        re.escape(path.partition(".")[0]) for path in (form.verdict, form.parts.findings)
+    )
+    mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
+    if not mark.search(text) or text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
+        return (), text, ""
+    blocks = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
+    blocks = [code for code in blocks if mark.search(code) and code.lstrip()[:1] not in ("{", "[")]
+    rest = text
+    for code in blocks:
+        rest = rest.replace(code, "\n")
+    if mark.search(rest):
+        if not blocks:
+            try:
+                return (_yaml(text),), "", ""
+            except Doubt as doubt:
+                return (), text, f" {doubt}"
+        raise Doubt("The answer holds several reports, or parts of one. Give exactly one.")
+    return [_yaml(code) for code in blocks], rest, ""
+
+
+def _yaml(text: str) -> object:
+    try:
+        return read(text, "the answer").plain()
+    except ProblemsFound as found:
+        problem = found.problems[0]
+        line = f" at line {problem.span.line}" if problem.span else ""
+        raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
 
 
 def _stray_keys(
@@ -305,9 +353,11 @@ def _finding(
     """
     levels = form.levels
     if isinstance(item, str) and form.takes_texts:
-        if not item.strip():
+        word, severity, message = _marked(item.strip(), form)
+        if not message:
             doubts.append(f'"message"{at} is missing or blank. Say what is wrong.')
-        return "", Finding(id="", message=item.strip(), severity=_default(verdict, levels))
+        severity = severity or _default(verdict, levels)
+        return word, Finding(id="", message=message, severity=severity)
     if not isinstance(item, dict):
         doubts.append(f"Each finding must be {form.item}, not {excerpt(item)}.")
         return "", Finding(id="", message=as_text(item) or excerpt(item), severity=levels.ungraded)
@@ -322,6 +372,18 @@ def _finding(
     read["message"] = read["message"] or excerpt(item)
     kept = further_fields(item, form.own_names) or NOTHING
     return as_text(part(item, form.severity)) or "", Finding(id="", item=kept, **read)
+
+
+def _marked(text: str, form: ReportForm) -> tuple[str, str, str]:
+    """The word of `[WORD] message`, its severity and the message; blank where it has no such word.
+
+    The word is one that the map translates.
+    """
+    mark = re.match(r"\[([^\[\]\n]{1,40})\]\s*", text)
+    word = fold(mark[1]) if mark else ""
+    levels = {**form.levels.of_verdicts(form.parts.verdicts), **form.parts.severities}
+    severity = next((level for known, level in levels.items() if word and fold(known) == word), "")
+    return (mark[1], severity, text[mark.end() :]) if mark and severity else ("", "", text)
 
 
 def _default(verdict: VerdictWord | None, levels: Severities) -> str:
@@ -453,14 +515,17 @@ def _miscounts(
 
 def _mismatch(report: Report, path: str, numbers: Sequence[int], there: str) -> Iterator[str]:
     value = part(report, path)
-    if value is not MISSING and (isinstance(value, bool) or value not in numbers):
+    if not is_absent(value) and (isinstance(value, bool) or value not in numbers):
         yield f"{quote(path)} is {excerpt(value)}, but {there}."
 
 
 def _unmet_criteria(validator: str, report: Report, form: ReportForm) -> tuple[Finding, ...]:
-    """A warning where fewer criteria are met than were checked; raises Doubt."""
+    """A warning where fewer criteria are met than were checked; raises Doubt.
+
+    A report that says neither number is read by its verdict.
+    """
     paths = form.parts.met, form.parts.checked
-    if paths[0] is None or paths[1] is None:
+    if paths[0] is None or paths[1] is None or all(is_absent(part(report, p)) for p in paths if p):
         return ()
     met, checked = _number(report, paths[0]), _number(report, paths[1])
     if met > checked:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from loopkit.engine.findings import OF_JUDGE, Defect, Finding, finding_ids
 from loopkit.text import shorten
-from loopkit.text.json_text import canonical
+from loopkit.text.json_text import canonical, parse_output
 from loopkit.validators.judges.form import AnswerForm, Doubt, fold, quote
 
 Meaning = TypeVar("Meaning", bound=str)
@@ -16,14 +16,19 @@ Report: TypeAlias = dict[str, object]
 MISSING: Final = object()
 """A part that a report does not have; null is a part that it has."""
 MAX_LINE = 2**31
-OWN_WORDS_CHARS = 2_000
-"""The most characters of a judge's own words that replace findings it does not name."""
+OWN_WORDS_CHARS = 8_000
+"""The most characters of a judge's own words in one finding."""
 
 
 def part(record: object, path: str) -> object:
-    """The value at a dotted path, MISSING where a step does not exist."""
+    """The value at a dotted path, MISSING where a step does not exist.
+
+    The path may lead through a text that holds JSON.
+    """
     value = record
     for step in path.split("."):
+        if isinstance(value, str):
+            value = parse_output(value)
         if not isinstance(value, Mapping) or step not in value:
             return MISSING
         value = value[step]

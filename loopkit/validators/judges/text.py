@@ -12,7 +12,7 @@ from loopkit.engine.findings import Finding
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.report_map import VerdictReading
-from loopkit.text import end_of, printable
+from loopkit.text import end_of, printable, shorten
 from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.judges.form import (
@@ -31,7 +31,7 @@ from loopkit.validators.judges.report_parts import (
     identify,
     unmet_criteria,
 )
-from loopkit.values import Value, field
+from loopkit.values import Mutable, Value, field
 
 if TYPE_CHECKING:
     from regex import Match
@@ -57,6 +57,8 @@ def read_text(
     if form.reading.take in ("last", "first"):
         found = select_findings(found, verdicts, chosen)
     findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
+    if not found and verdict != "pass" and form.reading.findings is None:
+        findings = _points_beside(text, verdicts, chosen, form)
     unmet: tuple[Finding, ...] = ()
     with noting(doubts):
         unmet = _unmet_criteria(validator, text, verdict, form)
@@ -77,22 +79,24 @@ def _unmet_criteria(
     counts = form.reading.counts
     if counts is None or verdict != "pass":
         return ()
-    met, checked = (_number(text, form.pattern(one)) for one in (counts.met, counts.checked))
-    if met is None or checked is None:
-        missing = "met" if met is None else "checked"
-        raise Doubt(f"It does not say how many criteria are {missing}.")
+    numbers = [_number(text, form.pattern(one)) for one in (counts.met, counts.checked)]
+    if numbers == ["null", "null"]:
+        return ()
+    for number, what in zip(numbers, ("met", "checked"), strict=True):
+        if not number.isdecimal() or len(number) > 9:
+            raise Doubt(f"It does not say how many criteria are {what}.")
+    met, checked = map(int, numbers)
     if met > checked:
         raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
     return unmet_criteria(validator, met, checked, form)
 
 
-def _number(text: str, pattern: str) -> int | None:
-    """The last number that a pattern finds; None where it finds none."""
-    number = None
+def _number(text: str, pattern: str) -> str:
+    """What a pattern finds last; empty where it finds nothing."""
+    found = ""
     for match in occurrences(pattern, text):
         found = (match[1] or "").strip()
-        number = int(found) if found.isdecimal() and len(found) < 10 else None
-    return number
+    return found
 
 
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
@@ -202,7 +206,7 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
     def listed(self) -> str:
         if self.reading.findings is not None:
             return self.pattern(self.reading.findings)
-        return _with_words(LISTED, (*self.words, *self.levels.levels))
+        return _with_words(LISTED, self.levels_by_word)
 
     @cached_property
     def choice(self) -> str:
@@ -217,13 +221,12 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
     def _meanings(self) -> Mapping[str, VerdictWord]:
         return {fold(word): meant for word, meant in self.words.items()}
 
-    def level(self, word: str) -> str | None:
-        """The severity that a word of a finding stands for; `none` is not a finding."""
-        levels = self.levels
-        of_verdicts = {"pass": NO_FINDING, "warn": levels.advisory, "fail": levels.ungraded}
-        if (meant := self.meaning(word)) is not None:
-            return of_verdicts[meant]
-        return next((level for level in levels.levels if level == fold(word)), None)
+    @cached_property
+    def levels_by_word(self) -> Mapping[str, str]:
+        """The severity that each word of a finding stands for; `none` is not a finding."""
+        own = {level: level for level in self.levels.levels}
+        known = {**own, **self.levels.of_verdicts(self.words), **self.reading.severities}
+        return {fold(word): level for word, level in known.items()}
 
     @cached_property
     def failing(self) -> str:
@@ -236,7 +239,7 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         reading, levels = self.reading, self.levels
         # Where every finding rejects, there is nothing to warn of.
         offered = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
-        words = {**offered, **{level: level for level in levels.levels}}
+        words = {**offered, **reading.severities, **{level: level for level in levels.levels}}
         findings, pattern, counts = reading.findings, reading.pattern, reading.counts
         return parse(_FORM).render(
             {
@@ -325,7 +328,7 @@ def _without_met(text: str, form: TextForm) -> str:
     """The text without those of its findings that report a success."""
     parts, kept = [], 0
     for match in occurrences(form.listed, text):
-        if form.level(_group(match, "severity")) == NO_FINDING:
+        if form.levels_by_word.get(fold(_group(match, "severity"))) == NO_FINDING:
             parts.append(text[kept : match.start()])
             kept = match.end()
     return "".join((*parts, text[kept:])).strip()
@@ -481,9 +484,108 @@ def select_findings(
 
 
 def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
-    """Whether a finding goes with a verdict beside it that means something else than the chosen."""
+    """Whether a finding goes with a verdict beside it that means something else than the chosen.
+
+    A verdict goes with findings that are as strict, or milder.
+    """
     beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
-    return one.meaning in beside - {said[chosen].meaning}
+    milder = BY_STRICTNESS[: BY_STRICTNESS.index(one.meaning)]
+    return one.meaning != said[chosen].meaning and bool(
+        beside - {said[chosen].meaning} - set(milder)
+    )
+
+
+MAX_POINTS = 50
+_POINT = re.compile(r"([ \t]*)(?:[-+*•]|\d+[.)])[ \t]+(?:\[([ xX✓✔])\][ \t]+)?(\S.*)")
+_DONE = ("x", "✓", "✔", "✅")
+
+
+def _points_beside(
+    text: str, said: Sequence[PlacedVerdict], chosen: int, form: TextForm
+) -> list[Finding]:
+    """The points below a verdict, else those above it, as findings; and what else is said there.
+
+    Where there are no points there is no finding.
+    """
+    verdict, levels = said[chosen], form.levels
+    start = text.rfind("\n", 0, said[chosen - 1].end) + 1 if chosen else 0
+    above = text[said[chosen - 1].end if chosen else 0 : text.rfind("\n", start, verdict.start) + 1]
+    end = said[chosen + 1].start if chosen + 1 < len(said) else len(text)
+    below = text[verdict.end : end].partition("\n")[2]
+    points, rest = _points_in(below, form)
+    words = f"{above}\n{rest}"
+    if not points:
+        points, rest = _points_in(above, form)
+        words = f"{rest}\n{below}"
+    level = levels.ungraded if verdict.meaning == "fail" else levels.advisory
+    found = []
+    for message in points:
+        file, line = _place_in(message)
+        found.append(Finding(id="", message=message, severity=level, location=file, line=line))
+    if found and levels.mild and (words := end_of(words.strip(), OWN_WORDS_CHARS)):
+        found.append(Finding(id="", message=words, severity=levels.advisory, identified=False))
+    return found
+
+
+def _points_in(text: str, form: TextForm) -> tuple[list[str], str]:
+    """The numbered and listed points that report no success, and the rest of the text.
+
+    Where points have points of their own, these are meant; the ones above them say what they share.
+    """
+    lines = text.split("\n")
+    found: list[_Point] = []
+    above: list[_Point] = []
+    for at, line in enumerate(lines):
+        match = _POINT.fullmatch(line)
+        if match:
+            point = _Point(at, len(match[1].expandtabs(4)), _is_met(match, form))
+            above = [one for one in above if one.indent < point.indent]
+            if above:
+                above[-1].is_parent, point.is_inner = True, True
+                point.is_met = point.is_met or above[-1].is_met
+            above.append(point)
+            found.append(point)
+        elif above and line.strip() and above[-1].end == at and line[:1] not in "#|":
+            above[-1].end = at + 1
+        elif line.strip() and not line[:1].isspace():
+            above = []
+    leaves = [one for one in found if not (one.is_parent or one.is_met)]
+    meant = [one for one in leaves if one.is_inner] or leaves
+    taken = {at for one in meant[:MAX_POINTS] for at in range(one.at, one.end)}
+    messages = [
+        shorten(" ".join(_text_of(lines[one.at : one.end]).split()), OWN_WORDS_CHARS)
+        for one in meant[:MAX_POINTS]
+    ]
+    return messages, "\n".join(line for at, line in enumerate(lines) if at not in taken).strip()
+
+
+class _Point(Mutable):
+    """An item of a list in a text, with the number of its first line and that after its last."""
+
+    at: int
+    indent: int
+    is_met: bool
+    is_inner: bool = False
+    is_parent: bool = False
+    end: int = 0
+
+    def __post_init__(self) -> None:
+        self.end = self.at + 1
+
+
+def _text_of(lines: Sequence[str]) -> str:
+    first = _POINT.fullmatch(lines[0])
+    assert first is not None
+    return "\n".join((first[3], *lines[1:]))
+
+
+def _is_met(match: re.Match[str], form: TextForm) -> bool:
+    """Whether a point has a tick, or begins or ends with a word that passes, as that is written."""
+    words = re.findall(r"\w+", match[3])
+    passing = {word for word, meant in form.words.items() if meant == "pass"}
+    return (match[2] or match[3][0]).casefold() in _DONE or not passing.isdisjoint(
+        (*words[:1], *words[-1:])
+    )
 
 
 def _read(
@@ -500,9 +602,10 @@ def _read(
         doubts.append(f"The finding {quote(match.group().strip()[:60])} says nothing.")
         level = NO_FINDING
     elif word:
-        level = form.level(word) or ""
+        level = form.levels_by_word.get(fold(word), "")
     if not level:
-        choices = ", ".join(map(quote, (*form.words, *levels.levels)))
+        known = dict.fromkeys((*form.words, *form.reading.severities, *levels.levels))
+        choices = ", ".join(map(quote, known))
         doubts.append(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
         level = levels.ungraded
     file, line = _place(match, message)
@@ -523,9 +626,16 @@ def _read(
 def _place(match: Match[str], message: str) -> tuple[str, int | None]:
     """The file and the line that a finding names, in groups or in its message."""
     file, line = _group(match, "file"), _group(match, "line")
-    if not file and not line:
-        found = next(occurrences(IN_MESSAGE, message), None)
-        file, line = (found["file"], found["line"]) if found else ("", "")
+    return _numbered(file, line) if file or line else _place_in(message)
+
+
+def _place_in(message: str) -> tuple[str, int | None]:
+    """The first file with a line of it that a message names."""
+    found = next(occurrences(IN_MESSAGE, message), None)
+    return _numbered(found["file"], found["line"]) if found else ("", None)
+
+
+def _numbered(file: str, line: str) -> tuple[str, int | None]:
     number = int(line) if line.isdecimal() and len(line) < 10 else 0
     return file, number if 1 <= number <= MAX_LINE else None
 
