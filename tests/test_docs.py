@@ -37,6 +37,7 @@ from loopkit.language.states.each import After, ChildMachine, EachState, Machine
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    DataState,
     HumanState,
     RenderState,
     ValidateState,
@@ -102,6 +103,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     AgentState: ("agent", STATE),
     CommandState: ("run", STATE),
     RenderState: ("render", STATE),
+    DataState: ("data", STATE),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

@@ -2,7 +2,7 @@
 
 `child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
 `input-unhandled`, `child-input`: inputs that children may not take, or never do.
-`item-path`, `unbounded-items`, `empty-range`: lists of `each` and paths inside their items; and
+`item-path`, `unbounded-items`, `empty-range`: lists of `each` and `data`, paths inside items; and
 `may-be-missing` and the like, as of templates, for what a list is read from.
 """
 
@@ -22,7 +22,15 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
-from loopkit.language.states.each import BLOCKED, WITHOUT_END, After, ChildrenState, EachState
+from loopkit.language.states.each import (
+    BLOCKED,
+    WITHOUT_END,
+    After,
+    ChildrenState,
+    EachState,
+    steps_to_items,
+)
+from loopkit.language.states.kinds import DataState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse
@@ -292,7 +300,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
     """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
-        problems = list(_unread(subject, name, state))
+        problems = list(_unread(subject, name, ("each",), state.each))
         if not problems:
             item = _walk(Fields(subject.entering[name]), state.item_steps)
             problems = list(_problems(subject, ("states", name, "each"), item))
@@ -300,18 +308,25 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
             problems = list(_check_counts(subject, name, state))
         yield from problems
         yield from _inside(subject, name, state, item.shape or Anything())
+    for name, made in subject.machine.states_of(DataState).items():
+        for item_name, paths in made.for_.items():
+            for index, path in enumerate(paths):
+                key: DocPath = ("for", item_name, index)
+                problems = list(_unread(subject, name, key, path))
+                found = _walk(Fields(subject.entering[name]), steps_to_items(path))
+                yield from problems or _problems(subject, ("states", name, *key), found)
 
 
-def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    """The names up to the first list that are unknown or may be missing."""
-    path: DocPath = ("states", name, "each")
-    first, *steps = parse_path(state.each.split(ITEMS)[0])
+def _unread(subject: Subject, name: str, key: DocPath, written: str) -> Iterator[Problem]:
+    """The names up to the first list of a path that are unknown or may be missing."""
+    path: DocPath = ("states", name, *key)
+    first, *steps = parse_path(written.split(ITEMS, maxsplit=1)[0])
     text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
     use = Use(path, text, subject.entering[name], name)
     for fault in check(parse(text), subject.entering[name]):
         if fault.code != "may-be-missing":
             told = explain(subject, use, fault)
-        elif not state.is_of_input:
+        elif first != "input":
             told = explain(subject, use, replace(fault, help=""))
         else:
             # A missing list has no items.

@@ -21,7 +21,7 @@ from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING, ORIGIN
 from loopkit.language.guard.grammar import KEYWORDS
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
-from loopkit.language.states.each import EachState
+from loopkit.language.states.kinds import DataState
 from loopkit.language.states.state import AuthorState, Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
@@ -53,8 +53,10 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
         artifact = artifact_of(subject.machine, name)
         if artifact is not None and artifact != name:
             yield from _check_artifact(subject, name, artifact, taken)
-    for name, each in subject.machine.states_of(EachState).items():
-        yield from _check_item(subject, ("states", name, "as"), each.as_)
+    for name, state in subject.machine.states.items():
+        for item in state.item_lists:
+            at: DocPath = ("for", item) if isinstance(state, DataState) else ("as",)
+            yield from _check_item(subject, ("states", name, *at), item)
     if "artifact" in subject.machine.validators:
         yield _name_problem(subject, ("validators", "artifact"), "artifact")
 
@@ -82,7 +84,7 @@ def _check_artifact(
 
 
 def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
-    """The name of an item hides no other name that the input of a child may read."""
+    """The name of an item hides no other name that templates beside it may read."""
     if name in OF_WORK.union(KEYWORDS):
         yield _name_problem(subject, path, name, key=False)
     elif name in subject.machine.states or name in subject.graph.artifacts:

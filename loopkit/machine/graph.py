@@ -588,7 +588,8 @@ def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
             # A template that can't be parsed is a problem of its own.
             with suppress(TemplateError):
                 names |= parse(text).names
-    return names
+    lists = graph.states[name].item_lists.values()
+    return names | {first for paths in lists for first, *_ in paths}
 
 
 def names_needed(graph: Graph, name: str) -> frozenset[str]:

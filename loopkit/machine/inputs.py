@@ -1,6 +1,7 @@
 """The input of a run and of its children: completed with defaults, or every fault of it.
 
-Of the input of a child, as much is known before a run as the input of its parent tells.
+Of the input of a child, as much is known before a run as the input of its parent tells. The data
+that a state makes is filled in the same way.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
+from loopkit.language.states.kinds import DataState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import parse
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
-from loopkit.machine.item_list import Item, item_counts, items_of, refuse
+from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
 from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import over
 
@@ -100,7 +102,7 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     given: dict[str, Any] = {}
     for name, written in state.input.items():
         try:
-            given[name] = _fill_in(written, names)
+            given[name] = fill_in(written, names)
         except TemplateError as error:
             faults.append(InputFault(f"input `{name}`: {error}"))
     if faults:
@@ -108,14 +110,30 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     return complete_input(state.child, given)
 
 
-def _fill_in(written: object, names: Mapping[str, object]) -> object:
+def data_made(state: DataState, names: Mapping[str, object]) -> object:
+    """The artifact of a `data` state; raises InvalidInput for lists that are none, and
+    TemplateError."""
+    if not state.for_:
+        return fill_in(state.data, names)
+    faults: list[str] = []
+    found = [
+        (name, item)
+        for name, lists in state.item_lists.items()
+        for steps in lists
+        for _, item in list_at(steps, names, faults)
+    ]
+    refuse(faults)
+    return [fill_in(state.data, over({name: item}, names)) for name, item in found]
+
+
+def fill_in(written: object, names: Mapping[str, object]) -> object:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
         return _plain_data(parse(written).value(names))
     if isinstance(written, Mapping):
-        return {key: _fill_in(inner, names) for key, inner in written.items()}
+        return {key: fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
-        return [_fill_in(inner, names) for inner in written]
+        return [fill_in(inner, names) for inner in written]
     return written
 
 

@@ -32,7 +32,6 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.type_check import GuardType, Kind
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
-from loopkit.language.states.each import EachState
 from loopkit.language.states.kinds import RenderState
 from loopkit.language.states.state import ExtractAll
 from loopkit.language.template.errors import TemplateError
@@ -110,9 +109,8 @@ class Scope:
         """What templates see when a state starts its work: prompts, questions, paths."""
         working = self.graph.states[state]
         names = self._shapes(self.flow.entering[state], self.always_empty(state))
-        if not isinstance(working, EachState):
-            return names
-        return over({working.as_: items_at(names, working)}, names)
+        lists = working.item_lists
+        return over({one: items_at(names, lists[one]) for one in lists}, names) if lists else names
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state, where they never judge a faulty artifact.

@@ -50,7 +50,7 @@ def parse_type(notation: object) -> DataType:
         case str():
             return _from_words(notation.strip())
         case [inner]:
-            return _list_of(_at(inner, 0))
+            return list_of(_at(inner, 0))
         case list() | tuple():
             raise NotationError("a list type holds exactly one type: `[str]`")
         case Mapping():
@@ -137,7 +137,7 @@ def _from_words(text: str) -> DataType:
     if text.startswith("optional "):
         return _optional(_from_words(text.removeprefix("optional ").strip()))
     if text.startswith("[") and text.endswith("]"):
-        return _list_of(_from_words(text[1:-1].strip()))
+        return list_of(_from_words(text[1:-1].strip()))
     if text == "any":
         return DataType({})
     if json_type := SCALARS.get(text):
@@ -243,7 +243,11 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
     types = {name: _at(inner, name) for name, inner in notation.items()}
-    others = types.pop(OTHERS, None)
+    return record_with(types, types.pop(OTHERS, None))
+
+
+def record_with(types: Mapping[str, DataType], others: DataType | None = None) -> DataType:
+    """The record with fields of these types, and with further ones where `others` says so."""
     schema = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
@@ -255,7 +259,8 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     return DataType(schema, fields=types, others=others)
 
 
-def _list_of(inner: DataType) -> DataType:
+def list_of(inner: DataType) -> DataType:
+    """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 

@@ -50,6 +50,11 @@ ItemPaths = Annotated[
 ]
 
 
+def steps_to_items(path: str) -> tuple[str, ...]:
+    """The steps of the path of a list to its items: `[]` at the end can be left out."""
+    return parse_path(path.removesuffix(ITEMS) + ITEMS)
+
+
 class After(Noun):
     """The items that an item waits for, and the outcomes that it waits for."""
 
@@ -227,8 +232,12 @@ class EachState(ChildrenState):
 
     @property
     def item_steps(self) -> tuple[str, ...]:
-        """The steps of the path to the items themselves: `[]` at the end can be left out."""
-        return parse_path(self.each.removesuffix(ITEMS) + ITEMS)
+        """The steps of the path to the items themselves."""
+        return steps_to_items(self.each)
+
+    @property
+    def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {self.as_: (self.item_steps,)}
 
     @property
     def after_written(self) -> tuple[str, ...]:
