@@ -546,6 +546,10 @@ def test_an_artifact_keeps_its_name(desk: Desk, revised: Played) -> None:
     [(place, message)] = refusal(desk, revised, machine)
     assert place == "states.draft.output"
     assert message == "the run has `plan` from `draft`, which no longer writes it"
+    first = LOOP.replace("limits:", 'artifacts: {log: ""}\nlimits:', 1)
+    assert refusal(desk, revised, first) == [
+        ("artifacts.log", "the run began without a first value of `log`")
+    ]
 
 
 def test_an_input_that_is_required_and_missing_is_refused(desk: Desk, revised: Played) -> None:

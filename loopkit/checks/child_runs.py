@@ -30,12 +30,13 @@ from loopkit.language.states.each import (
     EachState,
     steps_to_items,
 )
-from loopkit.language.states.kinds import DataState
+from loopkit.language.states.kinds import DataState, FirstData, MadeData
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse
 from loopkit.machine.graph import writers
 from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
+from loopkit.machine.scope import shape_of
 from loopkit.values import Value
 
 APART = ("serial", "alone", "group")
@@ -300,7 +301,9 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
     """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
-        problems = list(_unread(subject, name, ("each",), state.each))
+        problems = list(
+            _unread(subject, ("states", name, "each"), state.each, subject.entering[name])
+        )
         if not problems:
             item = _walk(Fields(subject.entering[name]), state.item_steps)
             problems = list(_problems(subject, ("states", name, "each"), item))
@@ -308,22 +311,33 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
             problems = list(_check_counts(subject, name, state))
         yield from problems
         yield from _inside(subject, name, state, item.shape or Anything())
+    given = {"input": shape_of(subject.scope.input)}
     for name, made in subject.machine.states_of(DataState).items():
-        for item_name, paths in made.for_.items():
-            for index, path in enumerate(paths):
-                key: DocPath = ("for", item_name, index)
-                problems = list(_unread(subject, name, key, path))
-                found = _walk(Fields(subject.entering[name]), steps_to_items(path))
-                yield from problems or _problems(subject, ("states", name, *key), found)
+        yield from _lists(subject, ("states", name), made, subject.entering[name])
+    for name, first in subject.machine.first_values.items():
+        if isinstance(first, FirstData):
+            yield from _lists(subject, ("artifacts", name), first, given)
 
 
-def _unread(subject: Subject, name: str, key: DocPath, written: str) -> Iterator[Problem]:
+def _lists(
+    subject: Subject, at: DocPath, made: MadeData, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
+    for item_name, paths in made.for_.items():
+        for index, path in enumerate(paths):
+            here: DocPath = (*at, "for", item_name, index)
+            problems = list(_unread(subject, here, path, names))
+            found = _walk(Fields(names), steps_to_items(path))
+            yield from problems or _problems(subject, here, found)
+
+
+def _unread(
+    subject: Subject, path: DocPath, written: str, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
     """The names up to the first list of a path that are unknown or may be missing."""
-    path: DocPath = ("states", name, *key)
     first, *steps = parse_path(written.split(ITEMS, maxsplit=1)[0])
     text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
-    use = Use(path, text, subject.entering[name], name)
-    for fault in check(parse(text), subject.entering[name]):
+    use = Use(path, text, names, str(path[1]) if path[0] == "states" else None)
+    for fault in check(parse(text), names):
         if fault.code != "may-be-missing":
             told = explain(subject, use, fault)
         elif first != "input":

@@ -376,6 +376,10 @@ class _Texts:
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
         made, states = list[Node](), self._graph.states
+        if (first := self._graph.machine.first_values.get(artifact)) is not None:
+            # It is made of the input, whichever state reads that.
+            parts, start = first.texts_at(rest), self._graph.machine.start
+            made += ((start, (*p, *inner)) for text, inner in parts for p in printed_by(text))
         for author in self._graph.artifacts[artifact]:
             state = states[author]
             if isinstance(state, RenderState):

@@ -21,7 +21,7 @@ from loopkit.language.datatypes.notation import common_type, parse_fields, parse
 from loopkit.language.facts import ERROR, WARNING, Severities
 from loopkit.language.section import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.states import STATE_KINDS, FinalState, State, each
-from loopkit.language.states.kinds import DataState
+from loopkit.language.states.kinds import DataState, FirstData, FirstText, FirstValue
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
 
@@ -78,6 +78,8 @@ class Machine(Noun):
     """A summary of what the machine does, shown in plans, on pages and to MCP clients."""
     input: Fields = {}
     """The inputs of a run, with their types."""
+    artifacts: dict[Id, FirstValue] = {}
+    """The artifacts that there are when a run starts, made of its input."""
     limits: Limits = Limits()
     """The limits of a run."""
     severities: Annotated[Ids, Field(min_length=1)] = (ERROR, WARNING)
@@ -168,6 +170,12 @@ class Machine(Noun):
         asked = (one for agent in self.agents.values() for one in agent.in_turn)
         of_models = [one.key_env for one in asked if one.key_env is not None]
         return of_models + [name for server in self.mcp.values() for name in server.variables]
+
+    @property
+    def first_values(self) -> dict[str, FirstText | FirstData]:
+        """What artifacts are when a run starts, by name."""
+        written = self.artifacts.items()
+        return {n: FirstText(render=one) if isinstance(one, str) else one for n, one in written}
 
     @property
     def start(self) -> str:

@@ -370,8 +370,7 @@ def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
     if first == "input":
         yield DataType({}, fields={first: parse_record(graph.machine.input)})
         return
-    for author in graph.artifacts.get(first, (first,) if first in graph.states else ()):
-        data = graph.machine.data_type(author) or graph.states[author].leaves
+    for data in graph.types_of(first):
         yield None if data is None else DataType({}, fields={first: data})
 
 

@@ -32,8 +32,8 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.type_check import GuardType, Kind
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
-from loopkit.language.states.kinds import RenderState
-from loopkit.language.states.state import ExtractAll
+from loopkit.language.states.kinds import FirstData, RenderState
+from loopkit.language.states.state import Extract, ExtractAll
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
 from loopkit.language.template.plain_data import Record
@@ -210,6 +210,8 @@ class Scope:
         if (name, whole) not in self._shapes_of:
             authors = self.graph.artifacts.get(name, ())
             shapes = [self._shape_from_author(author, whole=whole) for author in authors]
+            if name in self.graph.machine.artifacts:
+                shapes.append(self._shape_at_first(name, whole=whole))
             self._shapes_of[name, whole] = reduce(_merge, shapes) if shapes else Scalar()
         return self._shapes_of[name, whole]
 
@@ -219,24 +221,29 @@ class Scope:
         if answer is not None:
             return _with_absent_fields(shape_of(answer), whole=whole)
         output = state.output_at(author)
-        extracted = output.fields if output is not None else {}
-        fields: dict[str, Shape] = {
-            name: Items(Scalar()) if isinstance(one, ExtractAll) else Scalar()
-            for name, one in extracted.items()
-        }
+        fields = _shapes_extracted(output.fields if output is not None else {})
         if output is not None and output.name == author:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
         fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
-        passed = self._shape_passed_on(state) if isinstance(state, RenderState) else None
+        passed = self._shape_passed_on(state.render) if isinstance(state, RenderState) else None
         if passed is not None:
             return passed
         return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
-    def _shape_passed_on(self, state: RenderState) -> Shape | None:
-        """The shape of a value that a render state passes on; None where it makes a text."""
+    def _shape_at_first(self, name: str, *, whole: bool) -> Shape:
+        """The shape of an artifact when a run starts."""
+        first = self.graph.machine.first_values[name]
+        if isinstance(first, FirstData):
+            return shape_of(first.type_with(self.input))
+        fields = Fields(_shapes_extracted(first.fields))
+        text = _with_absent_fields(fields, whole=whole) if first.fields else Scalar()
+        return self._shape_passed_on(first.render) or text
+
+    def _shape_passed_on(self, template: str) -> Shape | None:
+        """The shape of a value that a template passes on; None where it makes a text."""
         try:
-            path = parse(state.render).whole
+            path = parse(template).whole
         except TemplateError:
             return None
         if path is None:
@@ -255,6 +262,13 @@ class Scope:
     @cached_property
     def _input_shape(self) -> Shape:
         return shape_of(self.input)
+
+
+def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
+    """The shapes of the fields that are extracted from a text."""
+    return {
+        n: Items(Scalar()) if isinstance(e, ExtractAll) else Scalar() for n, e in fields.items()
+    }
 
 
 def _of_item(datatype: DataType | None) -> Shape:

@@ -30,7 +30,7 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, extract, make_artifact, with_content
+from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
@@ -58,7 +58,7 @@ from loopkit.language.states.kinds import (
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.inputs import data_made
+from loopkit.machine.inputs import data_made, extract
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,

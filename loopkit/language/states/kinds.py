@@ -20,6 +20,8 @@ from loopkit.language.section import (
     Fields,
     Id,
     Ids,
+    Noun,
+    PlainText,
     Text,
     Texts,
     Written,
@@ -31,6 +33,7 @@ from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
     Example,
+    Extract,
     Output,
     OutputName,
     RenderOutput,
@@ -215,8 +218,8 @@ def _of_one(lists: dict[str, ItemPaths]) -> dict[str, ItemPaths]:
     return lists
 
 
-class DataState(FilledState):
-    """Makes data out of values, without writing JSON: one value, or one for each item of a list."""
+class MadeData(Noun):
+    """Data out of values, without writing JSON: one value, or one for each item of a list."""
 
     data: Any
     """The artifact. Texts at any depth are templates; a single `{{ … }}` passes on the value
@@ -224,6 +227,33 @@ class DataState(FilledState):
     for_: Annotated[dict[Id, ItemPaths], AfterValidator(_of_one)] = Field({}, alias="for")
     """The name of an item, and the path of its list. The artifact is then a list, with the data
     once for each item; of several lists, one after the other."""
+
+    @property
+    def texts(self) -> Written:
+        """Its templates."""
+        yield from texts_in(self.data, ("data",))
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The name of an item, with the steps to the lists."""
+        return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The templates that make what a path of the artifact leads to, with the steps inside."""
+        yield from _texts_at(self.data, tuple(steps[1 if self.for_ and steps else 0 :]))
+
+    def type_with(self, given: DataType) -> DataType:
+        """The type of the artifact, in a machine with this input."""
+        names = {"input": given}
+        for name, lists in self.lists.items():
+            found = [given.at(steps[1:]) if steps[0] == "input" else None for steps in lists]
+            names[name] = common_type(one or DataType({}) for one in found)
+        made = _type_of(self.data, names)
+        return list_of(made) if self.for_ else made
+
+
+class DataState(FilledState, MadeData):
+    """Makes data."""
 
     kind = "data"
     example = Example({"data": {"title": "{{ plan }}", "tags": ["tea"]}})
@@ -235,30 +265,60 @@ class DataState(FilledState):
 
     @property
     def templates(self) -> Written:
-        yield from texts_in(self.data, (self.kind,))
+        yield from self.texts
         yield from super().templates
 
     @property
     def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
+        return self.lists
 
     @property
     def may_be_kept(self) -> bool:
         # Its templates alone say nothing of the lists.
         return self.needs is not None and super().may_be_kept
 
-    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The templates that make what a path of the artifact leads to, with the steps inside."""
-        yield from _texts_at(self.data, tuple(steps[1 if self.for_ and steps else 0 :]))
 
-    def type_with(self, given: DataType) -> DataType:
-        """The type of the artifact, in a machine with this input."""
-        names = {"input": given}
-        for name, lists in self.item_lists.items():
-            found = [given.at(steps[1:]) if steps[0] == "input" else None for steps in lists]
-            names[name] = common_type(one or DataType({}) for one in found)
-        made = _type_of(self.data, names)
-        return list_of(made) if self.for_ else made
+class FirstText(Noun):
+    """The text that an artifact has when a run starts."""
+
+    render: Text
+    """The template, which reads only `input`."""
+    fields: dict[Id, Extract] = {}
+    """Typed fields to extract from the text."""
+
+    @property
+    def texts(self) -> Written:
+        yield ("render",), self.render
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The template, with the steps inside what it passes on."""
+        yield self.render, tuple(steps)
+
+    def type_with(self, given: DataType) -> DataType | None:
+        """The type of the value that it passes on; None for a text."""
+        known = _type_of_template(self.render, {"input": given})
+        return known if known.scalar is None else None
+
+
+class FirstData(MadeData):
+    """The data that an artifact has when a run starts."""
+
+
+def _first_kind(value: object) -> str:
+    keys = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+    return "<text>" if isinstance(value, str) else "<data>" if "data" in keys else "<render>"
+
+
+FirstValue = Annotated[
+    Annotated[PlainText, Tag("<text>")]
+    | Annotated[FirstText, Tag("<render>")]
+    | Annotated[FirstData, Tag("<data>")],
+    Discriminator(_first_kind),
+]
 
 
 def _texts_at(value: object, steps: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
