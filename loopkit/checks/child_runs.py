@@ -39,7 +39,7 @@ from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
 from loopkit.machine.scope import shape_of
 from loopkit.values import Value
 
-APART = ("serial", "alone", "group")
+APART = ("serial", "alone", "group", "exclusive")
 """The keys that say which items do not overlap."""
 
 
@@ -389,11 +389,12 @@ def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Pro
 
 
 def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
-    """The paths of an item: of its key, its group, and the keys that it waits for."""
+    """The paths of an item: of its key, its group, what it needs, and the keys it waits for."""
     single = {"key": state.key, "group": state.group}
     paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
     after: DocPath = ("after", "of") if isinstance(state.after, After) else ("after",)
     paths += (((*after, index), path) for index, path in enumerate(state.after_written))
+    paths += ((("exclusive", index), path) for index, path in enumerate(state.exclusive or ()))
     for key, written in paths:
         path: DocPath = ("states", name, *key)
         if key[0] == "after" and written in state.edge_paths:
@@ -406,7 +407,7 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
         else:
             found = _walk(Fields({first: item}), (first, *rest))
         if found.shape is not None:
-            found = _texts(found.shape, written, is_single=key[0] != "after")
+            found = _texts(found.shape, written, is_single=key[0] in single)
         yield from _problems(subject, path, found)
 
 

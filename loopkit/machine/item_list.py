@@ -44,6 +44,8 @@ class Item(Value, frozen=True):
     """The keys of the items that it waits for, without repetition."""
     group: str | None = None
     """What the items have in common that may run beside it."""
+    exclusive: frozenset[str] = frozenset()
+    """What it needs for itself alone."""
 
 
 def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
@@ -130,7 +132,7 @@ class _Reading(Mutable):
         if key is None:
             return None
         after, group = self._awaited_keys(key, location, value), self._read_group(location, value)
-        return Item(key, value, location, after, group)
+        return Item(key, value, location, after, group, self._read_exclusive(location, value))
 
     def _read_key(self, location: str, item: object) -> str | None:
         place, found = _value_inside(self.state.key, location, item)
@@ -155,6 +157,15 @@ class _Reading(Mutable):
             self.add_fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
         return group
 
+    def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
+        found: set[str] = set()
+        for place, value in _texts_in(self.state.exclusive or (), location, item):
+            if (name := single_text(value)) is None:
+                self.add_fault(place, f"`{value_text(value)}` is no name, which is {SINGLE}")
+            else:
+                found.add(name)
+        return frozenset(found)
+
     def read_edges(self, data: Mapping[str, object]) -> None:
         """Read the edges that are written beside the items."""
         for path in self.state.edge_paths:
@@ -168,11 +179,7 @@ class _Reading(Mutable):
 
     def _awaited_keys(self, key: str, location: str, item: object) -> tuple[str, ...]:
         keys: dict[str, None] = {}
-        waits = (
-            (_full_location(location, place), value)
-            for path in self.state.after_paths
-            for place, value in values_at(_rest(path) or None, item)
-        )
+        waits = _texts_in(self.state.after_paths, location, item)
         for place, value in chain(waits, self.pairs.get(key, ())):
             awaited = single_text(value)
             if awaited is None:
@@ -218,6 +225,13 @@ def single_text(value: object) -> str | None:
 def _rest(path: str) -> str:
     """A path of an item without its first step, which names the item."""
     return path.removeprefix(parse_path(path)[0]).removeprefix(".")
+
+
+def _texts_in(paths: Iterable[str], location: str, item: object) -> Iterator[tuple[str, object]]:
+    """What stands at paths of an item, which lead to single values or lists of these."""
+    for path in paths:
+        for place, value in values_at(_rest(path) or None, item):
+            yield _full_location(location, place), value
 
 
 def _value_inside(path: str, location: str, item: object) -> tuple[str, object]:

@@ -181,6 +181,9 @@ class EachState(ChildrenState):
     group: ItemPath | None = None
     """The path of the item's group. Only items of the same group run at the same time; an item
     without one runs alone."""
+    exclusive: ItemPaths | None = None
+    """The paths of what an item needs for itself alone: items that need the same never run at the
+    same time."""
     parallel: Positive = 1
     """The maximum number of items that run at the same time, not counting those that wait for a
     person."""
