@@ -85,6 +85,7 @@ FOUND = ("findings", "warnings", "resolved", "regressed")
 EVERYWHERE: Mapping[str, Shape] = {
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
     "previous": Anything(),
+    "used_up": Items(Scalar()),
     "telemetry": Fields(
         {
             **dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()),
