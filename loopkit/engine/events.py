@@ -318,6 +318,8 @@ class Started(Event, frozen=True, kw_only=True):
     """The project folder, which contains all workspaces."""
     input: dict[str, Any]
     """The complete input, including defaults."""
+    artifacts: tuple[Artifact, ...] = ()
+    """The artifacts that the run begins with; they have no author."""
     limits: dict[str, Any] = NOTHING
     """The limits from the command line, which replace those of the machine."""
     isolate: Literal["none", "copy", "worktree"] = "none"
