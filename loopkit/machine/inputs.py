@@ -10,12 +10,14 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
+from loopkit.language.input_files import with_files
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import FirstData, FirstText, MadeData
@@ -42,29 +44,40 @@ if TYPE_CHECKING:
     from regex import Match
 
 
-def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given input with its defaults; raises InvalidInput."""
+def complete_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """The given input with its defaults and the data of its files; raises InvalidInput.
+
+    Files have to be `inside` of a folder, where their paths start; by default they may be anywhere.
+    """
     datatype = parse_record(machine.input)
     # Without a declared and a given input, no schema has to be read.
     filled, faults = conform(given, datatype) if given or machine.input else (given, ())
     if faults:
         told = list(input_faults(faults, given, datatype))
         raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
-def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given inputs with defaults; raises InvalidInput, but not for missing ones."""
+def partial_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """As `complete_input`; raises InvalidInput, but not for missing ones."""
     datatype = parse_record(machine.input)
     filled, faults = conform(given, datatype)
     # A fault without a path says that inputs are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     words, lists = without_agent(machine, filled), () if faults else child_faults(machine, filled)
     if wrong := [fault for fault in (*told, *words, *lists) if not fault.missing]:
         raise InvalidInput(wrong)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
 def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]:
@@ -179,7 +192,7 @@ def data_made(made: MadeData, names: Mapping[str, object]) -> object:
     return [fill_in(made.data, over({name: item}, names)) for name, item in found]
 
 
-def fill_in(written: object, names: Mapping[str, object]) -> object:
+def fill_in(written: object, names: Mapping[str, object]) -> Any:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
         return _plain_data(parse(written).value(names))

@@ -34,6 +34,7 @@ from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
+from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
 from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
@@ -53,6 +54,7 @@ from loopkit.language.states.kinds import (
     DataState,
     FilledState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import Output, StateBase
@@ -206,7 +208,11 @@ async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
     """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
-    if known is None or (known.state, known.visit, known.file) != (name, run.visit, str(path)):
+    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != (
+        name,
+        run.visit,
+        str(path),
+    ):
         known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
         await active.append(known)
     return known.after
@@ -420,6 +426,7 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     EachState: perform_each,
     MachineState: perform_machine,
     RenderState: perform_render,
+    SetState: perform_set,
     ValidateState: perform_validate,
 }
 """What does the work of each kind of state that has work of its own."""
