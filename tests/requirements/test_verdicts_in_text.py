@@ -274,8 +274,32 @@ def test_a_long_text_that_names_nothing_gives_its_end(desk: Desk) -> None:
     played = play(desk, f"{lines}\nVerdict: FAIL", "Verdict: PASS", rule="reask: 0, verdict: {}")
     [finding] = played.reports[0].findings
     assert len(finding.message) <= 8_010
-    assert finding.message.startswith("…\nLine ")
+    assert finding.message.startswith("Line ")
     assert finding.message.endswith("Line 499 of a long complaint.\nVerdict: FAIL")
+
+
+def test_points_of_a_review_in_prose_that_stay_the_same_are_no_progress(desk: Desk) -> None:
+    """S1.20: whatever stands around them; fewer of them are progress."""
+    said = "{}\n\nVerdict: FAIL\n\n1. Build: fine. PASS\n2. Tests:\n{}\n\nSummary: {}"
+    tests = ("   - test_cup: cold", "   - test_pot: empty", "   - test_tea: weak")
+    rounds = [
+        said.format("First.", "\n".join(tests), "Three fail."),
+        said.format("Again.", "\n".join(tests[:2]), "One was mended."),
+        said.format("Once more.", "\n".join(tests[:2]), "Only a name was changed."),
+    ]
+    stop = "limits: {revisions: 2, stall: 2}\n"
+    machine = MACHINE.replace("limits: {revisions: 2}\n", stop)
+    machine = machine.replace("cap_reached", "cap_reached or stalled")
+    machine = machine.replace("AGENT", PLAYED).replace("RULE", "verdict: {}")
+    script = scenario(agents={"author": ["one", "two", "three"], "critic": rounds})
+    played = desk.play(machine, script)
+    assert [report.stalled for report in played.reports] == [False, False, True]
+    assert [len(report.blocking) for report in played.reports] == [3, 2, 2]
+    assert played.outcome == "exhausted"
+    assert "test_cup: cold" in played.prompts("author")[2]
+    assert [one.message for one in played.reports[1].warnings] == [
+        "Again.\n\n\n1. Build: fine. PASS\n2. Tests:\nSummary: One was mended."
+    ]
 
 
 def test_a_command_that_fails_and_names_nothing_gives_its_own_words(desk: Desk) -> None:
