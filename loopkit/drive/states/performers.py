@@ -39,7 +39,7 @@ from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Usage
+from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import render, value_of
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
@@ -56,7 +56,6 @@ from loopkit.outside.processes import (
     require_program,
     run_command,
 )
-from loopkit.validators.fault import NotStarted, answer_without
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -318,7 +317,8 @@ class _Judging(Mutable):
                 try:
                     require_program(program or "/", command_environment(rule.env))
                 except CommandNotStarted as error:
-                    yield answer_without(validator, NotStarted(str(error)))
+                    failure = Failure("fatal", str(error))
+                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
