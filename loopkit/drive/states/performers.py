@@ -289,7 +289,7 @@ class _Judging(Mutable):
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
-            setting = setting_for(active, self.folder, rules)
+            setting = setting_for(active, self.folder, rules.levels, is_guarded=rules.are_guarded)
             if validator in rules.starting:
                 setting.baselines = active.state.baselines.get((self.name, validator), {})
                 index = result_index(active, self.name, validator)
@@ -369,7 +369,9 @@ class _Judging(Mutable):
         ]
 
     async def by_judges(self, judges: Iterable[Judge]) -> tuple[Answer, ...]:
-        setting, subject = setting_for(self.active, self.folder, self.rules), self.subject
+        rules, subject = self.rules, self.subject
+        guarded = rules.are_guarded
+        setting = setting_for(self.active, self.folder, rules.levels, is_guarded=guarded)
         answers = await gather_answers(ask(one, subject, setting) for one in judges)
         if await self._has_changed():
             answers = [self._without_verdict(answer) for answer in answers]
