@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopkit.engine.findings import (
     OF_ARTIFACT,
@@ -26,8 +26,11 @@ from loopkit.machine.scope import over
 from loopkit.text import shorten
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
 from loopkit.values import NOTHING, Value
+
+if TYPE_CHECKING:
+    # A prompt is made from what is here, without anything that starts programs.
+    from loopkit.validators.setting import Setting
 
 MAX_FAULTS = 50
 """The most findings of one rule; a text that is wrong everywhere needs no longer list."""
