@@ -6,7 +6,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -94,6 +93,7 @@ async def judge_placed(
                 skipped.append(f"the guard `{rule.guard}` of {place} is false")
             elif found := await CHECKS[rule.kind](rule, subject, setting):
                 findings += complete(rule, found, subject, setting)
+            remarks += filter(None, [setting.remark])
         except CannotJudge as error:
             errors.append(error)
         except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
@@ -101,17 +101,16 @@ async def judge_placed(
         except RecursionError:
             reason = f"{place}: the data, or the schema, is nested too deep to be judged"
             errors.append(CannotJudge(reason))
-        else:
-            remarks += filter(None, [setting.remark])
-    if errors:
-        return _answer_with_errors(answer_with(name, findings, "; ".join(remarks)), errors, setting)
     if len(skipped) == len(rules):
         reason = "; ".join(skipped) or "no rule of it judges without a model"
         return Answer(validator=name, verdict="not_applicable", reason=reason)
-    return answer_with(name, findings, "; ".join(remarks))
+    judged = answer_with(name, findings, "; ".join(remarks))
+    return _answer_with_errors(judged, errors, setting.now) if errors else judged
 
 
-def _answer_with_errors(judged: Answer, errors: list[CannotJudge], setting: Setting) -> Answer:
+def _answer_with_errors(
+    judged: Answer, errors: list[CannotJudge], now: Callable[[], float]
+) -> Answer:
     """What the other rules found, and why these came to no verdict.
 
     As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
@@ -129,7 +128,7 @@ def _answer_with_errors(judged: Answer, errors: list[CannotJudge], setting: Sett
         error_class=errors[0].error_class,
         not_started=any(isinstance(error, NotStarted) for error in errors),
         reason="; ".join(reasons),
-        resume_at=setting.now() + max(waits) if waits else None,
+        resume_at=now() + max(waits) if waits else None,
     )
 
 
@@ -219,20 +218,16 @@ class _Answer(BaseModel):
     error: str = ""
 
 
-def _made(folder: Path | None) -> Path | None:
-    """A folder to work in, made where it is missing; raises UnusableWorkspace."""
-    return folder if folder is None or folder.is_dir() else prepare(folder)
-
-
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
     """What the plug-in finds, which has a process of its own.
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
+    folder = setting.folder
     try:
         result = await run_command(
             WORKER,
-            cwd=_made(setting.folder),
+            cwd=folder if folder is None or folder.is_dir() else prepare(folder),
             env=worker_environment(rule.env),
             stdin=json.dumps(_request(rule, subject, setting)),
             timeout_s=rule.timeout,
