@@ -40,7 +40,7 @@ from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Usage
+from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, render, value_of
 from loopkit.language.datatypes.datatype import facts_of
@@ -69,7 +69,6 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.text.json_text import text_or_json
-from loopkit.validators.fault import NotStarted, answer_without
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -328,7 +327,7 @@ class _Judging(Mutable):
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
-            setting = setting_for(active, self.folder, rules)
+            setting = setting_for(active, self.folder, rules.levels, is_guarded=rules.are_guarded)
             if validator in rules.starting:
                 setting.baselines = active.state.baselines.get((self.name, validator), {})
                 index = result_index(active, self.name, validator)
@@ -356,7 +355,8 @@ class _Judging(Mutable):
                 try:
                     require_program(program or "/", command_environment(rule.env))
                 except CommandNotStarted as error:
-                    yield answer_without(validator, NotStarted(str(error)))
+                    failure = Failure("fatal", str(error))
+                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
@@ -407,7 +407,9 @@ class _Judging(Mutable):
         ]
 
     async def by_judges(self, judges: Iterable[Judge]) -> tuple[Answer, ...]:
-        setting, subject = setting_for(self.active, self.folder, self.rules), self.subject
+        rules, subject = self.rules, self.subject
+        guarded = rules.are_guarded
+        setting = setting_for(self.active, self.folder, rules.levels, is_guarded=guarded)
         answers = await gather_answers(ask(one, subject, setting) for one in judges)
         if await self._has_changed():
             answers = [self._without_verdict(answer) for answer in answers]
