@@ -107,8 +107,9 @@ async def test_each_knot_is_one_finding_that_keeps_its_id_when_the_data_is_sorte
 
 
 async def test_an_edge_to_no_node_is_found_at_its_place() -> None:
-    answer = await judge(nodes({"boil": [], "brew": ["boil", "biol"]}))
-    (found,) = answer.findings
+    data = nodes({"boil": [], "brew": ["boil", "biol"]})
+    (found,) = (await judge(data)).findings
+    assert not (await judge(data, {**NEEDS, "open": True})).findings
     assert found.location == "nodes[1].needs[1]"
     assert found.message == ("nodes[1].needs[1]: there is no node `biol`; did you mean `boil`?")
 
