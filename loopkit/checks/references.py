@@ -58,6 +58,7 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
             named.append((path, state.agent))
         else:
             named += (((*path, "of", word), agent) for word, agent in state.agent.of.items())
+            named += (((*path, "else"), agent) for agent in [state.agent.else_] if agent)
     rules = subject.rules_of(JudgeRule)
     named += (((*placed.path, "judge"), placed.rule.judge) for placed in rules)
     for path, agent in named:
@@ -203,11 +204,14 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
             yield subject.problem((*path, "from"), "agent-choice", message, remedy)
         elif known.values:
             missing = [word for word in known.values if word not in choice.of]
-            for word in missing:
+            # Words that stand for all agents may be more than come.
+            written = subject.source.document.node((*path, "of"))
+            is_table = written is not None and isinstance(written.value, Mapping)
+            for word in missing if choice.else_ is None else ():
                 message = f"`{choice.from_}` may be `{word}`, for which there is no agent"
-                remedy = f"add `{word}: AGENT`"
+                remedy = f"add `{word}: AGENT`, or `else: AGENT` for all others"
                 yield subject.problem((*path, "of"), "agent-choice", message, remedy)
-            for word in choice.of:
+            for word in choice.of if is_table else ():
                 if word not in known.values:
                     message = f"`{choice.from_}` is never `{word}`"
                     remedy = did_you_mean(word, missing) if missing else "delete it"

@@ -18,6 +18,8 @@ VERDICT = "verdict"
 ERRORS, WARNINGS = COUNTS = "error_count", "warning_count"
 """The number of blocking findings of a report, and of others. Rules bound both."""
 CODES = "codes"
+SEVERITY = "severity"
+"""The fact of how severe a report is as a whole; each machine has its words for that."""
 STALLED = "stalled"
 REGRESSED = "regressed"
 SCORE = "score"
@@ -52,6 +54,7 @@ REPORT_FACTS: Mapping[str, ReportFact] = {
     VERDICT: ReportFact(GuardType("str", values=VERDICTS)),
     ERRORS: ReportFact(COUNT),
     WARNINGS: ReportFact(COUNT),
+    SEVERITY: ReportFact(GuardType("str")),
     CODES: ReportFact(GuardType("texts"), is_printed=False),
     REGRESSED: ReportFact(BOOL, is_printed=False, earlier=2),
     STALLED: ReportFact(BOOL, earlier=1),
