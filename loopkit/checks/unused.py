@@ -3,7 +3,7 @@
 `unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
 `unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
 `infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
@@ -105,7 +105,7 @@ def _guards(subject: Subject) -> set[object]:
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
-    """`infeasible:` names a bool field of the agent's schema."""
+    """`infeasible:` names a bool field of the agent's schema, or one that may be left out."""
     for name, agent in subject.machine.agents.items():
         if agent.infeasible is None:
             continue
@@ -117,8 +117,12 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
             add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
             remedy = f"did you mean `{near}`?" if near else add
             yield subject.problem(path, "unknown-field", message, remedy)
-        elif fields[agent.infeasible].scalar != "bool":
-            message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
+            continue
+        known = fields[agent.infeasible]
+        is_always_said = known.required or known.values or known.scalar in ("int", "num")
+        if known.scalar != "bool" and is_always_said:
+            message = f"the field `{agent.infeasible}` of the schema is neither true nor false, "
+            message += "and no optional text, list or record"
             remedy = f"make it `{agent.infeasible}: bool`"
             yield subject.problem(path, "wrong-kind", message, remedy)
 

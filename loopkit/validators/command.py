@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Answer, Finding
 from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
 from loopkit.language.section import INPUT_FILE
@@ -42,7 +42,9 @@ from loopkit.validators.fault import (
     ids_of,
 )
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
+from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.report import read_verdict
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 from loopkit.values import Value
 
@@ -214,8 +216,8 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
     return found
 
 
-def _named_in(told: TextVerdict) -> list[Found]:
-    return [Found(one.finding, one.steady, value=one.value) for one in told.faults]
+def _named_in(told: Answer) -> list[Found]:
+    return [Found(one, one.message, value=one.message) for one in told.findings]
 
 
 def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
@@ -248,7 +250,7 @@ def _complete_output(result: CommandResult) -> str:
     return result.stdout
 
 
-def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
+def _read_text_verdict(start: Start, result: CommandResult) -> Answer:
     """The verdict in the output of the program; in a transcript, in the assistant's messages."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
@@ -268,14 +270,13 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
     # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
-    read = read_verdict(messages_of(printed), form, echoes=echoes)
-    if isinstance(read, TextVerdict):
-        return read
-    if read.last_resort is None:
+    read = read_verdict(setting.validator, messages_of(printed), form, echoes=echoes)
+    answer = read.last_resort if isinstance(read, Misread) else read
+    if answer is None:
+        assert isinstance(read, Misread)
         clause = output_clause(result.stdout, result.stderr)
         raise Unfinished(f"{unread}: {read.reason}{clause}")
-    rejects = setting.severities.is_severe(read.last_resort.severity)
-    return TextVerdict("fail" if rejects else "warn", (read.last_resort,))
+    return answer
 
 
 class Unfinished(CannotJudge):

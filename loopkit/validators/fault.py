@@ -70,39 +70,6 @@ def defect(
     return Found(finding, steady, value, item, index)
 
 
-class Fault(Value, frozen=True):
-    """A defect that a judge named, before it is a finding."""
-
-    message: str
-    steady: str
-    location: str = ""
-    line: int | None = None
-    severity: str = ""
-    code: str = ""
-    key: str = ""
-    origins: tuple[str, ...] = ()
-    word: str = ""
-    fields: Mapping[str, object] = NOTHING
-    value: object = None
-    identified: bool = True
-
-    @property
-    def finding(self) -> Finding:
-        """Without an id."""
-        return Finding(
-            id="",
-            message=self.message,
-            severity=self.severity,
-            code=self.code,
-            key=self.key,
-            origins=self.origins,
-            location=self.location,
-            line=self.line,
-            item={**self.fields} or NOTHING,
-            identified=self.identified,
-        )
-
-
 def unreadable(reason: str) -> Found:
     """The defect of an artifact in which there is no data."""
     return defect(reason, "no data").replace(is_unreadable=True)
@@ -183,13 +150,6 @@ def combine(validator: str, answers: Sequence[Answer]) -> Answer:
     if all(answer.verdict == "not_applicable" for answer in answers):
         return not_applicable(validator, "; ".join(answer.reason for answer in answers))
     return judged.replace(reason="; ".join(reasons))
-
-
-def finding_of(
-    validator: str, rule: str, identity: str, fault: Fault, *, blocking: bool
-) -> Finding:
-    """The finding of a fault that has its severity."""
-    return fault.finding.replace(id=identity, blocking=blocking, validator=validator, rule=rule)
 
 
 OF_FOUND = ("item", "index", "value", "parent")

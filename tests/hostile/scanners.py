@@ -40,9 +40,9 @@ from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
 from loopkit.validators.command import rejection
 from loopkit.validators.command_reports import read_findings
-from loopkit.validators.judges.prompt import OwnForm
-from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.text import TextForm, read_verdict
+from loopkit.validators.judges.report import read_report, read_verdict
+from loopkit.validators.judges.report_form import OwnForm
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 
 UNITS = [
@@ -101,7 +101,7 @@ def filtered(name: str) -> Callable[[str], object]:
 
 def verdict(**reading: Any) -> Callable[[str], object]:
     form = TextForm(reading=VerdictReading(**reading))
-    return lambda text: read_verdict([text], form, echoes=["Review this."])
+    return lambda text: read_verdict("v", [text], form, echoes=["Review this."])
 
 
 def findings(parse: str) -> Callable[[str], object]:

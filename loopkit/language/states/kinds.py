@@ -79,7 +79,9 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else agent.agents
+        if isinstance(agent, str):
+            return (agent,)
+        return tuple(dict.fromkeys([*agent.of.values(), *filter(None, [agent.else_])]))
 
     @cached_property
     def choice(self) -> AgentChoice | None:

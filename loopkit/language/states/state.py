@@ -69,12 +69,6 @@ class AgentChoice(Noun):
     """The agent to use for any other word, and where there is none."""
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """The agents, each once."""
-        others = () if self.else_ is None else (self.else_,)
-        return tuple(dict.fromkeys((*self.of.values(), *others)))
-
-    @property
     def template(self) -> str:
         """What fills in the word."""
         return f"{{{{ {self.from_} }}}}"
