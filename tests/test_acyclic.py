@@ -105,6 +105,12 @@ def listed(*edges: object, among: object = ("a", "b")) -> dict[str, Any]:
     return {"nodes": among, "edges": list(edges)}
 
 
+async def test_edges_may_lead_out_of_an_open_graph() -> None:
+    data = nodes({"boil": [], "brew": ["boil", "kettle"]})
+    assert (await judge(data)).findings
+    assert not (await judge(data, {**NEEDS, "open": True})).findings
+
+
 A_AND_B = "the nodes form a cycle: a → b → a"
 TAKEN = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "a", "needs": ["b"]}]
 PHASES = [{"tasks": [{"id": 1, "after": [2]}]}, {"tasks": [{"id": 2, "after": [1]}]}]

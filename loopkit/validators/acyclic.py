@@ -67,7 +67,8 @@ async def check_acyclic(
     _add_nodes(graph, rule.acyclic, data)
     words = choices(node_id for _, node_id in graph.leads)
     for edge in _edges(graph, rule.acyclic, data):
-        _add_edge(graph, edge, words)
+        if not rule.acyclic.open or same_as(edge.value) in graph.leads:
+            _add_edge(graph, edge, words)
     if rule.acyclic.needs is not None:
         return list(islice(unmet_needs(rule.acyclic, data, graph.leads, setting), MAX_FAULTS))
     return [*graph.found, *_cycles(graph)][:MAX_FAULTS]
