@@ -17,7 +17,7 @@ from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
@@ -64,7 +64,7 @@ def read_inputs(
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
-            remedy = f"; add `--set {fault.missing}=…`" if fault.missing else ""
+            remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
     return inputs if filled == "defaults" else {name: inputs[name] for name in given}

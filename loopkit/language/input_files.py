@@ -11,7 +11,7 @@ from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode, read_bytes
 from loopkit.language.datatypes.datatype import DataType, conform, fault_texts
 from loopkit.language.inclusion import data_of
-from loopkit.language.input_faults import InputFault, InvalidInput
+from loopkit.language.input_faults import InvalidInput
 
 
 def with_files(
@@ -22,11 +22,12 @@ def with_files(
     Files have to be `inside` of a folder, where their paths start; without one they may be
     anywhere, and paths start where the process is. Raises InvalidInput.
     """
-    read, faults = dict(given), list[InputFault]()
+    read, faults = dict(given), list[Problem]()
     for name, field in (datatype.fields or {}).items():
         if field.is_file and isinstance(value := given.get(name), str):
             read[name], wrong = _read(value, field, inside)
-            faults += (InputFault(f"input `{name}`: {text}", where=name) for text in wrong)
+            messages = (f"input `{name}`: {text}" for text in wrong)
+            faults += (Problem("wrong-kind", message, path=name) for message in messages)
     if faults:
         raise InvalidInput(faults)
     return read

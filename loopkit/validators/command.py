@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Answer, Finding
 from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
 from loopkit.language.section import INPUT_FILE
@@ -34,15 +34,10 @@ from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
-from loopkit.validators.fault import (
-    MAX_FAULTS,
-    CannotJudge,
-    Found,
-    NotStarted,
-    ids_of,
-)
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
+from loopkit.validators.judges.report import read_verdict
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 from loopkit.values import Value
 
@@ -150,18 +145,14 @@ def mark_known(rule: CommandRule, found: Sequence[Found], setting: Setting) -> l
             f"`{program}` was not run before the first work, so there is no "
             "baseline to compare with; start a new run"
         )
-    ids = ids_of(rule, found, setting, exact=True)
-    advisory = setting.severities.advisory
-    return [
-        _as_known(one, advisory) if identity in known else one
-        for one, identity in zip(found, ids, strict=True)
-    ]
-
-
-def _as_known(found: Found, severity: str) -> Found:
-    message = f"{found.finding.message} (was there before)"
-    finding = found.finding.replace(message=message, severity=severity)
-    return found.replace(finding=finding, is_known=True)
+    marked = []
+    for one, identity in zip(found, ids_of(rule, found, setting, exact=True), strict=True):
+        if identity in known:
+            message = f"{one.finding.message} (was there before)"
+            advice = one.finding.replace(message=message, severity=setting.severities.advisory)
+            one = one.replace(finding=advice, is_known=True)
+        marked.append(one)
+    return marked
 
 
 def cap_number(found: Sequence[Found], levels: Severities) -> list[Found]:
@@ -189,7 +180,8 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
     rule, levels = start.rule, start.setting.severities
     reported = [] if rule.parse == "exit_code" else _read_report(start, result)
     told = None if rule.verdict is None else _read_text_verdict(start, result)
-    found = [*reported, *(_named_in(told) if told else ())]
+    named = told.findings if told else ()
+    found = [*reported, *(Found(one, one.message, value=one.message) for one in named)]
     remarks = []
     word = _verdict_word(reported, levels)
     if told is not None and rule.parse != "exit_code" and word != told.verdict:
@@ -212,10 +204,6 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
             remarks.append(f"{code}; the exit code counts")
     start.setting.remark = "; ".join(remarks)
     return found
-
-
-def _named_in(told: TextVerdict) -> list[Found]:
-    return [Found(one.finding, one.steady, value=one.value) for one in told.faults]
 
 
 def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
@@ -248,7 +236,7 @@ def _complete_output(result: CommandResult) -> str:
     return result.stdout
 
 
-def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
+def _read_text_verdict(start: Start, result: CommandResult) -> Answer:
     """The verdict in the output of the program; in a transcript, in the assistant's messages."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
@@ -268,14 +256,13 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
     # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
-    read = read_verdict(messages_of(printed), form, echoes=echoes)
-    if isinstance(read, TextVerdict):
+    read = read_verdict(setting.validator, messages_of(printed), form, echoes=echoes)
+    if isinstance(read, Answer):
         return read
     if read.last_resort is None:
         clause = output_clause(result.stdout, result.stderr)
         raise Unfinished(f"{unread}: {read.reason}{clause}")
-    rejects = setting.severities.is_severe(read.last_resort.severity)
-    return TextVerdict("fail" if rejects else "warn", (read.last_resort,))
+    return read.last_resort
 
 
 class Unfinished(CannotJudge):

@@ -27,9 +27,8 @@ from loopkit.text import plural, printable, shorten
 from loopkit.text.json_text import NoJson, parse_output
 from loopkit.validators.fault import CannotJudge, Found
 from loopkit.validators.judges.form import Misread
-from loopkit.validators.judges.prompt import OwnForm
 from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.report_form import ReportForm
+from loopkit.validators.judges.report_form import OwnForm, ReportForm
 from loopkit.validators.judges.report_parts import MAX_LINE
 from loopkit.validators.setting import Setting
 from loopkit.values import Value
@@ -218,7 +217,7 @@ def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Itera
     and anything else that is doubtful is refused.
     """
     levels, cap, origins = setting.severities, rule.severity, setting.origins
-    form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins, keeps_others=True)
+    form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins)
     if rule.map is not None:
         form = ReportForm(levels=levels, cap=cap, origins=origins, parts=rule.map)
     read = read_report(setting.validator, text, form)

@@ -23,7 +23,6 @@ from loopkit.agents.model.client import retry_after_s
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.checks.subject import in_template
 from loopkit.document.writing import to_yaml
-from loopkit.drive.replies import extract
 from loopkit.engine.findings import finding_id
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact
@@ -34,15 +33,16 @@ from loopkit.language.template.rendering import parse as parse_template
 from loopkit.language.template.sandbox import FILTERS
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.report_map import VerdictReading
+from loopkit.machine.inputs import extract
 from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
 from loopkit.validators.command import rejection
 from loopkit.validators.command_reports import read_findings
-from loopkit.validators.judges.prompt import OwnForm
-from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.text import TextForm, read_verdict
+from loopkit.validators.judges.report import read_report, read_verdict
+from loopkit.validators.judges.report_form import OwnForm
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 
 UNITS = [
@@ -101,7 +101,7 @@ def filtered(name: str) -> Callable[[str], object]:
 
 def verdict(**reading: Any) -> Callable[[str], object]:
     form = TextForm(reading=VerdictReading(**reading))
-    return lambda text: read_verdict([text], form, echoes=["Review this."])
+    return lambda text: read_verdict("v", [text], form, echoes=["Review this."])
 
 
 def findings(parse: str) -> Callable[[str], object]:
