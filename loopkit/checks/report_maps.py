@@ -374,7 +374,8 @@ def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
     before: list[str] = []
     for step in path.split("."):
         if found.fields is None:
-            return None if _is_open(found) else _Unknown(())
+            # A text may hold JSON.
+            return None if _is_open(found) or found.scalar == "str" else _Unknown(())
         known = found.field(step)
         if known is None:
             return _Unknown(tuple(".".join([*before, name]) for name in found.fields))

@@ -136,7 +136,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
         return None
     if not found and said.words:
         level = levels.advisory if names_nothing else levels.ungraded
-        own = Finding(id="", message=said.words, severity=level, identified=False)
+        # The same words are the same finding; silence is no sign that nothing has changed.
+        own = Finding(id="", message=said.words, severity=level, identified=not said.remark)
         found = identify(validator, [own], form)
     if said.verdict == "fail" and not any(one.blocking for one in found):
         found = [one.with_level(levels.ungraded, blocking=True) for one in found]
@@ -150,7 +151,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
 
 def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool) -> Opinion:
     """The opinion in the report of a text; raises Doubt where there is none, or no verdict."""
-    report, faults = form.conform_report(_find_report(text, form))
+    found, around = _find_report(text, form)
+    report, faults = form.conform_report(found)
     if is_played and part(report, KNOWN) is MISSING:
         form = form.replace(known=())
     verdict, doubts = _verdict(report, form), list[str]()
@@ -178,7 +180,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     # What breaks the schema is told once.
     doubts = doubts or unread
     miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
-    words = _own_words(report, text, form) if verdict == "fail" and not findings else ""
+    words = _own_words(report, around, form) if verdict == "fail" and not findings else ""
     is_silent = verdict == "fail" and not form.is_mapped and not words
     return Opinion(
         verdict=verdict,
@@ -207,25 +209,25 @@ def _score(report: Report, form: ReportForm) -> float | None:
     """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
-    value, (low, high) = part(report, form.parts.score), (form.score.min, form.score.max)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and isinstance(value, int | float) and low <= value <= high):
+    value, low, high = part(report, form.parts.score), form.score.min, form.score.max
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         key = quote(form.parts.score)
         raise Doubt(f"{key} must be a number from {low:g} to {high:g}, {but_was(value)}.")
     return float(value)
 
 
-def _own_words(report: Report, text: str, form: ReportForm) -> str:
+def _own_words(report: Report, around: str, form: ReportForm) -> str:
     """The words of a `fail` that names nothing: texts in a report of ours, else those around it."""
     ours = {form.verdict, form.severity, form.parts.code, KNOWN, "key", NONCE, "origin"}
     texts = [] if form.is_mapped else [t for at, t in texts_in(report) if ours.isdisjoint(at)]
     said = "; ".join(dict.fromkeys(filter(None, map(str.strip, texts))))
-    around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    return shorten(said or " ".join(around.replace("```", "").split()), OWN_WORDS_CHARS)
+    return shorten(said or " ".join(re.sub("```\\w*", "", around).split()), OWN_WORDS_CHARS)
 
 
-def _find_report(text: str, form: ReportForm) -> Report:
-    """The one object in a text that has a verdict or findings; several equal ones are one.
+def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
+    """The one object in a text that has a verdict or findings, and the text around it.
+
+    Several equal ones are one.
 
     The object may stand by itself, in a fence or in prose. Raises Doubt if there is none or
     a different one, or if such a key is anywhere else: in something broken, in another object, or
@@ -248,10 +250,11 @@ def _find_report(text: str, form: ReportForm) -> Report:
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
-    stray = next(_stray_keys(rest, report, [span for _, span in reports], form), None)
-    if stray is not None:
+    edges = pairwise([(0, 0), *(span for _, span in reports), (len(rest), len(rest))])
+    around = "\n".join(rest[end:start] for (_, end), (start, _) in edges)
+    if (stray := next(_stray_keys(around, report, form), None)) is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
-    return report
+    return report, around
 
 
 def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
@@ -290,17 +293,13 @@ def _yaml(text: str) -> object:
         raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
 
 
-def _stray_keys(
-    text: str, report: Report, spans: Sequence[tuple[int, int]], form: ReportForm
-) -> Iterator[str]:
+def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
     """The keys of verdict and findings that are also found outside the report."""
-    edges = pairwise([(0, 0), *spans, (len(text), len(text))])
-    outside = "\n".join(text[end:start] for (_, end), (start, _) in edges)
     for path in (form.verdict, form.parts.findings):
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
-        if re.search(written, outside, re.IGNORECASE) or _count_key(holder, key) > 1:
+        if re.search(written, around, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
     # A finding of another shape may have a verdict of its own.
     if not form.is_mapped and sum(_count_key(one, "verdict") for one in _values_in(report)) > 1:
@@ -449,16 +448,12 @@ def _message(item: Report, at: str, form: ReportForm) -> str:
     raise Doubt(f"{missing} Say what is wrong and what is expected.")
 
 
-def _location(item: Report, at: str, form: ReportForm) -> str:
-    return _text(item, form.parts.location, at)
-
-
 _PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
     "message": _message,
     "code": _code,
     "key": _key,
     "origins": _origins,
-    "location": _location,
+    "location": lambda item, at, form: _text(item, form.parts.location, at),
     "line": _line,
 }
 """The parts of a finding, each with its reader, which raises Doubt."""

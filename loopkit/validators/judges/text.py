@@ -495,8 +495,8 @@ def _points_beside(
         found.append(Finding(id="", message=message, severity=level, location=file, line=line))
     if found and levels.mild and (words := end_of(words.strip(), OWN_WORDS_CHARS)):
         # With a key, because the text of an earlier round is not another finding.
-        rest = Finding(id="", message=words, severity=levels.advisory, key="the rest of the review")
-        found.append(rest)
+        key = "the rest of the review"
+        found.append(Finding(id="", message=words, severity=levels.advisory, key=key))
     return found
 
 
