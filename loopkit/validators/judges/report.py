@@ -269,17 +269,17 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
     if not mark.search(text) or text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
         return (), text, ""
-    blocks = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
-    blocks = [code for code in blocks if mark.search(code) and code.lstrip()[:1] not in ("{", "[")]
+    fences = {code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")}
+    blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
+    if not blocks:
+        try:
+            return (_yaml(text),), "", ""
+        except Doubt as doubt:
+            return (), text, f" {doubt}"
     rest = text
     for code in blocks:
         rest = rest.replace(code, "\n")
     if mark.search(rest):
-        if not blocks:
-            try:
-                return (_yaml(text),), "", ""
-            except Doubt as doubt:
-                return (), text, f" {doubt}"
         raise Doubt("The answer holds several reports, or parts of one. Give exactly one.")
     return [_yaml(code) for code in blocks], rest, ""
 
@@ -301,6 +301,14 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
         holder = part(report, above) if above else report
         if re.search(written, around, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
+    fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]
+    key = form.verdict.rpartition(".")[2]
+    words = rf"^\W*{re.escape(key)}\W*:\W*(?:{'|'.join(map(re.escape, fails))})\b"
+    # Nobody takes back a fail in the same answer by passing in another form.
+    said = part(report, form.verdict)
+    passes = is_absent(said) or fold(as_text(said) or "") not in fails
+    if passes and fails and re.search(words, around, re.IGNORECASE | re.MULTILINE):
+        yield key
     # A finding of another shape may have a verdict of its own.
     if not form.is_mapped and sum(_count_key(one, "verdict") for one in _values_in(report)) > 1:
         yield "verdict"
