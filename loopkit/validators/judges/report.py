@@ -136,8 +136,7 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
         return None
     if not found and said.words:
         level = levels.advisory if names_nothing else levels.ungraded
-        # The same words are the same finding; silence is no sign that nothing has changed.
-        own = Finding(id="", message=said.words, severity=level, identified=not said.remark)
+        own = Finding(id="", message=said.words, severity=level, identified=False)
         found = identify(validator, [own], form)
     if said.verdict == "fail" and not any(one.blocking for one in found):
         found = [one.with_level(levels.ungraded, blocking=True) for one in found]
@@ -160,7 +159,10 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
         doubts.append(f"The report breaks its schema: {violations}.")
     unread: list[str] = []
-    named = _named_findings(report, verdict, form, unread)
+    named = [
+        _finding(item, f" of finding {number}", verdict, form, unread)
+        for number, item in enumerate(_items(report, verdict, form, unread), 1)
+    ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
     findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
     checks = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
@@ -326,16 +328,6 @@ def _values_in(value: object) -> Iterator[object]:
         yield from _values_in(inner)
 
 
-def _named_findings(
-    report: Report, verdict: VerdictWord | None, form: ReportForm, doubts: list[str]
-) -> list[tuple[str, Finding]]:
-    """A finding for each item, with the report's word for its severity, which may mean none."""
-    return [
-        _finding(item, f" of finding {number}", verdict, form, doubts)
-        for number, item in enumerate(_items(report, verdict, form, doubts), 1)
-    ]
-
-
 def _items(
     report: Report, verdict: VerdictWord | None, form: ReportForm, doubts: list[str]
 ) -> Sequence[object]:
@@ -353,15 +345,17 @@ def _items(
 def _finding(
     item: object, at: str, verdict: VerdictWord | None, form: ReportForm, doubts: list[str]
 ) -> tuple[str, Finding]:
-    """What can be read of an item: each part that can't be costs that part alone.
+    """The item's word for its severity, and what can be read of it as a finding.
 
-    Without a severity that can be read it blocks, without a message it has all that it says.
+    Each part that can't be read costs that part alone. Without a severity that can be read it
+    blocks, without a message it has all that it says.
     """
     levels = form.levels
     if isinstance(item, str) and form.takes_texts:
         word, severity, message = _marked(item.strip(), form)
         if not message:
             doubts.append(f'"message"{at} is missing or blank. Say what is wrong.')
+            severity = NO_FINDING
         severity = severity or _default(verdict, levels)
         return word, Finding(id="", message=message, severity=severity)
     if not isinstance(item, dict):
