@@ -119,8 +119,7 @@ def conclude(validator: str, said: Opinion, form: AnswerForm) -> Answer | Misrea
     """
     reasons = said.doubts or said.miscounts or tuple(form.contradictions(said))
     if not reasons:
-        found = [*said.findings, *said.unmet, *said.checks]
-        return answer_with(validator, found).replace(score=said.score)
+        return answer_with(validator, [*said.findings, *said.facts]).replace(score=said.score)
     return Misread(" ".join(reasons), _last_resort(validator, said, form))
 
 
@@ -130,7 +129,7 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     It is never milder than what it lists, and blocks whatever that is. A warning that names nothing
     has the reviewer's own words, if they are not those of a report.
     """
-    found, levels = [*said.findings, *said.checks], form.levels
+    found, levels = [*said.findings, *said.facts], form.levels
     names_nothing = said.verdict == "warn" and not found and not said.doubts
     if said.miscounts or not (said.verdict == "fail" or names_nothing):
         return None
@@ -165,20 +164,19 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
     findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
-    checks = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
-    if form.is_mapped and verdict in ("warn", "fail") and not (findings or checks or unread):
+    facts = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
+    if form.is_mapped and verdict in ("warn", "fail") and not (findings or facts or unread):
         with noting(unread):
             # A report that names nothing may say itself what is wrong.
             said = _text(report, form.parts.message, "")
             own = Finding(id="", message=said, severity=_default(verdict, form.levels))
             findings = identify(validator, [own] if said else [], form)
     score = None
-    unmet: tuple[Finding, ...] = ()
     with noting(unread):
         score = _score(report, form)
     with noting(unread):
         if (verdict or verdict_of(findings)) == "pass":
-            unmet = _unmet_criteria(validator, report, form)
+            facts = [*_unmet_criteria(validator, report, form), *facts]
     # What breaks the schema is told once.
     doubts = doubts or unread
     miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
@@ -188,8 +186,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         verdict=verdict,
         word="" if verdict is None else excerpt(part(report, form.verdict)),
         findings=findings,
-        checks=checks,
-        unmet=unmet,
+        facts=facts,
         score=score,
         # In our own form the numbers only repeat what is listed.
         doubts=doubts if form.is_mapped else doubts or miscounts,

@@ -61,14 +61,14 @@ def read_text(
     findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
     if not found and verdict != "pass" and form.reading.findings is None:
         findings = _points_beside(text, verdicts, chosen, form)
-    unmet: tuple[Finding, ...] = ()
+    facts: Sequence[Finding] = ()
     with noting(doubts):
-        unmet = _unmet_criteria(validator, text, verdict, form)
+        facts = _unmet_criteria(validator, text, verdict, form)
     return Opinion(
         verdict=verdict,
         word=quote(verdicts[chosen].word),
         findings=identify(validator, findings, form),
-        unmet=unmet,
+        facts=facts,
         doubts=doubts,
         words="" if findings or verdict == "pass" else end_of_words(messages, form),
     )
