@@ -34,13 +34,7 @@ from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
-from loopkit.validators.fault import (
-    MAX_FAULTS,
-    CannotJudge,
-    Found,
-    NotStarted,
-    ids_of,
-)
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.report import read_verdict
 from loopkit.validators.judges.text import TextForm
@@ -151,18 +145,14 @@ def mark_known(rule: CommandRule, found: Sequence[Found], setting: Setting) -> l
             f"`{program}` was not run before the first work, so there is no "
             "baseline to compare with; start a new run"
         )
-    ids = ids_of(rule, found, setting, exact=True)
-    advisory = setting.severities.advisory
-    return [
-        _as_known(one, advisory) if identity in known else one
-        for one, identity in zip(found, ids, strict=True)
-    ]
-
-
-def _as_known(found: Found, severity: str) -> Found:
-    message = f"{found.finding.message} (was there before)"
-    finding = found.finding.replace(message=message, severity=severity)
-    return found.replace(finding=finding, is_known=True)
+    marked = []
+    for one, identity in zip(found, ids_of(rule, found, setting, exact=True), strict=True):
+        if identity in known:
+            message = f"{one.finding.message} (was there before)"
+            advice = one.finding.replace(message=message, severity=setting.severities.advisory)
+            one = one.replace(finding=advice, is_known=True)
+        marked.append(one)
+    return marked
 
 
 def cap_number(found: Sequence[Found], levels: Severities) -> list[Found]:
