@@ -86,6 +86,9 @@ def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Prob
                 continue
             hint = did_you_mean(inner, working) or "delete it"
             yield subject.problem(path, "child-state", message, hint)
+    if state.on_conflict is not None and not state.isolates:
+        message = "items that share one tree are not merged, so none is ever in conflict"
+        yield subject.no_effect(("states", name, "on_conflict"), message, "add `isolate: copy`")
     if state.parallel == 1:
         for key in (key for key in APART if key in state.model_fields_set):
             message = f"`{key}` keeps items apart, and only one runs at a time"

@@ -262,7 +262,7 @@ def item_count_in(state: EachState, given: Mapping[str, object]) -> int | None:
 
 
 def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int, int]:
-    """The least and the most number of runs that a state starts."""
+    """The least and the most number of items of which a state runs another machine."""
     if not isinstance(state, EachState):
         return 1, 1
     known = item_count_in(state, flat_facts({"input": given}))
