@@ -30,7 +30,7 @@ from loopkit.language.states.each import (
     EachState,
     steps_to_items,
 )
-from loopkit.language.states.kinds import DataState, FirstData, MadeData
+from loopkit.language.states.kinds import DataState, MadeData
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse
@@ -318,7 +318,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
     for name, made in subject.machine.states_of(DataState).items():
         yield from _lists(subject, ("states", name), made, subject.entering[name])
     for name, first in subject.machine.first_values.items():
-        if isinstance(first, FirstData):
+        if isinstance(first, MadeData):
             yield from _lists(subject, ("artifacts", name), first, given)
 
 

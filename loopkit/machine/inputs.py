@@ -18,7 +18,7 @@ from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import FirstData, FirstText, MadeData
+from loopkit.language.states.kinds import FirstText, MadeData
 from loopkit.language.states.state import (
     Extract,
     ExtractAll,
@@ -153,9 +153,9 @@ def first_artifacts(machine: Machine, given: Mapping[str, Any]) -> dict[str, Fir
 
 
 def _first_artifact(
-    first: FirstText | FirstData, names: Mapping[str, object], patterns: Mapping[str, str]
+    first: FirstText | MadeData, names: Mapping[str, object], patterns: Mapping[str, str]
 ) -> FirstArtifact:
-    if isinstance(first, FirstData):
+    if isinstance(first, MadeData):
         value = data_made(first, names)
     elif isinstance(value := fill_in(first.render, names), str | int | float | None):
         text = parse(first.render).render(names)
