@@ -140,11 +140,12 @@ states:
     for: {task: work.plan.tasks}
     data: ["{{ task.id }}", "{{ task.done }}"]
     output: list
-    next: told
+    next: passed
+  passed: {render: "{{ input.plan }}", next: told}
   told:
     render: "{{ work.plan.title }}{{ work.at }}{{ work.count + 1 }}{{ list }}{{ work.plan.titel }}"
     transitions:
-      - {guard: work.plan.title == "T", target: done}
+      - {guard: work.plan.title == passed.title, target: done}
       - {guard: work.count > 2, target: done}
       - {target: failed}
   done: {final: success, result: [work, list]}
