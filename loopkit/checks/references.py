@@ -8,6 +8,7 @@
 `unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
 `duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
 `otherwise-revises`: questions to a person, and the answer that counts after a timeout.
+`unknown-field`: data with a name that nearly is one of its record's.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from loopkit.language.agents import is_listed, known_providers, meant_model
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
-from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.datatypes.datatype import DataType, near_misses
+from loopkit.language.datatypes.notation import field_place, parse_record
 from loopkit.language.guard.kleene import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import ID_PATTERN
+from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState
 from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.template.errors import TemplateError
@@ -532,3 +535,24 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
         for index, transition in enumerate(state.transitions or ()):
             for at, reset in enumerate(transition.resets):
                 yield reset, ("states", name, "transitions", index, "resets", at)
+
+
+def check_names_in_data(subject: Subject) -> Iterator[Problem]:
+    """A warning for each name in defaults and in inputs of children that is nearly a field."""
+    machine = subject.machine
+    fields = (parse_record(machine.input).fields or {}).items()
+    given: list[tuple[DocPath, object, DataType | None]] = [
+        (("input", *field_place(machine.input, name), "default"), known.default, known)
+        for name, known in fields
+    ]
+    for name, state in machine.states_of(ChildrenState).items():
+        wanted = parse_record(state.child.input)
+        given += (
+            (("states", name, "input", field), value, wanted.field(field))
+            for field, value in state.input.items()
+        )
+    for path, value, known in given:
+        for steps, meant in near_misses(value, known) if known is not None else ():
+            message = f"no field is called `{steps[-1]}`"
+            remedy = f"did you mean `{meant}`?"
+            yield subject.warning((*path, *steps), "unknown-field", message, remedy, key=True)

@@ -145,6 +145,11 @@ class Severities(Value, frozen=True, dict=True):
         """The worst level that only advises; where none does, the mildest of all."""
         return (*self.mild, self.levels[-1])[0]
 
+    def of_verdicts(self, words: Mapping[str, str]) -> dict[str, str]:
+        """The severity that a finding has by each word of a verdict; `none` is not a finding."""
+        known = {"pass": "none", "warn": self.advisory, "fail": self.ungraded}
+        return {word: known[meant] for word, meant in words.items()}
+
     def blocking_from(self, level: str | None) -> Severities:
         """The levels, of which this one and worse block; none leaves that to the machine."""
         return self.replace(block=level)
