@@ -37,8 +37,12 @@ from loopkit.language.states.each import After, ChildMachine, EachState, Machine
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    DataState,
+    FirstData,
+    FirstText,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import (
@@ -102,6 +106,10 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     AgentState: ("agent", STATE),
     CommandState: ("run", STATE),
     RenderState: ("render", STATE),
+    DataState: ("data", STATE),
+    FirstText: ("First values",),
+    FirstData: ("First values",),
+    SetState: ("set", STATE),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

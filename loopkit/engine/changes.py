@@ -33,6 +33,7 @@ from loopkit.engine.events import (
     Reread,
     Restored,
     Resumed,
+    Setting,
     Settled,
     Started,
     Suspended,
@@ -82,6 +83,8 @@ def _start(state: RunState, event: Started) -> None:
     state.folder = event.folder
     state.isolate = event.isolate
     state.input = dict(event.input)
+    for artifact in event.artifacts:
+        _take(state, artifact)
     if event.limits:
         state.limits = dict(event.limits)
     if event.feedback is not None:
@@ -211,7 +214,7 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
-def _add(state: RunState, event: Adding) -> None:
+def _add(state: RunState, event: Adding | Setting) -> None:
     state.adding = event
 
 
@@ -441,6 +444,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     ChildStarted: _start_child,
     ChildEnded: _end_child,
     Adding: _add,
+    Setting: _add,
     Worked: _work,
     Kept: _keep,
     Baselined: _keep_baseline,

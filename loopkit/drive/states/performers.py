@@ -30,25 +30,37 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, extract, make_artifact, with_content
+from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
+from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
 from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Usage
+from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
-from loopkit.engine.template_values import render, value_of
+from loopkit.engine.template_values import AllNames, render, value_of
+from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
-from loopkit.language.states.kinds import AgentState, CommandState, RenderState, ValidateState
+from loopkit.language.states.kinds import (
+    AgentState,
+    CommandState,
+    DataState,
+    FilledState,
+    RenderState,
+    SetState,
+    ValidateState,
+)
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
+from loopkit.machine.inputs import data_made, extract
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,
@@ -56,7 +68,7 @@ from loopkit.outside.processes import (
     require_program,
     run_command,
 )
-from loopkit.validators.fault import NotStarted, answer_without
+from loopkit.text.json_text import text_or_json
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -132,12 +144,28 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
 
 async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Worked:
     """The filled template as an artifact; a single expression passes the value itself."""
-    output, made = state.output_at(name), work_digest(active.program, active.state)
     value = value_of(active.program, active.state, state.render)
-    is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
-    text = text if is_data else body(text, output)
-    place = ""
+    if isinstance(value, str):
+        return await _filled(active, name, state, body(text, state.output_at(name)))
+    return await _filled(active, name, state, text, (value,))
+
+
+async def perform_data(active: ActiveRun, name: str, state: DataState) -> Worked:
+    """The data as an artifact; a list that is none is a fatal error."""
+    try:
+        value = data_made(state, AllNames(active.program, active.state))
+    except InvalidInput as error:
+        raise CallFailed("fatal", "; ".join(fault.message for fault in error.faults)) from error
+    return await _filled(active, name, state, text_or_json(value), (value,))
+
+
+async def _filled(
+    active: ActiveRun, name: str, state: FilledState, text: str, data: tuple[object, ...] = ()
+) -> Worked:
+    """The work that leaves a text, or the one value in `data` of which it is the text."""
+    output, made = state.output_at(name), work_digest(active.program, active.state)
+    datatype, place = active.program.type_from(name), ""
     if output.file is not None:
         place = await _write(active, name, output.file, text, adds=state.adds)
     artifact = Artifact(
@@ -145,14 +173,19 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
         author=name,
         attempt=active.state.attempts.get(name, 0) + 1,
         text=text,
-        data=value if is_data else None,
-        is_data=is_data,
-        fields={} if is_data else extract(text, output.fields, active.program.machine.patterns),
+        data=data[0] if data else None,
+        is_data=bool(data),
+        fields={} if data else extract(text, output.fields, active.program.machine.patterns),
         fallback=state.fallback,
-        place="" if is_data else place,
+        place="" if data else place,
     )
     return Worked(
-        state=name, visit=active.state.visit, outcome="done", artifact=artifact, made_from=made
+        state=name,
+        visit=active.state.visit,
+        outcome="done",
+        facts=facts_of(artifact.data, datatype) if datatype else {},
+        artifact=artifact,
+        made_from=made,
     )
 
 
@@ -174,7 +207,11 @@ async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
     """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
-    if known is None or (known.state, known.visit, known.file) != (name, run.visit, str(path)):
+    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != (
+        name,
+        run.visit,
+        str(path),
+    ):
         known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
         await active.append(known)
     return known.after
@@ -290,7 +327,7 @@ class _Judging(Mutable):
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
-            setting = setting_for(active, self.folder, rules)
+            setting = setting_for(active, self.folder, rules.levels, is_guarded=rules.are_guarded)
             if validator in rules.starting:
                 setting.baselines = active.state.baselines.get((self.name, validator), {})
                 index = result_index(active, self.name, validator)
@@ -318,7 +355,8 @@ class _Judging(Mutable):
                 try:
                     require_program(program or "/", command_environment(rule.env))
                 except CommandNotStarted as error:
-                    yield answer_without(validator, NotStarted(str(error)))
+                    failure = Failure("fatal", str(error))
+                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
@@ -369,7 +407,9 @@ class _Judging(Mutable):
         ]
 
     async def by_judges(self, judges: Iterable[Judge]) -> tuple[Answer, ...]:
-        setting, subject = setting_for(self.active, self.folder, self.rules), self.subject
+        rules, subject = self.rules, self.subject
+        guarded = rules.are_guarded
+        setting = setting_for(self.active, self.folder, rules.levels, is_guarded=guarded)
         answers = await gather_answers(ask(one, subject, setting) for one in judges)
         if await self._has_changed():
             answers = [self._without_verdict(answer) for answer in answers]
@@ -384,9 +424,11 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     AgentState: perform_agent,
     ChoiceState: perform_choice,
     CommandState: perform_command,
+    DataState: perform_data,
     EachState: perform_each,
     MachineState: perform_machine,
     RenderState: perform_render,
+    SetState: perform_set,
     ValidateState: perform_validate,
 }
 """What does the work of each kind of state that has work of its own."""

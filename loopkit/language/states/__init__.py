@@ -13,8 +13,10 @@ from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    DataState,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import Example, StateBase, WorkingState
@@ -51,6 +53,8 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     AgentState,
     CommandState,
     RenderState,
+    DataState,
+    SetState,
     EachState,
     MachineState,
     ValidateState,

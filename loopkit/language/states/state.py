@@ -340,6 +340,11 @@ class StateBase(Noun):
             yield (self.told_by,), self.work_template
 
     @property
+    def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The names of items that its work goes through, with the steps to their lists."""
+        return {}
+
+    @property
     def own_workspace(self) -> Workspace | None:
         """The folder that it works in instead of its agent's or the machine's."""
         return getattr(self, "workspace", None)

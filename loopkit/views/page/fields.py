@@ -159,6 +159,8 @@ def _needs_something(datatype: DataType, control: Control) -> bool:
 
 
 def _control(datatype: DataType) -> Control:
+    if datatype.is_file:
+        return "line"
     if datatype.values:
         return "choice" if "" not in datatype.values else "json"
     match datatype.scalar:
@@ -550,7 +552,7 @@ def _artifacts(
         yield ShownArtifact(
             name=name,
             number=number,
-            by=f"attempt {artifact.attempt} by {artifact.author}{how}",
+            by=f"{artifact.by}{how}",
             text=_text(artifact),
             change=difference(known, number) if number else None,
         )
