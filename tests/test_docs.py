@@ -108,7 +108,6 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     RenderState: ("render", STATE),
     DataState: ("data", STATE),
     FirstText: ("First values",),
-    FirstData: ("First values",),
     SetState: ("set", STATE),
     MadeData: ("First values",),
     ValidateState: ("validate", STATE),
