@@ -561,7 +561,7 @@ def key_fault(machine: Machine, key: str) -> str:
     for step in key.split("."):
         inner = datatype.field(step)
         if inner is None:
-            if datatype.fields is datatype.scalar is datatype.items is None:
+            if (datatype.fields, datatype.scalar, datatype.items) == (None, None, None):
                 return ""
             hint = did_you_mean(step, datatype.fields or {})
             return f"there is no input `{key}`" + (f"; {hint}" if hint else "")
