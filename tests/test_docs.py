@@ -90,7 +90,7 @@ from tests.support import ROOT, Desk
 
 DOCS = ROOT / "docs"
 FENCED = re.MULTILINE | re.DOTALL
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
 CALLED = "Keys of agents that are called"
