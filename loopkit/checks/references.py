@@ -186,11 +186,11 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
 
 def _word(choice: AgentChoice) -> Template | None:
     try:
-        template = parse(choice.template)
+        whole = parse(f"{{{{ {choice.from_} }}}}").whole
     except TemplateError:
         return None
-    is_path = template.whole is not None and ".".join(template.whole) == choice.from_
-    return template if is_path and len(choice.steps) > 1 else None
+    is_path = whole is not None and ".".join(whole) == choice.from_
+    return parse(choice.template) if is_path and len(choice.steps) > 1 else None
 
 
 def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Problem]:
