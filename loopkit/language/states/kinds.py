@@ -246,11 +246,9 @@ class RenderState(FilledState, MadeText):
 
 def _of_one(lists: dict[str, ItemPaths]) -> dict[str, ItemPaths]:
     if len(lists) > 1:
-        raise fault(
-            "item-path",
-            f"one name goes through lists, and here are {len(lists)}",
-            help="write `for: {NAME: [PATH, PATH]}` for one list after another",
-        )
+        message = f"one name goes through lists, and here are {len(lists)}"
+        remedy = "write `for: {NAME: [PATH, PATH]}` for one list after another"
+        raise fault("item-path", message, help=remedy)
     return lists
 
 
