@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
 from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
@@ -23,8 +22,7 @@ from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import FilledState, ValidateState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path
@@ -151,17 +149,17 @@ def check_files(subject: Subject) -> Iterator[Problem]:
         *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
     ]
     for path, file in files:
-        with suppress(TemplateError):
-            parts = parse(file or "").parts or ()
-            literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
-            if not literal:
-                continue
-            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
+        template = parse_if_valid(file or "")
+        parts = template.parts or () if template is not None else ()
+        literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+        if not literal:
+            continue
+        from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
 
-            if (flaw := flaw_of_path(literal)) is not None:
-                remedy = "write a path that starts at the workspace and stays inside it"
-                message = f"the path `{file}` {flaw}"
-                yield subject.problem((*path, "file"), "bad-path", message, remedy)
+        if (flaw := flaw_of_path(literal)) is not None:
+            remedy = "write a path that starts at the workspace and stays inside it"
+            message = f"the path `{file}` {flaw}"
+            yield subject.problem((*path, "file"), "bad-path", message, remedy)
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

@@ -349,7 +349,7 @@ def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
-    tokens = longest + 2 * len(agent.system_prompt.encode()) + 100
+    tokens = longest + 2 * len(agent.system.encode()) + 100
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 

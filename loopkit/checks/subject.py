@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity
 from loopkit.language.agents.tools import ToolBase
+from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
+from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Shape
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
@@ -101,6 +103,14 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.source.problem(
             path, "no-effect", message, help=remedy, severity="warning", key=True
         )
+
+    def fault(self, path: DocPath, fault: GuardProblem | TemplateError) -> Problem:
+        """The fault of a guard, of another text in its language, or of a template at a path."""
+        line = fault.line if isinstance(fault, TemplateError) else 1
+        return self.source.problem_inside(
+            path, fault.code, fault.message,
+            help=fault.help, line=line, column=fault.column, length=fault.length,
+        )  # fmt: skip
 
     def with_use(self, problem: Problem, path: DocPath) -> Problem:
         """The problem with the place where the faulty text is used."""

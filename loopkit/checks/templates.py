@@ -26,7 +26,7 @@ from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
-from loopkit.language.template.rendering import check, parse
+from loopkit.language.template.rendering import check, parse, parse_if_valid
 from loopkit.language.validators import Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -84,24 +84,12 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
         try:
             template = parse(use.text)
         except TemplateError as error:
-            yield _place_error(subject, use, error)
+            yield subject.fault(use.path, error)
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                problem = _place_error(subject, use, explain(subject, use, fault))
+                problem = subject.fault(use.path, explain(subject, use, fault))
                 yield problem if use.used_at is None else subject.with_use(problem, use.used_at)
-
-
-def _place_error(subject: Subject, use: Use, error: TemplateError) -> Problem:
-    return subject.source.problem_inside(
-        use.path,
-        error.code,
-        error.message,
-        help=error.help,
-        line=error.line,
-        column=error.column,
-        length=error.length,
-    )
 
 
 def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
@@ -340,11 +328,8 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
 
 
 def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
-    try:
-        named = parse(text).names
-    except TemplateError:
-        # Reported with all other templates that cannot be parsed.
-        return
+    template = parse_if_valid(text)
+    named = frozenset[str]() if template is None else template.names
     for name in sorted(named - {"input", INPUT_FILE}):
         yield subject.source.problem_inside(
             path,

@@ -231,9 +231,10 @@ class Machine(Noun):
         and the artifact can depend on nothing else.
         """
         state = self.states[name]
-        told = [agent.knows_only_what_it_is_told for agent in self.agents_at(name)]
+        asked = self.agents_at(name)
+        knows_all = all(isinstance(agent, ModelAgent) and not agent.tools for agent in asked)
         is_asked_for = state.needed is not None or bool(self.origins)
-        return is_asked_for and state.may_be_kept and all(told)
+        return is_asked_for and state.may_be_kept and knows_all
 
     def works_in_sight(self, name: str) -> bool:
         """Whether a state may work in a workspace that others see, and not in a run's own tree."""

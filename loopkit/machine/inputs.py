@@ -31,7 +31,7 @@ from loopkit.language.states.state import (
 )
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse, parse_if_valid
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
@@ -321,10 +321,7 @@ def _value_or_open(value: object, given: Given) -> object:
 
 def _template_value(text: str, given: Given) -> object:
     """The value of a template that is a plain text or the name of an input; else OPEN."""
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks report it.
+    if (template := parse_if_valid(text)) is None:
         return OPEN
     if template.constant is not None:
         return template.constant

@@ -497,7 +497,7 @@ def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Cal
             if any(before.provider == provider for before in found):
                 # Another model failed there: its failures must not keep this one from being called.
                 provider = f"{provider} ({model})"
-        found.append(Callee(asked.retry, asked.timeout, model, asked.system_prompt, provider))
+        found.append(Callee(asked.retry, asked.timeout, model, asked.system, provider))
     # A scenario or a function that plays somebody outside is asked once.
     return tuple(found) or (Callee(ONCE, inf),)
 

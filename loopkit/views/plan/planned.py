@@ -580,7 +580,7 @@ class _Walk:
         return self._usd(agent, self._model(agent, author), sent)
 
     def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
-        whole = sent + tokens_of(agent.system_prompt)
+        whole = sent + tokens_of(agent.system)
         return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
 
     def _model(self, agent: ModelAgent, author: str) -> str:
