@@ -13,9 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -72,13 +71,13 @@ def _check_artifact(
     if way is not None:
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} {state_paths.on_path(way)}"
+        remedy = f"nothing {verb} {on_path(way)}"
         yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def way_without(
     subject: Subject, token: Token, state: str, *, on_errors: bool = True
-) -> state_paths.StatePath | None:
+) -> StatePath | None:
     """A path from the start to a state that does not bring a token into being, if there is one."""
     flow = subject.scope.flow
     if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
@@ -90,7 +89,7 @@ def way_without(
         return counts and not flow.brings(edge, token)
 
     start = subject.machine.start
-    return state_paths.shortest_path(subject.graph, start, lambda name: name == state, follows)
+    return shortest_path(subject.graph, start, lambda name: name == state, follows)
 
 
 def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
@@ -132,13 +131,13 @@ def _path_without_judge(subject: Subject, name: str) -> str:
     """The path on which nothing judges an answer, for the end of a message."""
     artifact = artifact_of(subject.machine, name)
     judges = subject.graph.judged.get(artifact or "", ())
-    way = state_paths.shortest_path(
+    way = shortest_path(
         subject.graph,
         name,
         lambda state: subject.machine.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
-    return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
+    return f": nothing judges `{artifact}` on the path {arrows(way)}" if way else ""
 
 
 def check_files(subject: Subject) -> Iterator[Problem]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, on_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
@@ -152,7 +151,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = way_without(subject, ("facts", state), here)
-    return f"`{state}` does not work {state_paths.on_path(way)}" if way else ""
+    return f"`{state}` does not work {on_path(way)}" if way else ""
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -117,7 +116,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
-        return f"it is missing {state_paths.on_path(way)}"
+        return f"it is missing {on_path(way)}"
     authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
@@ -382,7 +381,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
             message = (
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
-            remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
+            remedy = f"not on {arrows(way)}; revise `{author}` itself"
             yield subject.problem(path, "undelivered-feedback", message, remedy)
             return
 
@@ -397,11 +396,11 @@ def _readers(subject: Subject, edge: Edge) -> str:
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
-def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
+def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
     """A forward path from the target of a revise edge to its source without the author."""
     if author == edge.target:
         return None
-    return state_paths.shortest_path(
+    return shortest_path(
         subject.graph,
         edge.target,
         lambda name: name == edge.source,

@@ -17,8 +17,13 @@ from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
-from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, without_agent
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import (
+    MISSING,
+    InvalidInput,
+    input_faults,
+    with_files,
+    without_agent,
+)
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import FirstText, MadeData

@@ -490,14 +490,14 @@ def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Cal
     """The callees of an agent, in turn; `model_of` chooses the model from a ladder."""
     found: list[Callee] = []
     for asked in agent.in_turn:
-        model = provider = ""
+        model = provider = system = ""
         if isinstance(asked, ModelAgent):
-            model = model_of(asked)
+            model, system = model_of(asked), asked.system
             provider = asked.base_url or model.partition("/")[0]
             if any(before.provider == provider for before in found):
                 # Another model failed there: its failures must not keep this one from being called.
                 provider = f"{provider} ({model})"
-        found.append(Callee(asked.retry, asked.timeout, model, asked.system, provider))
+        found.append(Callee(asked.retry, asked.timeout, model, system, provider))
     # A scenario or a function that plays somebody outside is asked once.
     return tuple(found) or (Callee(ONCE, inf),)
 

@@ -28,9 +28,8 @@ from loopkit.machine.item_list import (
     value_text,
     values_at,
 )
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.lookup import source_of
 from loopkit.validators.setting import Setting
 from loopkit.values import Mutable, Value, field

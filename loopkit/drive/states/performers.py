@@ -69,8 +69,8 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.text.json_text import text_or_json
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
 
 # The state is Any, because each takes the noun whose module is named like its own.

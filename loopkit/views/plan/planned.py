@@ -50,7 +50,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Visit, Way
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.text import one_line, plural
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
 MOST_FOLLOWED = 50_000
