@@ -11,7 +11,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.facts import Severities
 from loopkit.language.json_schema import schema_faults
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.form import Misread

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import _compile, check, parse
-from loopkit.language.template.sandbox import FILTERS, TESTS, fence_as_data, mark_of
+from loopkit.language.template.sandbox import FILTERS, TESTS, FieldedText, fence_as_data, mark_of
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
 SHAPES = {

@@ -12,7 +12,7 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents import OutsideAgent
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.values import NOTHING, Mutable, Value
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from loopkit.language.template.rendering import Template, check, parse, parse_if
 from loopkit.language.transitions import ErrorEdge, Transition
 from loopkit.language.validators import PythonRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.choosing import word_types
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import word_types
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
@@ -347,7 +347,7 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
     module and the function."""
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
-        if placed.rule.is_entry_point:
+        if ":" not in placed.rule.python:
             yield from _check_entry_point(subject, path, placed.rule.python)
         else:
             yield from _check_function(subject, path, placed.rule.python, placed.rule.folder)

@@ -22,11 +22,11 @@ from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
 from loopkit.document.reading import read
-from loopkit.language.agents.calls import WAITS, ErrorRule
 from loopkit.language.bundling import schemas_in
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
+from loopkit.language.section import WAITS, ErrorRule
 from loopkit.language.states.state import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule

@@ -176,11 +176,6 @@ def _kind(problem: Problem) -> tuple[str, str]:
     return (problem.span.file if problem.span else "", problem.code)
 
 
-def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
-    """Return one problem as `render` shows it."""
-    return render([problem], sources)
-
-
 def place_of(problem: Problem) -> tuple[str, int, int]:
     """The sort key of problems: file, line and column."""
     span = problem.span

@@ -47,10 +47,10 @@ from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Repli
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
 from loopkit.language.agents import Agent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace

@@ -31,7 +31,7 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
 from loopkit.text import one_line, or_empty, storable

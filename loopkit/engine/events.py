@@ -29,7 +29,7 @@ from loopkit.engine.payloads import (
     Wanted,
 )
 from loopkit.engine.records import Failure, Record, RefusedCall, Usage, read_record
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.text import one_line
 from loopkit.values import NOTHING
 

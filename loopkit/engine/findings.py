@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.records import Failure, Record
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import (
     ACCEPTED,
     CODES,
@@ -26,6 +25,7 @@ from loopkit.language.facts import (
     VERDICT,
     WARNINGS,
 )
+from loopkit.language.section import ErrorClass
 from loopkit.text import as_nfc, shorten
 from loopkit.values import NOTHING, Value
 

@@ -34,8 +34,8 @@ from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import WORST_CLASS
 from loopkit.engine.rounds import Earlier, what_blocks
 from loopkit.engine.state import RunState
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import UNANSWERED, Severities
+from loopkit.language.section import ErrorClass
 from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program

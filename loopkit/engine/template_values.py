@@ -16,8 +16,8 @@ from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import COMPLETE, PRINTED_FACTS
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import Template
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.program import Program
 from loopkit.machine.scope import FINDING, ReportItems

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from loopkit.document.document import DocPath
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.machine import Machine
-from loopkit.language.section import Bound, Emission
+from loopkit.language.section import Bound, Emission, ErrorClass
 from loopkit.language.states import State
 from loopkit.language.states.state import WorkingState
 from loopkit.language.transitions import ErrorEdge, ErrorExit, ErrorTargets, Transition

@@ -35,8 +35,8 @@ from loopkit.language.states.state import (
     ExtractSection,
 )
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import parse, parse_if_valid
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse

@@ -20,7 +20,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.json_schema.equality import canonical
 from loopkit.language.states.each import ChildrenState, EachState, steps_to_items
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, either, member
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line, plural

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool, ValidatorTool
 from loopkit.language.datatypes.datatype import DataType, facts_of
@@ -26,7 +25,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.json_schema import as_only_field
 from loopkit.language.load import definition_of_child
 from loopkit.language.machine import Machine
-from loopkit.language.section import Emission, Place
+from loopkit.language.section import Emission, Place, Retry
 from loopkit.language.states import FinalState, State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState, ValidateState

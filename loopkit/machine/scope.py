@@ -36,13 +36,12 @@ from loopkit.language.states import State
 from loopkit.language.states.kinds import FirstText
 from loopkit.language.states.state import Extract, ExtractAll
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
-from loopkit.language.template.plain_data import Record
 from loopkit.language.template.rendering import parse
+from loopkit.language.template.sandbox import Record
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import codes_at
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Flow, Made, readable
-from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.graph import Graph, artifact_of, codes_at
 from loopkit.machine.item_list import items_at
 from loopkit.text.json_text import text_or_json
 from loopkit.values import Value, field

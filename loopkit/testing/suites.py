@@ -10,7 +10,7 @@ from typing import Any
 
 from loopkit.checks import refuse_errors
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render_one
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render
 from loopkit.engine.macrostep import Engine
 from loopkit.language.load import Loaded, Source, load
 from loopkit.machine.graph import Graph
@@ -267,7 +267,7 @@ class Failure:
     def text(self, sources: Mapping[str, str]) -> str:
         """The failure for a terminal; `sources` are the texts of files, by name."""
         lines = (f"    {printable(line)}".rstrip() for line in self.shown)
-        return "\n".join([render_one(self.problem, sources), *lines])
+        return "\n".join([render([self.problem], sources), *lines])
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
-from loopkit.language.agents.calls import Retry
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule

@@ -15,9 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from loopkit.engine.findings import Answer, Finding
-from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
-from loopkit.language.section import INPUT_FILE
+from loopkit.language.section import INPUT_FILE, WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.scope import over

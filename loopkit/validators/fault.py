@@ -16,10 +16,10 @@ from loopkit.engine.findings import (
     verdict_of,
 )
 from loopkit.engine.records import Failure
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.guard.evaluate import holder
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.section import ErrorClass
 from loopkit.language.template.rendering import parse
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.scope import over

@@ -34,7 +34,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
-from loopkit.machine.choosing import NO_AGENT
+from loopkit.machine.graph import NO_AGENT
 from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block

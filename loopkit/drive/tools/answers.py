@@ -31,12 +31,12 @@ from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, tool_task
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool, ValidatorTool
 from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.section import Retry
 from loopkit.language.template.errors import TemplateError
-from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.machine.graph import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout

@@ -18,12 +18,12 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.document.problems import closest
 from loopkit.language.agents.agent import AgentBase, CalledAgent
-from loopkit.language.agents.calls import ErrorRule
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    ErrorRule,
     Noun,
     Text,
     Texts,

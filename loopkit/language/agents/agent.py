@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
-from loopkit.language.agents.calls import ErrorRule, OnInDoubt, Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Noun, Schema, Written
+from loopkit.language.section import Duration, ErrorRule, Noun, OnInDoubt, Retry, Schema, Written
 
 Session = Literal["keep", "fresh"]
 

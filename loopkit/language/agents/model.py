@@ -8,9 +8,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Id, Noun, Text, Written, fault, one_or_more
+from loopkit.language.section import Duration, Id, Noun, Retry, Text, Written, fault, one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

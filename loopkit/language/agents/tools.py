@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.calls import OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.section import (
@@ -19,6 +18,7 @@ from loopkit.language.section import (
     Fields,
     Ids,
     Noun,
+    OnInDoubt,
     PlainText,
     Spelled,
     Text,

@@ -13,14 +13,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import Id, Ids, Noun, Written, fault, one_or_more
+from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
 from loopkit.text.json_text import texts_in
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
 from loopkit.language.datatypes.notation import (
     common_type,
@@ -24,11 +23,13 @@ from loopkit.language.section import (
     Argv,
     Duration,
     Emission,
+    ErrorClass,
     Fields,
     Id,
     Ids,
     Notation,
     Noun,
+    OnInDoubt,
     PlainText,
     ReportEmission,
     Text,

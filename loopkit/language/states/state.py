@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     Emission,
     Emit,
+    ErrorClass,
     Id,
     Noun,
+    OnInDoubt,
     Section,
     Spelled,
     Texts,

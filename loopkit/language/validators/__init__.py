@@ -448,10 +448,6 @@ class PythonRule(FixedRule):
         placed = (folder / (self.folder or ".")).resolve()
         return self.model_copy(update={"folder": str(placed)})
 
-    @property
-    def is_entry_point(self) -> bool:
-        return ":" not in self.python
-
 
 RULE_NOUNS: tuple[type[RuleBase], ...] = (
     MatchesRule,
