@@ -25,30 +25,28 @@ from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
+    MAX_LINE,
+    MISSING,
+    OWN_WORDS_CHARS,
     AnswerForm,
     Doubt,
     Misread,
     Opinion,
-    VerdictWord,
-    fold,
-    noting,
-    quote,
-)
-from loopkit.validators.judges.report_form import KNOWN, NONCE, STANDINGS, ReportForm, Standing
-from loopkit.validators.judges.report_parts import (
-    MAX_LINE,
-    MISSING,
-    OWN_WORDS_CHARS,
     Report,
+    VerdictWord,
     as_text,
     but_was,
     excerpt,
+    fold,
     identify,
     is_absent,
     meaning,
+    noting,
     part,
+    quote,
     unmet_criteria,
 )
+from loopkit.validators.judges.report_form import KNOWN, NONCE, STANDINGS, ReportForm, Standing
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
 

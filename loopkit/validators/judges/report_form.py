@@ -14,8 +14,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.language.validators.report_map import ReportMap
-from loopkit.validators.judges.form import AnswerForm, VerdictWord, quote, words_for
-from loopkit.validators.judges.report_parts import Report
+from loopkit.validators.judges.form import AnswerForm, Report, VerdictWord, quote, words_for
 from loopkit.values import field
 
 if TYPE_CHECKING:

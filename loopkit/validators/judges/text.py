@@ -18,20 +18,18 @@ from loopkit.text import end_of, printable, shorten
 from loopkit.text.markdown import list_items, with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.judges.form import (
+    MAX_LINE,
+    OWN_WORDS_CHARS,
     AnswerForm,
     Doubt,
     Opinion,
     VerdictWord,
     fold,
+    identify,
     noting,
     quote,
-    words_for,
-)
-from loopkit.validators.judges.report_parts import (
-    MAX_LINE,
-    OWN_WORDS_CHARS,
-    identify,
     unmet_criteria,
+    words_for,
 )
 from loopkit.values import Value, field
 
