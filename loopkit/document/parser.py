@@ -4,7 +4,8 @@ It is ruamel's in pure Python, because the C parser crashes the process on deep 
 some of its waste: that recomputes known facts for every question about a token, compares its first
 character with two dozen others in turn, and checks the context for each character of a word. Its
 events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds.
+and aliases, and let a few aliases grow without bounds. Slips of authors that are valid YAML of
+another meaning are found on the way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark
@@ -33,7 +34,6 @@ from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
 from ruamel.yaml.tokens import ScalarToken
 
-from loopkit.document import slips
 from loopkit.document.document import Document, Entry, Node, Scalar, Style, UnusableNumber, resolve
 from loopkit.document.problems import (
     MAX_LEVELS,
@@ -48,10 +48,18 @@ from loopkit.document.problems import (
     place_of,
     short,
 )
-from loopkit.document.slips import TOO_DEEP, Failure
 from loopkit.document.text import SourceText, describe
 from loopkit.values import Value
 
+if TYPE_CHECKING:
+    from loopkit.document.syntax import Failure
+
+QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
+_OPENERS = ("{{", "{%", "{#")
+_CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
+_NAME_AND_VALUE = re.compile(r"([a-z_][a-z0-9_]*):(?!//)(\S+)")
+TOO_DEEP = "brackets are nested too deep"
+"""The reason when the parser was stopped because of that."""
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(
@@ -123,6 +131,8 @@ class _Builder:
 
     def failure(self, error: Exception) -> Failure:
         """Return the failure that describes `error` of the parser."""
+        from loopkit.document.syntax import Failure  # noqa: PLC0415 - few files have such a mistake
+
         if not isinstance(error, MarkedYAMLError):
             return Failure(self._source, str(error), self.end, "", None, self.end, self.quoted)
         mark, opened = error.problem_mark or error.context_mark, error.context_mark
@@ -195,7 +205,7 @@ class _Builder:
         self._descend(level, start)
         if isinstance(event, SequenceStartEvent):
             return self._sequence(event, start, level)
-        if event.flow_style and slips.opens_template(self._source, start):
+        if event.flow_style and opens_template(self._source, start):
             return self._template(event, start, level)
         return self._mapping(event, start, level)
 
@@ -255,7 +265,7 @@ class _Builder:
         # The mapping that YAML reads from the braces is not a second mistake.
         known = len(self.problems)
         node = self._mapping(event, start, level)
-        self.problems[known:] = [slips.unquoted_template(self._source, start)]
+        self.problems[known:] = [unquoted_template(self._source, start)]
         return node
 
     def _collection(
@@ -299,14 +309,14 @@ def _is_stage(count: int) -> bool:
 
 
 def _slips(event: CollectionStartEvent, items: list[Node]) -> Iterable[Problem]:
-    return slips.in_flow_sequence(items) if event.flow_style else ()
+    return in_flow_sequence(items) if event.flow_style else ()
 
 
 def _fields(
     event: CollectionStartEvent, pairs: list[tuple[Node, Node]]
 ) -> tuple[dict[str, Entry], list[Problem]]:
     fields, problems = fields_of(pairs)
-    slipped = slips.in_flow_mapping(pairs) if event.flow_style else ()
+    slipped = in_flow_mapping(pairs) if event.flow_style else ()
     return fields, [*slipped, *problems]
 
 
@@ -384,6 +394,62 @@ def kind_of(node: Node) -> str:
         return "a list"
     kinds = {str: "text", bool: "true or false", int: "a number", float: "a number"}
     return kinds.get(type(node.value), "nothing")
+
+
+def opens_template(source: SourceText, offset: int) -> bool:
+    """Tell whether a template starts at `offset`, where YAML takes a brace for a mapping."""
+    return source.text.startswith(_OPENERS, offset)
+
+
+def unquoted_template(source: SourceText, offset: int) -> Problem:
+    """Return the problem of a template at `offset` that YAML reads as a mapping."""
+    opener = source.text[offset : offset + 2]
+    start, line = source.line_around(offset)
+    closed = line.find(_CLOSERS[opener], offset - start)
+    end = start + (len(line.rstrip()) if closed < 0 else closed + 2)
+    message = f"`{opener}` without quotes starts a YAML mapping, not a template"
+    return Problem("unquoted-template", message, source.span(offset, end), help=QUOTE_IT)
+
+
+def missing_space(found: re.Match[str], span: Span) -> Problem:
+    """Return the problem of `name:value`, found as such groups, which YAML takes for one text."""
+    message = "a space is missing after the colon"
+    remedy = f"write `{found[1]}: {found[2].strip()}`"
+    return Problem("missing-space", message, span, help=remedy)
+
+
+def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
+    """Yield the slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
+    torn = False
+    for number, (key, value) in enumerate(pairs):
+        bare = value.is_unwritten
+        found = _NAME_AND_VALUE.fullmatch(key.raw) if bare and key.style == "plain" else None
+        if bare and number and _odd_quotes(pairs[number - 1][1]):
+            torn = True
+            yield _torn_text(pairs[number - 1][1])
+        elif found and not torn:
+            yield missing_space(found, key.span)
+        elif bare and key.style == "plain" and key.raw.endswith(":"):
+            # In `name:,` and `name:}` the colon counts as a part of the name.
+            message = "neither a space nor a value stands behind the colon"
+            yield Problem("missing-space", message, key.span, help=f"write `{key.raw} …`")
+
+
+def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
+    """Yield the slips in the items of `[...]`: quoted text inside text that a comma cuts."""
+    odd = [item for item in items if _odd_quotes(item)]
+    for first, _ in zip(odd[::2], odd[1::2], strict=False):
+        yield _torn_text(first)
+
+
+def _odd_quotes(node: Node) -> bool:
+    return node.style == "plain" and node.used_at is None and node.raw.count('"') % 2 == 1
+
+
+def _torn_text(node: Node) -> Problem:
+    message = "the comma behind it ends this text, although a quote in it is open"
+    remedy = "put the whole text in single quotes"
+    return Problem("unquoted-comma", message, node.span, help=remedy)
 
 
 _LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
