@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark
@@ -34,7 +34,7 @@ from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
 from ruamel.yaml.tokens import ScalarToken
 
-from loopkit.document.document import Document, Entry, Node, Scalar, Style, UnusableNumber, resolve
+from loopkit.document.document import Entry, Node, Scalar, Style, UnusableNumber, resolve
 from loopkit.document.problems import (
     MAX_LEVELS,
     MAX_PROBLEMS,
@@ -45,14 +45,10 @@ from loopkit.document.problems import (
     did_you_mean,
     mistake,
     odd_blank,
-    place_of,
     short,
 )
 from loopkit.document.text import SourceText, describe
 from loopkit.values import Value
-
-if TYPE_CHECKING:
-    from loopkit.document.syntax import Failure
 
 QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
 _OPENERS = ("{{", "{%", "{#")
@@ -69,22 +65,6 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def compose(source: SourceText) -> Document:
-    """Return the document of the text; raises `ProblemsFound` with all mistakes."""
-    builder = _Builder(source)
-    try:
-        root = builder.document()
-    except ParserGaveUp as stop:
-        from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
-
-        problem = explain(builder.failure(stop.error))
-        others = (one for one in builder.problems if place_of(one) != place_of(problem))
-        raise ProblemsFound([*others, problem]) from stop
-    if builder.problems:
-        raise ProblemsFound(builder.problems)
-    return Document(source.file, source.text, root)
-
-
 class _Anchored(Value, frozen=True):
     """The value of an anchor, with its size and depth after its aliases are expanded."""
 
@@ -97,7 +77,7 @@ class _Unfinished:
     """Stands for what an anchor names while that is still being read."""
 
 
-class _Builder:
+class Builder:
     """Builds the tree of one text, and collects its mistakes on the way."""
 
     def __init__(self, source: SourceText) -> None:
@@ -106,7 +86,7 @@ class _Builder:
         """The offset behind the last value read."""
         self.quoted: tuple[int, int] | None = None
         """The last quoted text read, with its quotes."""
-        self._source = source
+        self.source = source
         self._events: Iterator[Any] = events(source.text)
         self._anchors: dict[str, _Anchored | _Unfinished] = {}
         self._values = 0
@@ -121,7 +101,7 @@ class _Builder:
         next(self._events)
         following = next(self._events)
         if isinstance(following, DocumentStartEvent):
-            place = self._source.span(*_offsets(following))
+            place = self.source.span(*_offsets(following))
             self.problems.append(mistake("several-documents", place))
         if root.value is None and not root.raw:
             return self._empty()
@@ -129,25 +109,8 @@ class _Builder:
             self.problems.append(mistake("not-a-mapping", root.span, kind=kind_of(root)))
         return root
 
-    def failure(self, error: Exception) -> Failure:
-        """Return the failure that describes `error` of the parser."""
-        from loopkit.document.syntax import Failure  # noqa: PLC0415 - few files have such a mistake
-
-        if not isinstance(error, MarkedYAMLError):
-            return Failure(self._source, str(error), self.end, "", None, self.end, self.quoted)
-        mark, opened = error.problem_mark or error.context_mark, error.context_mark
-        return Failure(
-            self._source,
-            reason=str(error.problem or error.context),
-            at=mark.index if mark else self.end,
-            context=str(error.context or ""),
-            opened=opened.index if opened else None,
-            read_to=self.end,
-            quoted=self.quoted,
-        )
-
     def _empty(self) -> Node:
-        place = self._source.span(0, 0)
+        place = self.source.span(0, 0)
         self.problems.append(mistake("empty-file", place))
         return Node(place, None, None, "plain")
 
@@ -159,7 +122,7 @@ class _Builder:
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
-            self.problems.append(mistake("tag", self._source.span(start, start + 1)))
+            self.problems.append(mistake("tag", self.source.span(start, start + 1)))
         if event.ctag is not None or event.anchor is not None:
             start = self._behind_properties(event, start)
         if event.anchor is None:
@@ -167,7 +130,7 @@ class _Builder:
         return self._anchor(event, start, level)
 
     def _behind_properties(self, event: _ValueEvent, start: int) -> int:
-        found = _PROPERTIES.match(self._source.text, start)
+        found = _PROPERTIES.match(self.source.text, start)
         behind = found.end() if found else start
         return min(behind, event.end_mark.index) if isinstance(event, ScalarEvent) else behind
 
@@ -185,7 +148,7 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int, level: int) -> Node:
         self.end = end
-        place = self._source.span(start, end)
+        place = self.source.span(start, end)
         target = self._anchors.get(name)
         if isinstance(target, _Anchored):
             self._count(target.values, start, end)
@@ -205,7 +168,7 @@ class _Builder:
         self._descend(level, start)
         if isinstance(event, SequenceStartEvent):
             return self._sequence(event, start, level)
-        if event.flow_style and opens_template(self._source, start):
+        if event.flow_style and opens_template(self.source, start):
             return self._template(event, start, level)
         return self._mapping(event, start, level)
 
@@ -213,9 +176,9 @@ class _Builder:
         style = _STYLES.get(event.style, "plain")
         end = max(start, event.end_mark.index)
         if style in {"literal", "folded"}:
-            end = start + len(self._source.text[start:end].rstrip())
+            end = start + len(self.source.text[start:end].rstrip())
         self.end = end
-        span = self._source.span(start, end)
+        span = self.source.span(start, end)
         if style == "plain":
             return Node(span, self._resolve(event.value, span), None, style, event.value)
         if style in {"single", "double"}:
@@ -265,7 +228,7 @@ class _Builder:
         # The mapping that YAML reads from the braces is not a second mistake.
         known = len(self.problems)
         node = self._mapping(event, start, level)
-        self.problems[known:] = [unquoted_template(self._source, start)]
+        self.problems[known:] = [unquoted_template(self.source, start)]
         return node
 
     def _collection(
@@ -277,25 +240,25 @@ class _Builder:
     ) -> Node:
         if event.flow_style:
             self.end = max(self.end, last.end_mark.index)
-        span = self._source.span(start, max(start, self.end))
+        span = self.source.span(start, max(start, self.end))
         return Node(span, value, None, "flow" if event.flow_style else "block")
 
     def _count(self, values: int, start: int, end: int) -> None:
         self._values += values
         if self._values > MAX_VALUES:
-            place = self._source.span(start, end)
+            place = self.source.span(start, end)
             raise ProblemsFound([*self.problems, mistake("too-many-values", place)])
 
     def _descend(self, level: int, start: int) -> None:
         self._deepest = max(self._deepest, level)
         if level > MAX_LEVELS:
-            place = self._source.span(start, start + 1)
+            place = self.source.span(start, start + 1)
             raise ProblemsFound([*self.problems, mistake("too-deep", place)])
 
     def _refuse_more(self, problems: list[Problem]) -> None:
         """Stop after so many mistakes that the rest of the file tells nothing new."""
         if len(problems) > MAX_PROBLEMS:
-            place = self._source.span(self.end, self.end + 1)
+            place = self.source.span(self.end, self.end + 1)
             reported = problems[:MAX_PROBLEMS]
             raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
@@ -472,11 +435,18 @@ _LONGEST_KEY = 1024
 
 
 class ParserGaveUp(Exception):
-    """The exception of the parser, whatever its type."""
+    """The exception of the parser, whatever its type, with the places that it knows."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
-        self.error = error
+        self.reason, self.context = str(error), ""
+        self.at: int | None = None
+        self.opened: int | None = None
+        if isinstance(error, MarkedYAMLError):
+            self.reason = str(error.problem or error.context)
+            self.context = str(error.context or "")
+            mark, opened = error.problem_mark or error.context_mark, error.context_mark
+            self.at, self.opened = mark and mark.index, opened and opened.index
 
 
 def events(text: str) -> Iterator[Any]:

@@ -8,8 +8,15 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from loopkit.document.document import Document, Node
-from loopkit.document.parser import compose
-from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake
+from loopkit.document.parser import Builder, ParserGaveUp
+from loopkit.document.problems import (
+    MAX_BYTES,
+    Problem,
+    ProblemsFound,
+    Span,
+    mistake,
+    place_of,
+)
 from loopkit.document.text import SourceText, obstacles
 from loopkit.values import Value
 
@@ -27,7 +34,18 @@ def read(text: str, file: str) -> Document:
     found = obstacles(source)
     if found:
         raise ProblemsFound(found)
-    return compose(source)
+    builder = Builder(source)
+    try:
+        root = builder.document()
+    except ParserGaveUp as stop:
+        from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
+
+        problem = explain(builder, stop)
+        others = (one for one in builder.problems if place_of(one) != place_of(problem))
+        raise ProblemsFound([*others, problem]) from stop
+    if builder.problems:
+        raise ProblemsFound(builder.problems)
+    return Document(source.file, source.text, root)
 
 
 def read_file(path: Path, shown_as: str | None = None) -> Document:

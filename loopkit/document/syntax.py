@@ -12,6 +12,8 @@ from collections.abc import Callable
 from loopkit.document.parser import (
     QUOTE_IT,
     TOO_DEEP,
+    Builder,
+    ParserGaveUp,
     missing_space,
     opens_template,
     unquoted_template,
@@ -373,8 +375,12 @@ _RECOGNISERS: tuple[Callable[[Failure], Problem | None], ...] = (
 )
 
 
-def explain(failure: Failure) -> Problem:
-    """Return the failure as a problem: a known slip with its remedy, else the parser's words."""
+def explain(builder: Builder, stop: ParserGaveUp) -> Problem:
+    """Return an error of the parser as a problem: a known slip with its remedy, else its words."""
+    end, at = builder.end, builder.end if stop.at is None else stop.at
+    failure = Failure(
+        builder.source, stop.reason, at, stop.context, stop.opened, end, builder.quoted
+    )
     for recognise in _RECOGNISERS:
         problem = recognise(failure)
         if problem is not None:
