@@ -270,7 +270,7 @@ def test_goal_files_and_number_of_tasks_are_taken_into_the_state(desk: Desk) -> 
     assert fields["goal"].startswith("Let each customer start at most")
     assert fields["files"][:2] == ["src/exports/bucket.py", "tests/exports/test_bucket.py"]
     assert len(fields["files"]) == len(set(fields["files"]))
-    assert played.questions[0].text == f"Approve this plan of {fields['tasks']} tasks?"
+    assert f"Approve this plan of {fields['tasks']} tasks?" in played.questions[0].text
 
 
 def test_a_file_that_is_named_twice_is_listed_once_in_its_first_place(desk: Desk) -> None:
@@ -325,7 +325,7 @@ def test_a_judge_that_is_always_asked_is_asked_then_too(desk: Desk) -> None:
 def test_a_judge_is_asked_where_a_rule_only_warns(desk: Desk) -> None:
     """S0.34: a warning does not block."""
     machine = PLAN_REVIEW.read_text(encoding="utf-8").replace(
-        "- min_chars: 200", "- severity: warning\n      min_chars: 20000"
+        "- {min_chars: 200", "- {severity: warning, min_chars: 20000"
     )
     script = scenario(agents={"architect": [plan("good")], "critic": [PASS]})
     played = desk.play(machine, script, ISSUE)
@@ -340,7 +340,8 @@ def alone(desk: Desk, validator: str, text: str, critic: list[Any]) -> Report:
         path = desk.write("alone.yaml", scenario(agents={"critic": critic}))
         alone = StandaloneValidator(load(PLAN_REVIEW), validator)
         async with App.open(None) as app:
-            report = await app.judge(alone, text, ISSUE, Script(*load_scenario(path)))
+            given = {**ISSUE, "critic": True, "title_is_goal": False}
+            report = await app.judge(alone, text, given, Script(*load_scenario(path)))
             # It leaves no run behind: a server judges many.
             assert not list(await app.journal.runs(None, 1))
             return report
@@ -373,13 +374,8 @@ def test_an_external_plan_that_is_not_valid_is_revised_by_the_architect(desk: De
     )
     played = desk.play(PLAN_REVIEW, script, {**ISSUE, "external_plan": plan("title_only")})
     assert played.route == [
-        "start",
-        "import",
-        "validate",
-        "draft",
-        "validate",
-        "approval",
-        "accepted",
+        *("start", "import", "validate", "draft", "validate"),
+        *("approved", "approval", "accepted"),
     ]
     [prompt] = played.prompts("architect")
     assert "Write an implementation plan" in prompt
