@@ -3,7 +3,7 @@
 `unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
 `unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
 `infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
@@ -25,7 +25,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
 from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
@@ -62,6 +62,8 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     yield from _check_section(subject, ("mcp",), machine.mcp, servers)
     agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     agents.update(*machine.authoring.values())
+    # A folder of agents may have more than are used.
+    agents |= subject.source.roles
     yield from _check_section(subject, ("agents",), machine.agents, agents)
     yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
     yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))
@@ -105,7 +107,7 @@ def _guards(subject: Subject) -> set[object]:
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
-    """`infeasible:` names a bool field of the agent's schema."""
+    """`infeasible:` names a bool field of the agent's schema, or one that may be left out."""
     for name, agent in subject.machine.agents.items():
         if agent.infeasible is None:
             continue
@@ -117,8 +119,12 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
             add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
             remedy = f"did you mean `{near}`?" if near else add
             yield subject.problem(path, "unknown-field", message, remedy)
-        elif fields[agent.infeasible].scalar != "bool":
-            message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
+            continue
+        known = fields[agent.infeasible]
+        is_always_said = known.required or known.values or known.scalar in ("int", "num")
+        if known.scalar != "bool" and is_always_said:
+            message = f"the field `{agent.infeasible}` of the schema is neither true nor false, "
+            message += "and no optional text, list or record"
             remedy = f"make it `{agent.infeasible}: bool`"
             yield subject.problem(path, "wrong-kind", message, remedy)
 
@@ -249,7 +255,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
             yield subject.warning(("states", name), "unread-verdict", message, remedy, key=True)
 
 
-OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
+OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE, SEVERITY})
 """The facts by which a guard asks how bad a report is."""
 OF_CHILD = frozenset({"outcome", "success", "failed", "succeeded"})
 SILENT_OF_CHILD = RESULT.keys() - OF_CHILD - {"findings"}
@@ -285,7 +291,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
         reads = partial(_reads, subject, said, texts, name, told, silent)
         for edge in _unread_exits(subject, name) if own and not state.waits else ():
             way = _way_to_success(subject, edge, reads)
-            if way is not None and edge.emit is None:
+            if way is not None and edge.emit is None and "fail" not in state.emits_of_verdicts:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"

@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 import click
 
-from loopkit.cli.terminal import USAGE, Stop, with_options
+from loopkit.cli.terminal import USAGE, Stop, say, with_options
 from loopkit.document.writing import NotWritable, replace_file
-from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import MISSING, InvalidInput
+from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
@@ -51,7 +52,11 @@ def read_inputs(
     filled: Filled = "complete",
 ) -> dict[str, Any]:
     """The input of a run from these options; raises Stop with everything that is wrong."""
-    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
+    datatype = parse_record(machine.input)
+    given = inputs_from_options(datatype, input_file, sets, set_json)
+    for steps, meant in near_misses(given, datatype):
+        place = location_of(("input", *steps))
+        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
     try:
         if filled == "complete":
             return complete_input(machine, given)
@@ -59,7 +64,7 @@ def read_inputs(
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
-            remedy = f"; add `--set {fault.missing}=…`" if fault.missing else ""
+            remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
     return inputs if filled == "defaults" else {name: inputs[name] for name in given}
@@ -76,10 +81,13 @@ def inputs_from_options(
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
+        known = datatype.at(path)
+        if known is not None and known.is_file:
+            value = value.removeprefix("@")
         file = value[1:] if value.startswith("@") else ""
         if value.startswith("@"):
             value = read_stdin() if file == "-" else read_text(Path(file))
-        _put(given, path, as_type(value, datatype.at(path), file))
+        _put(given, path, as_type(value, known, file))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -106,7 +114,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text from the command line as its field's type; else unchanged for `conform` to report."""
-    if datatype is None or datatype.scalar == "str":
+    if datatype is None or datatype.scalar == "str" or datatype.is_file:
         return text
     if file.endswith(YAML):
         return data_of(text, file)

@@ -38,6 +38,11 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
     """
     # A name with bytes that are no UTF-8 could be neither printed nor kept.
     file = os.fsencode(shown_as or path).decode(errors="backslashreplace")
+    return read(decode(read_bytes(path, file), file), file)
+
+
+def read_bytes(path: Path, file: str) -> bytes:
+    """Return what is in the file, which messages call `file`; raises `ProblemsFound`."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -50,7 +55,7 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
         raise ProblemsFound([mistake("too-large", _start_of(file))])
-    return read(decode(content, file), file)
+    return content
 
 
 def decode(content: bytes, file: str) -> str:
@@ -125,6 +130,23 @@ class CannotInclude(Exception):
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
+    """The files with this suffix in a folder inside another one, by their paths from that, in order
+    of their names; raises CannotInclude, also if there are none."""
+    root = folder.resolve()
+    try:
+        place = (root / relative).resolve()
+        found = sorted(place.iterdir()) if place.is_relative_to(root) else []
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CannotInclude(
+            f"there is no folder `{relative}`", "paths start at the folder of this file"
+        ) from error
+    files = [Path(relative, path.name) for path in found if path.suffix == suffix]
+    if not files:
+        raise CannotInclude(f"`{relative}` has no file `*{suffix}`", "name a folder that has some")
+    return files
 
 
 def read_included(folder: Path, relative: str) -> str:

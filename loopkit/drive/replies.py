@@ -34,13 +34,15 @@ from loopkit.language.states.state import OF_FOLDERS, Output
 from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import or_empty, storable
-from loopkit.text.json_text import NoJson, extract_json
+from loopkit.text import one_line, or_empty, storable
+from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
+LONGEST_REASON = 1_000
+"""Characters that are kept of the words of an author about why it can't be done."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """The characters that providers refuse in the name of a tool."""
 
@@ -93,7 +95,12 @@ def reply_event(
         counted=reply.counted,
     )
     if request.role == "tool":
-        replied = replace(replied, found_clean=reply.found_clean, commands=reply.commands)
+        replied = replace(
+            replied,
+            found_clean=reply.found_clean,
+            findings=reply.findings,
+            commands=reply.commands,
+        )
     if written is not NOTHING_WRITTEN:
         replied = replace(
             replied,
@@ -199,7 +206,10 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-_CONTENT = ("text", "data", "is_data", "fault", "fault_code", "infeasible", "missing", "tree")
+_CONTENT = (
+    *("text", "data", "is_data", "tree"),
+    *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
+)
 """What an artifact has of its file or folder, beside its fields."""
 
 
@@ -257,16 +267,36 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
     datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(found, datatype)
-    declared = agent.infeasible
-    if declared is not None and isinstance(data, Mapping) and data.get(declared) is True:
+    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
+    said = found.get(agent.infeasible) if declared and isinstance(found, Mapping) else None
+    if said is True or (declared and declared.scalar != "bool" and _says_something(said)):
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
-        return known.replace(infeasible=True)
+        return known.replace(infeasible=True, infeasible_because=_words_of(said))
     if faults:
         fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
         return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
     return plain.replace(data=data, is_data=True)
+
+
+REASONS = ("reason", "message", "description", "diagnosis", "diagnostic", "explanation", "summary")
+"""The fields of a record that may say in words why something cannot be done."""
+
+
+def _says_something(value: object) -> bool:
+    """Whether a value has anything but blanks, false, null and empty records and lists in it."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    inner = [one for _, one in entries_of(value)]
+    return any(map(_says_something, inner)) if inner else value not in (None, False, [], {})
+
+
+def _words_of(said: object) -> str:
+    """The words of an author about why it can't be done; empty if it only says so."""
+    named = [said.get(key) for key in REASONS] if isinstance(said, Mapping) else []
+    words = next((one for one in named if isinstance(one, str) and one.strip()), said)
+    return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)
 
 
 def body(text: str, output: Output) -> str:

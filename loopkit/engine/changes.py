@@ -33,6 +33,7 @@ from loopkit.engine.events import (
     Reread,
     Restored,
     Resumed,
+    Setting,
     Settled,
     Started,
     Suspended,
@@ -213,7 +214,7 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
-def _add(state: RunState, event: Adding) -> None:
+def _add(state: RunState, event: Adding | Setting) -> None:
     state.adding = event
 
 
@@ -221,7 +222,8 @@ def _work(state: RunState, event: Worked) -> None:
     state.error = event.error
     if event.time_s:
         state.usage = replace(state.usage, time_s=state.usage.time_s + event.time_s)
-    if event.restored:
+    if event.restored and (best := state.best_round()):
+        state.last_report = best.report
         restore(state, event.restored)
     if event.artifact is not None:
         _take(state, event.artifact)
@@ -442,6 +444,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     ChildStarted: _start_child,
     ChildEnded: _end_child,
     Adding: _add,
+    Setting: _add,
     Worked: _work,
     Kept: _keep,
     Baselined: _keep_baseline,

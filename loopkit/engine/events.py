@@ -81,6 +81,9 @@ class Intended(Event, frozen=True, kw_only=True):
     continues."""
     model: str = ""
     """The model that is asked; empty for a program."""
+    instead_of: str = ""
+    """The word for which there is no agent, so that this one is asked: the one under `else`. At the
+    first call alone."""
     fallback: int = 0
     """The number of the fallback that is asked; 0 is the agent itself."""
     deadline_s: float | None
@@ -145,6 +148,8 @@ class Replied(Event, frozen=True, kw_only=True):
     found_clean: str | None = None
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
+    findings: tuple[Finding, ...] = ()
+    """For a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None
@@ -298,6 +303,18 @@ class Adding(Event, frozen=True, kw_only=True):
     file: str
     after: int
     """The size of the file in bytes before the text is appended."""
+
+
+class Setting(Event, frozen=True, kw_only=True):
+    """A state is about to set values in a file. A resumed run sets the same ones."""
+
+    state: str
+    visit: int
+    file: str
+    where: dict[str, Any] = NOTHING
+    """The values by which the item is known."""
+    values: dict[str, Any]
+    """The new values, by key."""
 
 
 class Started(Event, frozen=True, kw_only=True):
@@ -637,7 +654,7 @@ class ChildEnded(Event, frozen=True, kw_only=True):
 _BY_AREA: dict[str, tuple[type[Event], ...]] = {
     "calls": (Held, Intended, Replied, Failed, InDoubt, Settled),
     "children": (ChildStarted, ChildEnded),
-    "files": (Captured, Adding, Isolated, Merging, Merged, Restored, Reread),
+    "files": (Captured, Adding, Setting, Isolated, Merging, Merged, Restored, Reread),
     "runs": (Started, Claimed, Suspended, Repaired, Resumed, Refused, Finished, Cancelled),
     "steps": (Baselined, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting),
 }

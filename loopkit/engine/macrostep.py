@@ -34,7 +34,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.feedback import feedback_for
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
@@ -43,7 +43,7 @@ from loopkit.engine.template_values import (
     NO_NAMES,
     blocking_for,
     choose_agent,
-    fault_finding,
+    fault_findings,
     plain_answer,
     plain_artifact,
     render,
@@ -138,9 +138,12 @@ class Engine:
             feedback, deferrals = feedback_for(
                 self.program, feedback_run, work, edge, facts["attempt"]
             )
-        emitted = None
-        if edge.emit is not None:
-            emitted = event_on_edge(self.program, step.run, edge.emit, work)
+        emitted, emission = None, edge.emit
+        if emission is None and work.report is not None:
+            verdict = "pass" if work.report.valid else work.report.verdict
+            emission = plan.state.emits_of_verdicts.get(verdict)
+        if emission is not None:
+            emitted = event_on_edge(self.program, step.run, emission, work)
         decided = Decided(
             edge=edge.id,
             source=edge.source,
@@ -393,7 +396,9 @@ def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitt
     about = [each for each in reports if each.artifact == name or not each.valid]
     mild = {finding.id: finding for report in about for finding in report.warnings}
     found = (*blocking_for(program, run, run.state), *mild.values())
-    return event_of_work(program, run, emission, found)
+    last = run.last_report if run.state in program.graph.fallbacks else None
+    reason = _reason_of(last) if last is not None else ""
+    return event_of_work(program, run, emission, found, reason=reason)
 
 
 def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
@@ -459,10 +464,14 @@ def _findings_in(
     """The findings in a version, and why there is no verdict on it."""
     report = run.reports.get(run.state, run.last_report)
     if work.artifact is not None and work.artifact.fault and work.answer is None:
-        return (fault_finding(work.artifact, program.machine.levels.worst),), ""
+        return fault_findings(work.artifact, program.machine.levels.worst), ""
     if report is None or (report.artifact, report.version) != (artifact.name, artifact.version):
         return (), work.error
-    return report.findings, report.reason
+    return report.findings, _reason_of(report)
+
+
+def _reason_of(report: Report) -> str:
+    return f"infeasible: {report.reason}" if report.verdict == "infeasible" else report.reason
 
 
 def _label(program: Program, run: RunState, text: str | None, names: Mapping[str, object]) -> str:

@@ -78,7 +78,11 @@ class Artifact(Record, frozen=True, kw_only=True):
     """Why the artifact is unusable: missing, empty, cut off, not JSON, or in breach of its schema.
     Empty if it is usable."""
     fault_code: str = ""
+    fault_findings: tuple[Finding, ...] = ()
+    """If the last draft did not pass the required tool: what that found."""
     infeasible: bool = False
+    infeasible_because: str = ""
+    """What its author says of why it can't be done, if it says more than that."""
     missing: tuple[str, ...] = ()
     """The fields that an infeasible answer left missing or invalid; they are empty."""
     fallback: bool = False

@@ -27,8 +27,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from loopkit.language.datatypes.datatype import NotationError
-from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type
+from loopkit.language.datatypes.datatype import DataType, NotationError
+from loopkit.language.datatypes.notation import (
+    parse_fields,
+    parse_record,
+    parse_type,
+    refuse_files,
+)
 from loopkit.values import Value
 
 
@@ -139,12 +144,12 @@ def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
+def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> AfterValidator:
     """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
     def check(value: Any) -> Any:
         try:
-            parse(value)
+            refuse_files(parse(value), is_input=is_input)
         except NotationError as error:
             raise fault(
                 "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
@@ -201,6 +206,13 @@ Id = Annotated[
     ),
 ]
 """A name that an author gives: lower case letters, digits, underscores."""
+
+
+def id_from(name: str) -> str:
+    """The id that stands for the name of a file: `frontend_coder` for `Frontend-coder`."""
+    return name.lower().replace("-", "_")
+
+
 Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
@@ -227,6 +239,8 @@ Schema = Annotated[dict[str, Any], _check_with(parse_fields)]
 """The type of data at its root: a mapping from field to type notation, or JSON Schema."""
 Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 """The type of data that must be a mapping: from field to type notation, or JSON Schema."""
+Inputs = Annotated[dict[str, Any], _check_with(parse_record, is_input=True)]
+"""The type of what a run is given, of which each field may also be a file."""
 Bound = Annotated[
     int | str,
     BeforeValidator(_bound),
@@ -298,6 +312,48 @@ Emit = SerializeAsAny[
     ]
 ]
 """The name of an event, or all that it says."""
+
+
+class ReportEmission(Noun):
+    """The events of a validate state: one when it starts, and one for each verdict."""
+
+    name: Id | None = None
+    """The name of the event that is stored when the state starts its work."""
+    phase: Label | None = None
+    """A template for the phase of the work that begins here, beside `name`."""
+    source: Label | None = None
+    """A template for the maker of the version, beside `name`."""
+    pass_: Emit | None = Field(None, alias="pass")
+    """The event of a report that accepts, with warnings or without."""
+    fail: Emit | None = None
+    """The event of a report that fails."""
+    infeasible: Emit | None = None
+    """The event of a report that is `infeasible`."""
+    incomplete: Emit | None = None
+    """The event of a report that is `incomplete`."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.name is None and (self.phase or self.source or not self.of_verdicts):
+            raise fault(
+                "missing-field",
+                "this has neither the `name` of an event nor one for a verdict",
+                help="write `name: EVENT`, or an event under `pass` or `fail`",
+            )
+        return self
+
+    @property
+    def at_start(self) -> Emission | None:
+        """The event of the state that starts."""
+        name, phase, source = self.name, self.phase, self.source
+        return None if name is None else Emission(name=name, phase=phase, source=source)
+
+    @property
+    def of_verdicts(self) -> dict[str, Emission]:
+        """The event of each verdict that has one; `pass` stands for all that accept."""
+        written = {"pass": self.pass_, "fail": self.fail}
+        written |= {"infeasible": self.infeasible, "incomplete": self.incomplete}
+        return {verdict: e for verdict, emit in written.items() if (e := Emission.of(emit))}
 
 
 class Kind(Protocol):

@@ -47,11 +47,12 @@ states:
   check:
     validate: plan
     by: [graph]
+    emit: {pass: plan_generated, fail: plan_rejected, infeasible: never}
     transitions:
-      - {guard: valid, target: done, emit: plan_generated}
+      - {guard: valid, target: done}
       - {guard: infeasible, target: stock, emit: {name: plan_rejected, source: planner}}
-      - {guard: stalled, target: stock, emit: plan_rejected}
-      - {revise: plan, max: input.retries, emit: plan_rejected}
+      - {guard: stalled, target: stock}
+      - {revise: plan, max: input.retries}
       - {target: stock, emit: plan_rejected}
   stock:
     render: "{{ input.stock }}"
@@ -152,9 +153,30 @@ def test_an_exhausted_planner_falls_back_with_the_next_version(desk: Desk) -> No
     assert (version.fallback, version.fallback_reason) == (True, "exhausted")
 
 
-def test_what_cannot_be_done_stops_at_once(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("form", "answer", "because"),
+    [
+        ("bool", {"nodes": [], "impossible": True}, ""),
+        ("optional str", {"impossible": " No\n voice.", "missing": ["audio"]}, ": No voice."),
+        ("'optional [str]'", {"impossible": ["No voice."]}, ': ["No voice."]'),
+        (
+            "{type: {missing: {type: [str], default: []}, ...: any}, default: {}}",
+            {"impossible": {"missing": ["audio"], "diagnosis": "No voice."}},
+            ": No voice.",
+        ),
+        (
+            "{type: object, default: {}}",
+            {"impossible": {"missing": ["audio"]}},
+            ': {"missing": ["audio"]}',
+        ),
+    ],
+)
+def test_what_cannot_be_done_stops_at_once(
+    desk: Desk, form: str, answer: dict[str, Any], because: str
+) -> None:
     """S3.14: no revision is spent, and the event says why there is no verdict."""
-    played = play(desk, {"nodes": [], "impossible": True})
+    machine = MACHINE.replace("impossible: {type: bool, default: false}", f"impossible: {form}")
+    played = desk.play(machine, scenario(agents={"planner": [{"data": answer}]}))
     assert played.outcome == "fallen_back"
     assert told(played)[1:] == [
         ("plan_requested", 1, 1, []),
@@ -163,11 +185,9 @@ def test_what_cannot_be_done_stops_at_once(desk: Desk) -> None:
         ("plan_generated", 1, 2, []),
     ]
     rejected, used = played.of(Emitted)[2:4]
-    assert (rejected.reason, rejected.source) == (
-        "`plan` declared that it can't be done",
-        "planner",
-    )
-    assert used.fallback == "infeasible"
+    reason = f"infeasible: `plan` declared that it can't be done{because}"
+    assert (rejected.reason, rejected.source) == (reason, "planner")
+    assert (used.fallback, used.reason) == ("infeasible", reason)
     assert not any(decided.spends for decided in played.of(Decided))
 
 
@@ -386,9 +406,10 @@ states:
   check:
     validate: plan
     by: [form]
+    emit: {name: plan_checked, source: check, pass: plan_generated, fail: {name: plan_rejected}}
     transitions:
-      - {guard: valid, target: done, emit: plan_generated}
-      - {revise: plan, emit: plan_rejected}
+      - {guard: valid, target: done}
+      - {revise: plan}
       - {target: failed}
   done: {final: success, result: plan}
   failed: {final: failure}
@@ -406,11 +427,11 @@ def test_a_draft_that_is_rejected_inside_the_conversation_has_its_event(desk: De
     assert told(played) == [
         ("plan_requested", 1, 1, []),
         ("draft_checked", 1, 1, ["FORM", "SHORT"]),
-        ("draft_checked", 1, 1, ["SHORT"]),
+        ("plan_checked", 1, 1, []),
         ("plan_generated", 1, 1, ["SHORT"]),
     ]
     assert {event.phase for event in played.of(Emitted)} == {"initial"}
-    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "planner", "plan"]
+    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "check", "plan"]
     problems = desk.problems(TOOL.replace("input.who", "input.whom"))
     assert [p.path for p in problems if p.severity == "error"] == [
         "agents.planner.tools.validate.emit.source"

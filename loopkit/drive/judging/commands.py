@@ -19,7 +19,7 @@ from loopkit.engine.findings import OF_ARTIFACT, Answer
 from loopkit.engine.macrostep import suspension
 from loopkit.engine.payloads import Artifact, Ran
 from loopkit.engine.records import Failure
-from loopkit.engine.template_values import AllNames, attempt_of, fault_finding
+from loopkit.engine.template_values import AllNames, attempt_of, fault_findings
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import Severities
 from loopkit.language.guard.grammar import expand, parse
@@ -27,7 +27,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.program import FixedRules, with_places
+from loopkit.machine.program import with_places
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.outside.workspace import without_folders
@@ -171,7 +171,10 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     ran: list[Ran] = []
     try:
         folder = await workspace(active, due.state.workspace)
-        setting = _setting(active, due, folder, ran)
+        setting = setting_for(active, folder, active.program.machine.levels)
+        setting.names = {"input": active.state.input}
+        setting.validator, setting.place = due.validator, due.place
+        give_commands(active, due.validator, 0, setting, ran)
         found = await limit_time(active, lambda: baseline_of(due.rule, setting))
     except LimitReached as reached:
         suspended = _suspension(active, due, reached.failure(active.state.run))
@@ -192,23 +195,6 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     )
 
 
-def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Setting:
-    machine = active.program.machine
-    setting = Setting(
-        names={"input": active.state.input},
-        facts={},
-        patterns=machine.patterns,
-        severities=machine.levels,
-        input=active.state.input,
-        folder=folder,
-        validator=due.validator,
-        place=due.place,
-        redact=active.redact,
-    )
-    give_commands(active, due.validator, 0, setting, ran)
-    return setting
-
-
 def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
     message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
     whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
@@ -218,25 +204,28 @@ def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
 def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
     """The answer if no rule is asked: the artifact is faulty, or says that it can't be done."""
     if artifact.infeasible:
-        reason = f"`{artifact.author}` declared that it can't be done"
+        because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
+        reason = f"`{artifact.author}` declared that it can't be done{because}"
         return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
     return content_fault(artifact, levels.worst)
 
 
 def content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on a faulty artifact."""
-    finding = fault_finding(artifact, severity)
-    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
+    findings = fault_findings(artifact, severity)
+    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
 
 
-def setting_for(active: ActiveRun, folder: Path, rules: FixedRules) -> Setting:
+def setting_for(
+    active: ActiveRun, folder: Path, levels: Severities, *, is_guarded: bool = False
+) -> Setting:
+    """What rules may read and do in a run; with a guard among them, also the facts."""
     program, run = active.program, active.state
-    is_guarded = rules.are_guarded
     return Setting(
         names=AllNames(program, run),
         facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
         patterns=program.machine.patterns,
-        severities=rules.levels,
+        severities=levels,
         origins=program.machine.origins,
         input=run.input,
         folder=folder,

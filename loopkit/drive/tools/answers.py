@@ -40,12 +40,12 @@ from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
-from loopkit.text.json_text import parse_output
 from loopkit.text.markdown import as_code_block
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
+REJECTED = "`{}` found errors in the last draft that it was given"
 
 
 def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
@@ -68,12 +68,12 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         return Answered(reply)
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
-        # An answer that is not a draft at all has a fault of its own.
-        return (
-            Answered(reply)
-            if talk.artifact_of(reply).fault
-            else Answered(reply, NOT_VALIDATED, fault)
-        )
+        if talk.artifact_of(reply).fault:
+            # An answer that is not a draft at all has a fault of its own.
+            return Answered(reply)
+        found = _last_verdict(talk, rounds)
+        findings = found.findings if found and not found.found_clean else ()
+        return Answered(reply, NOT_VALIDATED, fault, findings)
     required = talk.definition.require_tool
     return (
         f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
@@ -92,29 +92,26 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
-    given = (
-        talk.tool_reply(number)
-        for one in rounds
-        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
-        if called.name == required
-    )
-    found = [one for one in given if one is not None and one.found_clean is not None]
-    if not found:
+    found = _last_verdict(talk, rounds)
+    if found is None:
         return f"`{required}` was not called"
-    if not found[-1].found_clean:
-        return _errors_in_draft(required, found[-1])
-    if found[-1].found_clean != program.digest(artifact):
+    if not found.found_clean:
+        return REJECTED.format(required)
+    if found.found_clean != program.digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
 
 
-def _errors_in_draft(required: str, reply: Replied) -> str:
-    """The findings of the last call, for an attempt that does not know this conversation."""
-    result = parse_output(reply.text)
-    listed = result["diagnostics"] if isinstance(result, dict) else ()
-    named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
-    found = f"`{required}` found errors in the last draft that it was given"
-    return f"{found}: {named}".rstrip(".") if named else found
+def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
+    """What the required tool said of the last draft that it was given."""
+    for one in reversed(rounds):
+        for number, called in reversed(
+            [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
+        ):
+            given = talk.tool_reply(number) if called.name == talk.definition.require_tool else None
+            if given is not None and given.found_clean is not None:
+                return given
+    return None
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
@@ -129,7 +126,7 @@ def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) ->
     if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
         return Answered(last.reply)
     if is_over:
-        return Answered(last.reply, NOT_VALIDATED, _errors_in_draft(required, given))
+        return Answered(last.reply, NOT_VALIDATED, REJECTED.format(required), given.findings)
     return (
         f"`{required}` says of this draft:\n\n{as_code_block(given.text)}\n\n"
         "Mend what it found, and answer with the whole draft."
@@ -194,6 +191,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
             result.text,
             exit_code=result.exit_code,
             found_clean=result.found_clean,
+            findings=result.findings,
             commands=result.commands,
         )
 
@@ -214,8 +212,8 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
-    if emit is not None and found and (findings := found[-1].findings):
-        active.stage(event_of_work(active.program, active.state, emit, findings))
+    if emit is not None and found and found[-1].found_clean == "":
+        active.stage(event_of_work(active.program, active.state, emit, found[-1].findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:

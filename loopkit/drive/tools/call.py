@@ -138,6 +138,8 @@ class Answered(Value, frozen=True):
     fault_code: str = ""
     fault: str = ""
     """Why the reply does not count as an answer."""
+    findings: tuple[Finding, ...] = ()
+    """What the required tool found in the last draft, if it rejected that."""
 
 
 class Conversation(Value, frozen=True):

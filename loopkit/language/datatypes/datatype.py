@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from loopkit.document.problems import is_slip
 from loopkit.language.guard.evaluate import ITEMS
-from loopkit.language.json_schema import broken_fields, schema_faults
+from loopkit.language.json_schema import Path, broken_fields, schema_faults
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 from loopkit.values import Value
@@ -58,8 +59,12 @@ class DataType(Value, frozen=True):
     maximum: float | None = None
     fields: Mapping[str, DataType] | None = None
     others: DataType | None = None
-    """The type of further fields; without it there are no others."""
+    """The type of further fields, which may be read like the others."""
+    is_open: bool = False
+    """It keeps further fields, of which nothing is known and which nothing may read."""
     items: DataType | None = None
+    is_file: bool = False
+    """It is given as the path of a file, and read: `path`, `data` and `digest`."""
 
     @property
     def required(self) -> bool:
@@ -90,7 +95,8 @@ class DataType(Value, frozen=True):
 
 def describe_type(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
-    words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
+    kind = "path of a file" if datatype.is_file else datatype.scalar or "JSON"
+    words = ["|".join(datatype.values) or kind, *datatype.bounds_in_words]
     if datatype.has_default:
         words.append(f"default {json.dumps(datatype.default, ensure_ascii=False)}")
     if datatype.optional:
@@ -105,6 +111,8 @@ WORDS = {"int": "a whole number", "num": "a number", "bool": "true or false", "s
 
 def misfit(value: object, datatype: DataType) -> str:
     """Why a value is not a single value of a type, for a person; "" if it is one."""
+    if datatype.is_file:
+        return "" if value and isinstance(value, str) else "takes the path of a file"
     if not default_fault(value, datatype):
         return ""
     return f"{what_it_takes(datatype)}; `{one_line(text_or_json(value))}` is not"
@@ -189,7 +197,12 @@ def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def with_defaults(value: object, datatype: DataType) -> object:
-    """The value with defaults, or none for optional fields, wherever a field is missing."""
+    """The value with defaults, or none for optional fields, wherever a field is missing.
+
+    Null for what always has a value is a missing value.
+    """
+    if value is None and datatype.has_default and not datatype.optional:
+        return with_defaults(datatype.default, datatype)
     if isinstance(value, Mapping) and datatype.fields is not None:
         given = {
             name: inner if (known := datatype.field(name)) is None else with_defaults(inner, known)
@@ -204,6 +217,24 @@ def with_defaults(value: object, datatype: DataType) -> object:
     if isinstance(value, list) and datatype.items is not None:
         return [with_defaults(item, datatype.items) for item in value]
     return value
+
+
+def near_misses(value: object, datatype: DataType) -> Iterator[tuple[Path, str]]:
+    """The fields of data that no type names and that are one slip away from one left out.
+
+    Each is the steps to what was given, and the name of the optional or defaulted field.
+    """
+    if isinstance(value, Mapping) and datatype.fields is not None:
+        absent = [n for n, t in datatype.fields.items() if n not in value and not t.required]
+        for name, inner in value.items():
+            if known := datatype.field(name):
+                yield from (((name, *path), meant) for path, meant in near_misses(inner, known))
+            elif datatype.is_open:
+                yield from (((name,), meant) for meant in absent if is_slip(name, meant))
+    elif isinstance(value, list) and datatype.items is not None:
+        for index, item in enumerate(value):
+            found = near_misses(item, datatype.items)
+            yield from (((index, *path), meant) for path, meant in found)
 
 
 def salvage(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:

@@ -32,11 +32,14 @@ from loopkit.language.json_schema.equality import NotJudged
 from loopkit.values import Mutable, Value, field
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
+FILE_TYPES = ("file", "optional file")
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynamicRef")
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
 OTHERS = "..."
 """The field of a record that says what its other fields may be."""
+NO_OTHERS = "none"
+"""What it says where there are no other fields."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
 OTHER_WORDS = {**WORDS, "text": "str", "float": "num", "double": "num"}
 """The words of other notations for single values, and those of this language."""
@@ -79,8 +82,9 @@ def _root(notation: Mapping[str, Any]) -> DataType:
 
 
 def parse_record(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root that must be a mapping, as under `input:`."""
-    datatype = parse_fields(notation)
+    """The type at a root that must be a mapping, as under `input:`. Its names are all it takes."""
+    is_schema = is_json_schema(notation)
+    datatype = parse_fields(notation if is_schema else {OTHERS: NO_OTHERS, **notation})
     if datatype.fields is None:
         raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
     return datatype
@@ -117,9 +121,15 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
         case [inner]:
             yield 0, inner
         case Mapping():
-            is_described = not is_root and "type" in notation and set(notation) <= DETAILS
+            is_described = not is_root and _is_described(notation)
             inside = notation.items()
             yield from (item for item in inside if not (is_described and item[0] == "default"))
+
+
+def _is_described(notation: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a type with details, and no record that has a field `type`."""
+    details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    return "type" in notation and set(notation) <= details
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
@@ -140,6 +150,8 @@ def _from_words(text: str) -> DataType:
         return list_of(_from_words(text[1:-1].strip()))
     if text == "any":
         return DataType({})
+    if text == "file":
+        return _file_of("any")
     if json_type := SCALARS.get(text):
         return DataType({"type": json_type}, scalar=text)
     if "|" in text:
@@ -160,7 +172,7 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
     if is_json_schema(notation):
         _refuse_mixed(notation)
         return from_schema(notation)
-    if "type" in notation and set(notation) <= DETAILS:
+    if _is_described(notation):
         return _with_details(notation)
     return _record_with_type(notation) if "type" in notation else _record_of(notation)
 
@@ -199,6 +211,9 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
 
 def _with_details(notation: Mapping[str, Any]) -> DataType:
     datatype = _at(notation["type"], "type")
+    if "data" in notation:
+        whole = _file_of(notation["data"])
+        datatype = _optional(whole) if datatype.optional else whole
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -227,7 +242,9 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
 def _with_default(datatype: DataType, default: object) -> DataType:
     if fault := _default_fault(default, datatype):
         raise NotationError(f"the default does not fit the type: {fault}", ("default",))
-    return datatype.replace(default=default, has_default=True)
+    # Null is absence, so that a type with another default always has a value.
+    is_optional = datatype.optional and default is None
+    return datatype.replace(default=default, has_default=True, optional=is_optional)
 
 
 def _default_fault(default: object, datatype: DataType) -> str:
@@ -242,21 +259,51 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     if torn is not None:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
-    types = {name: _at(inner, name) for name, inner in notation.items()}
-    return record_with(types, types.pop(OTHERS, None))
+    is_open, written = OTHERS not in notation, notation.get(OTHERS)
+    types = {name: _at(inner, name) for name, inner in notation.items() if name != OTHERS}
+    others = None if is_open or written == NO_OTHERS else _at(written, OTHERS)
+    return record_with(types, others, is_open=is_open)
 
 
-def record_with(types: Mapping[str, DataType], others: DataType | None = None) -> DataType:
-    """The record with fields of these types, and with further ones where `others` says so."""
+def record_with(
+    types: Mapping[str, DataType], others: DataType | None = None, *, is_open: bool = False
+) -> DataType:
+    """The record with fields of these types, and with further ones where it is open or `others`
+    says their type."""
+    said = False if others is None else relocate(others.schema, ("additionalProperties",))
     schema = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
         "required": [name for name, inner in types.items() if inner.required],
-        "additionalProperties": False
-        if others is None
-        else relocate(others.schema, ("additionalProperties",)),
+        **({} if is_open else {"additionalProperties": said}),
     }
-    return DataType(schema, fields=types, others=others)
+    return DataType(schema, fields=types, others=others, is_open=is_open)
+
+
+def file_record(data: object) -> Mapping[str, object]:
+    """What is known of a file that was read, with the notation of its data."""
+    return {"path": "str", "data": data, "digest": "str", OTHERS: NO_OTHERS}
+
+
+def _file_of(data: object) -> DataType:
+    read = _record_of(file_record(data))
+    forms = [{"type": "string", "minLength": 1}, relocate(read.schema, ("anyOf", 1))]
+    return read.replace(schema={"anyOf": forms}, is_file=True)
+
+
+def refuse_files(
+    datatype: DataType | None, path: tuple[str, ...] = (), *, is_input: bool = False
+) -> None:
+    """Raise NotationError for a file, which only a field of an input can be."""
+    if datatype is None:
+        return
+    if datatype.is_file and not (is_input and len(path) == 1):
+        remedy = "make it an input of its own: `input: {plan: {type: file}}`"
+        raise NotationError("only an input itself can be a `file`", path, remedy)
+    for name, inner in (datatype.fields or {}).items():
+        refuse_files(inner, (*path, name), is_input=is_input)
+    for part in (datatype.items, datatype.others):
+        refuse_files(part, (*path, ""), is_input=is_input)
 
 
 def list_of(inner: DataType) -> DataType:
@@ -356,7 +403,8 @@ class _Reader(Mutable, dict=True):
             for name, part in said.properties.items()
         }
         others = self.type_of(said.others) if said.others else None
-        return DataType({}, fields=fields, others=others, optional=optional)
+        is_open = not said.is_closed and others is None
+        return DataType({}, fields=fields, others=others, is_open=is_open, optional=optional)
 
     def _field(self, part: Part, *, is_required: bool) -> DataType:
         found = self.type_of(part)
@@ -577,7 +625,7 @@ def _either(one: DataType, other: DataType) -> DataType:
     if one.fields is not None and other.fields is not None:
         shared = [name for name in one.fields if name in other.fields]
         fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}
-        return both.replace(fields=fields)
+        return both.replace(fields=fields, is_open=True)
     if one.items is not None and other.items is not None:
         return both.replace(items=_either(one.items, other.items))
     return both

@@ -1,4 +1,4 @@
-"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`
+"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`, `set`
 and `validate`."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,25 +10,34 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
-from loopkit.language.datatypes.notation import common_type, list_of, parse_type, record_with
+from loopkit.language.datatypes.notation import (
+    common_type,
+    file_record,
+    list_of,
+    parse_type,
+    record_with,
+)
 from loopkit.language.facts import INT, OF_REPORTS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    Emission,
     Fields,
     Id,
     Ids,
+    Notation,
     Noun,
     PlainText,
+    ReportEmission,
     Text,
     Texts,
     Written,
     fault,
     templates_of,
 )
-from loopkit.language.states.each import ItemPaths, steps_to_items
+from loopkit.language.states.each import ItemPath, ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
@@ -40,6 +49,7 @@ from loopkit.language.states.state import (
     RenderOutputName,
     TemplateState,
     WorkingState,
+    output_from_name,
 )
 from loopkit.language.validators import ByItem
 from loopkit.text.json_text import texts_in
@@ -47,7 +57,7 @@ from loopkit.text.json_text import texts_in
 
 def _tag(value: object) -> str:
     is_choice = isinstance(value, AgentChoice) or (
-        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+        isinstance(value, Mapping) and not {"from", "of", "else"}.isdisjoint(value)
     )
     return "<from>" if is_choice else "<name>"
 
@@ -86,7 +96,9 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+        if isinstance(agent, str):
+            return (agent,)
+        return tuple(dict.fromkeys([*agent.of.values(), *filter(None, [agent.else_])]))
 
     @cached_property
     def choice(self) -> AgentChoice | None:
@@ -369,6 +381,55 @@ def _type_of_template(
     return unknown if known is None else known.replace(default=None, has_default=False)
 
 
+class SetState(AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
+    set: PlainText
+    """The file: a template."""
+    at: ItemPath | None = None
+    """The path of the mapping to change; `[]` goes through the items of a list. Default: the
+    root."""
+    where: dict[str, Any] = {}
+    """The values by which the one item of a list is known."""
+    values: dict[str, Any] = {}
+    """The new values, by key. Default: the file is only read."""
+    expect: dict[str, Any] = {}
+    """What has to stand there before, by key; if it does not, nothing is changed."""
+    data: Notation = "any"
+    """The type of the data in the file."""
+
+    kind = "set"
+    example = Example(
+        {
+            "set": "{{ input.tasks.path }}",
+            "at": "tasks[]",
+            "where": {"id": "tea"},
+            "values": {"plan": "{{ plan }}"},
+        },
+        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
+        files={"tasks.yaml": "tasks:\n- id: tea\n"},
+    )
+    has_own_work = True
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
+
+    @property
+    def about(self) -> str:
+        return f"set {', '.join(self.values)}" if self.values else "read a file"
+
+    @property
+    def templates(self) -> Written:
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_type(file_record(self.data))
+
+    def output_at(self, name: str) -> Output:
+        return output_from_name(name)
+
+
 class ValidateState(WorkingState):
     """Judges an artifact and writes a report."""
 
@@ -390,6 +451,14 @@ class ValidateState(WorkingState):
     """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
     """The folder in which `command` rules run."""
+    emit: (
+        Annotated[
+            Annotated[Id, Tag("<name>")] | Annotated[ReportEmission, Tag("<verdicts>")],
+            Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
+        ]
+        | None
+    ) = None  # type: ignore[assignment] # it has more keys here
+    """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
@@ -401,3 +470,12 @@ class ValidateState(WorkingState):
     @property
     def about(self) -> str:
         return f"validate {self.validate_}"
+
+    @property
+    def emits(self) -> Emission | None:
+        emit = self.emit
+        return emit.at_start if isinstance(emit, ReportEmission) else Emission.of(emit)
+
+    @cached_property
+    def emits_of_verdicts(self) -> Mapping[str, Emission]:
+        return self.emit.of_verdicts if isinstance(self.emit, ReportEmission) else {}
