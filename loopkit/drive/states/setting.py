@@ -39,7 +39,7 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
     to_set = ToSet(steps, known.where, known.values, fill_in(state.expect, names))
 
     def fit(data: object) -> Any:
-        whole, faults = conform(data, parse_type(state.data))
+        whole, faults = conform(data, parse_type(state.type))
         if faults:
             raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
         return whole

@@ -395,20 +395,11 @@ class SetState(AuthorState):
     """The new values, by key. Default: the file is only read."""
     expect: dict[str, Any] = {}
     """What has to stand there before, by key; if it does not, nothing is changed."""
-    data: Notation = "any"
+    type: Notation = "any"
     """The type of the data in the file."""
 
     kind = "set"
-    example = Example(
-        {
-            "set": "{{ input.tasks.path }}",
-            "at": "tasks[]",
-            "where": {"id": "tea"},
-            "values": {"plan": "{{ plan }}"},
-        },
-        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
-        files={"tasks.yaml": "tasks:\n- id: tea\n"},
-    )
+    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
 
@@ -424,7 +415,7 @@ class SetState(AuthorState):
 
     @property
     def leaves(self) -> DataType:
-        return parse_type(file_record(self.data))
+        return parse_type(file_record(self.type))
 
     def output_at(self, name: str) -> Output:
         return output_from_name(name)
