@@ -255,7 +255,7 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
 
 def _own_cap(agent: Agent) -> str:
     """The longest answer that the machine's options allow, if it is the same for all callees."""
-    options = (asked.options for asked in agent.in_turn)
+    options = (getattr(asked, "params", {}) for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""

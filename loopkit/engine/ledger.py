@@ -56,7 +56,7 @@ def complete(
     asked = program.plans[name].rules
     assert asked is not None
     version = version_of(program, run, artifact)
-    if asked.is_by_majority:
+    if asked.state.combine == "majority":
         panel = outvote(panel, asked.levels)
     answers = panel.answers
     line = earlier.line
@@ -65,7 +65,7 @@ def complete(
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         findings = attribute(findings, origins, artifact.author)
-    verdict = verdict_of(panel, findings, asked.quorum)
+    verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
         findings = tuple([finding for finding in findings if not finding.blocking])

@@ -17,8 +17,13 @@ from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
-from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, without_agent
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import (
+    MISSING,
+    InvalidInput,
+    input_faults,
+    with_files,
+    without_agent,
+)
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import FirstText, MadeData, MadeText
@@ -31,7 +36,7 @@ from loopkit.language.states.state import (
 )
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse, parse_if_valid
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
@@ -328,10 +333,7 @@ def _value_or_open(value: object, given: Given) -> object:
 
 def _template_value(text: str, given: Given) -> object:
     """The value of a template that is a plain text or the name of an input; else OPEN."""
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks report it.
+    if (template := parse_if_valid(text)) is None:
         return OPEN
     if template.constant is not None:
         return template.constant

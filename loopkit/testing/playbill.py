@@ -17,8 +17,7 @@ from loopkit.language.agents.tools import Tool
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import include, include_data
-from loopkit.language.input_faults import InvalidInput
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import InvalidInput, with_files
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import CANCELLED, ChildrenState, EachState

@@ -111,7 +111,7 @@ def _json_bytes(data: object) -> int:
 
 def least_call(agent: ModelAgent, model: str) -> Usage:
     """The most that the smallest call can cost: next to no prompt, and the shortest answer."""
-    system = agent.system_prompt
+    system = agent.system
     sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
     caps = answer_caps(agent, model, sent)
     return usage_bound(agent, model, sent, caps.least if caps else output_cap(agent, model))

@@ -50,7 +50,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Visit, Way
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.text import one_line, plural
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
 MOST_FOLLOWED = 50_000
@@ -580,7 +580,7 @@ class _Walk:
         return self._usd(agent, self._model(agent, author), sent)
 
     def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
-        whole = sent + tokens_of(agent.system_prompt)
+        whole = sent + tokens_of(agent.system)
         return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
 
     def _model(self, agent: ModelAgent, author: str) -> str:
