@@ -106,10 +106,7 @@ Functions = Mapping[str, AgentFunction]
 
 
 def assign_agents(
-    machine: Machine,
-    scenario: Scenario | None,
-    functions: Functions,
-    sleep: Sleep = asyncio.sleep,
+    machine: Machine, scenario: Scenario | None, functions: Functions, sleep: Sleep = asyncio.sleep
 ) -> dict[str, AgentPort]:
     """The port of each agent: a scenario, a function, its program or its model plays it.
 

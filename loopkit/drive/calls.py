@@ -7,15 +7,7 @@ that a resumed run goes on with the same one.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf, isfinite

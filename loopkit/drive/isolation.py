@@ -397,12 +397,7 @@ def _capture(
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
-        task=task,
-        state=active.state.state,
-        artifact=artifact,
-        place=place,
-        times=times,
-        **folder,
+        task=task, state=active.state.state, artifact=artifact, place=place, times=times, **folder
     )
     active.stage(captured)
     return captured

@@ -96,10 +96,7 @@ def reply_event(
     )
     if request.role == "tool":
         replied = replace(
-            replied,
-            found_clean=reply.found_clean,
-            findings=reply.findings,
-            commands=reply.commands,
+            replied, found_clean=reply.found_clean, findings=reply.findings, commands=reply.commands
         )
     if written is not NOTHING_WRITTEN:
         replied = replace(

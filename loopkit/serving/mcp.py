@@ -20,13 +20,7 @@ from typing import Any
 
 from loopkit import __version__
 from loopkit.serving.access import Access
-from loopkit.serving.http.answers import (
-    MOST_BYTES,
-    BadRequest,
-    bug_teller,
-    error_answer,
-    text_of,
-)
+from loopkit.serving.http.answers import MOST_BYTES, BadRequest, bug_teller, error_answer, text_of
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.library import (
     ASGIApp,

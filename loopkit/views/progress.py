@@ -96,9 +96,7 @@ def _after_entered(now: Progress, event: Entered) -> Progress:
 def _after_decided(now: Progress, event: Decided) -> Progress:
     back = event.revision
     return replace(
-        now,
-        revision=back.revision if back else 0,
-        max_revisions=back.max_revisions if back else 0,
+        now, revision=back.revision if back else 0, max_revisions=back.max_revisions if back else 0
     )
 
 

@@ -346,9 +346,7 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
     headers = {"Accept-Encoding": "identity", **address["headers"]}
     async with (
         httpx2.AsyncClient(
-            headers=headers,
-            timeout=None,
-            event_hooks={"response": [partial(_bound, heard)]},
+            headers=headers, timeout=None, event_hooks={"response": [partial(_bound, heard)]}
         ) as client,
         streamable_http_client(
             address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE

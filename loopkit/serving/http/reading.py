@@ -183,9 +183,7 @@ async def show_artifact(call: Call) -> Response:
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     return Response(
-        artifact.text,
-        media_type=media,
-        headers={"content-security-policy": CONTENT_POLICY},
+        artifact.text, media_type=media, headers={"content-security-policy": CONTENT_POLICY}
     )
 
 

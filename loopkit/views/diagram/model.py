@@ -186,11 +186,7 @@ def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]
 
 
 def _arrow(
-    source: str,
-    edges: Sequence[Edge],
-    texts: tuple[str, ...],
-    route: Sequence[str],
-    marks: Marks,
+    source: str, edges: Sequence[Edge], texts: tuple[str, ...], route: Sequence[str], marks: Marks
 ) -> Arrow:
     ids = tuple(edge.id for edge in edges)
     taken = sum(edge in ids for edge in route)
