@@ -65,7 +65,10 @@ def event_schema() -> dict[str, Any]:
     definitions["Question"] = definitions[Waiting.__name__]
     named = {name: noun.__name__ for name, noun in EVENTS.items()}
     for name, definition in named.items():
-        definitions[definition] = _with_head(name, definitions[definition])
+        kind = {"const": name, "description": "The kind of event, which determines its other keys."}
+        properties = {**HEAD, "type": kind, **definitions[definition]["properties"]}
+        known = {"properties": properties, "required": list(properties)}
+        definitions[definition] = {**definitions[definition], **known}
     named[RESULT] = "Result"
     definitions["Result"] = {
         "description": "The last line that `--output jsonl` prints.",
@@ -318,12 +321,6 @@ DESCRIPTION = (
     "the format. Ignore keys and types that you do not know: later versions may add some, and "
     "remove none."
 )
-
-
-def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    kind = {"const": name, "description": "The kind of event, which determines its other keys."}
-    properties = {**HEAD, "type": kind, **record["properties"]}
-    return {**record, "properties": properties, "required": list(properties)}
 
 
 def _of_type(name: str, definition: str) -> dict[str, Any]:

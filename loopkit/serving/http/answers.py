@@ -75,7 +75,8 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON."""
+    """A record or other data as JSON."""
+    data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 

@@ -66,7 +66,15 @@ class Gate:
             scope["method"], scope["path"], headers
         )
         answer = self._app if refusal is None else _refusal_response(refusal, scope, headers)
-        await answer(scope, receive, _with_headers(send))
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    own.setdefault(name, value)
+            await send(message)
+
+        await answer(scope, receive, send_with_headers)
 
 
 def _ambiguity(headers: Headers) -> Refusal | None:
@@ -101,17 +109,6 @@ def _sign_in(scope: Scope) -> str:
     query = scope["query_string"].decode("latin-1")
     target = quote(scope["path"]) + (f"?{query}" if query else "")
     return LOGIN if target == "/" else f"{LOGIN}?{urlencode({'to': target})}"
-
-
-def _with_headers(send: Send) -> Send:
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return send_with_headers
 
 
 MOST_BYTES = 10_000
