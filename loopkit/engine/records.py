@@ -49,9 +49,7 @@ encode: Callable[[Record], bytes] = msgspec.json.Encoder(enc_hook=_plain_text).e
 """A record as UTF-8 bytes of JSON."""
 
 
-@cache
-def _decoder(noun: type[Any]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(noun)
+_decoder = cache(msgspec.json.Decoder)
 
 
 WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")

@@ -196,7 +196,12 @@ class Claim:
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
             self._refuse_ended()
-            self._add_to_buffer(records)
+            self._writer.refuse_closed()
+            # Nobody can have posted a message to a new run.
+            if not self._buffer:
+                self._journal.add_buffered(self)
+                self._buffer.append(self._journal.claimed())
+            self._buffer += records
             self.is_released = releases
             return self.seq
         async with self._lock:
@@ -216,14 +221,6 @@ class Claim:
             raise self._fault
         if self.is_released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-
-    def _add_to_buffer(self, records: Sequence[NewRecord]) -> None:
-        """Keep the records of a new run, to which nobody can have posted a message."""
-        self._writer.refuse_closed()
-        if not self._buffer:
-            self._journal.add_buffered(self)
-            self._buffer.append(self._journal.claimed())
-        self._buffer += records
 
     def flush(self) -> None:
         """Store the records that were kept in memory, and go on in the database.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.telemetry import Defect, Figures, Phase, Tally, usd_without_held
+from loopkit.engine.telemetry import COUNTS, Defect, Figures, Phase, usd_without_held
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
 from loopkit.views.amounts import cost_of, duration
@@ -58,7 +58,7 @@ class _Sums:
         """By name: what is added up as it is."""
         self.means = {True: _Mean(), False: _Mean()}
         """By whether the runs are clean."""
-        self.phases: dict[str, Tally] = {}
+        self.phases = defaultdict[str, Counter[str]](Counter)
 
     def add(self, run: RunStats) -> None:
         self.runs += 1
@@ -68,12 +68,12 @@ class _Sums:
             self.succeeded += run.success is True
             self.means[not run.corrections].add(run)
         for phase in run.phases:
-            self.phases.setdefault(phase.state, Tally()).add(phase)
+            self.phases[phase.state].update({name: getattr(phase, name) for name in COUNTS})
 
     def stats(self, machine: str) -> MachineStats:
         clean, corrected = self.means[True].group, self.means[False].group
         finished = clean.runs + corrected.runs
-        phases = tuple(phase_stats(of.phase(state)) for state, of in self.phases.items())
+        phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in self.phases.items())
         return MachineStats(
             machine=machine,
             runs=self.runs,
