@@ -424,7 +424,6 @@ class ActiveRun:
             self._in_hand.discard(deadline)
 
     async def wait_for_stop(self) -> None:
-        """Wait until the run is asked to stop."""
         if not self.stopping:
             await self._stops.wait()
 

@@ -226,7 +226,6 @@ def with_content(artifact: Artifact, written: Written, machine: Machine) -> Arti
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
-    """The artifact of an attempt that produced none."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
     )

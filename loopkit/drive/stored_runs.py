@@ -210,7 +210,6 @@ def open_children(state: RunState) -> list[Child]:
 
 
 def read_stored(run: str, record: Record) -> Stored:
-    """The event of a record."""
     try:
         event = read_event(record.type, record.data)
     except NewerEvent as error:
@@ -304,7 +303,6 @@ def file_if_changed(resolved: str, path: Path | None) -> Path | None:
 
 
 def note_of_change(file: Path) -> str:
-    """The note about a run whose machine file has changed."""
     return f"{file} has changed since this run read it, and the run keeps what it has"
 
 

@@ -242,7 +242,6 @@ def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) ->
 
 
 def worst_class(missing: Iterable[Answer]) -> ErrorClass:
-    """The worst class among missing answers."""
     classes = {answer.error_class or "content" for answer in missing}
     return next(error_class for error_class in WORST_CLASS if error_class in classes)
 

@@ -20,7 +20,6 @@ class Record(Value, frozen=True, kw_only=True):
     """What all records have in common."""
 
     def plain(self) -> dict[str, Any]:
-        """The record as JSON data."""
         data: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=_plain_text)
         return data
 

@@ -306,7 +306,6 @@ class Counting:
         self._last: Event | None = None
 
     def figures(self, events: Log[Event]) -> Figures:
-        """The figures after these events."""
         figures = self._figures
         # A step may be discarded after it had been counted, because a template failed.
         if figures is None or (self._count and not self._begins(events)):
@@ -369,7 +368,6 @@ class Corrections:
                 self._waiting.setdefault(origin, []).append(known)
 
     def work(self, state: str, usd: float | None, seconds: float) -> None:
-        """Record that a state has written its artifact."""
         self._begin([known for known in self._waiting.pop(state, ()) if known.waits])
         self.works[state] = self.works.get(state, 0) + 1
         self.spend(usd, seconds)

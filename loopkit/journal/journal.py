@@ -716,7 +716,6 @@ def _inbox(db: sqlite3.Connection, row: int) -> list[InboxMessage]:
 
 
 def _waits(db: sqlite3.Connection, row: int, kinds: Sequence[str]) -> bool:
-    """Whether a message of one of the kinds waits."""
     return bool(kinds) and any(message.kind in kinds for message in _inbox(db, row))
 
 
@@ -729,7 +728,6 @@ def _insert(
 
 
 def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
-    """The row and the owner of a run."""
     row: tuple[int, str | None] | None = db.execute(SQL["run"], (run,)).fetchone()
     if row is None:
         raise UnknownRun(run)

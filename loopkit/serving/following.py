@@ -143,7 +143,6 @@ class Follower:
             self._kept_bytes -= len(gone.data)
 
     def close(self) -> None:
-        """End every follower."""
         self.is_closed = True
         self._wanted.set()
         self._wake()

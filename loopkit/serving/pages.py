@@ -308,7 +308,6 @@ PAGES: Sequence[Endpoint] = (
 
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
-    """The routes of all pages of a site."""
     return routes(site, PAGES)
 
 

@@ -76,13 +76,11 @@ class Progress:
     """How many of these children have ended."""
 
     def after(self, stored: Stored) -> Progress:
-        """The progress after an event."""
         change = FOLDS.get(stored.event.type)
         now = replace(self, seq=stored.seq, since=stored.at)
         return change(now, stored.event) if change else now
 
     def call(self, key: str) -> Intended | None:
-        """The call in flight that has this key."""
         return next((p.call for p in self.pending.values() if p.call and p.call.key == key), None)
 
 

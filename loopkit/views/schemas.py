@@ -37,7 +37,6 @@ STATS = (
 
 
 def file_schema(noun: type[BaseModel]) -> Schema:
-    """The JSON Schema of the files that a class defines."""
     generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
     schema: Schema = as_draft_07(generated)
     return {"$schema": DRAFT_07, **_Rewriting(schema.get("definitions", {})).of(schema)}
@@ -145,7 +144,6 @@ class _Rewriting:
         return rules
 
     def _one_of(self, kind: str, forms: list[tuple[str, Schema]]) -> Schema:
-        """The schema of the forms of one type."""
         if kind == "object":
             return self._by_key(dict(forms))
         rewritten = [self.of(form) for _, form in forms]

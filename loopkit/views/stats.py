@@ -145,7 +145,6 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
 
 
 def phase_stats(phase: Phase) -> PhaseStats:
-    """A phase with its shares."""
     return PhaseStats(
         **phase.plain(),
         correction_rate=share(phase.corrections, phase.works),
@@ -165,7 +164,6 @@ def density(defects: int, characters: int) -> float | None:
 
 
 def children_of(history: Iterable[Stored]) -> list[str]:
-    """The ids of all runs that a run has begun, in order."""
     return [each.event.child for each in history if isinstance(each.event, ChildStarted)]
 
 
@@ -265,7 +263,6 @@ OF_RUN = ("run", "machine")
 
 
 def header(*, of_defects: bool) -> str:
-    """The names of the columns."""
     return _line([*OF_RUN, *Defect.__struct_fields__] if of_defects else [*SINGLE, "overrides"])
 
 

@@ -148,7 +148,6 @@ async def tell_http(request: Request, error: Exception) -> Response:
 
 
 async def tell_known(request: Request, error: Exception) -> Response:
-    """The answer to an error that a request has caused."""
     status = status_of(error)
     assert status is not None
     return _error(request, status, str(error), _problems_of(error))
@@ -307,7 +306,6 @@ async def stream(
 
 
 def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
-    """The events in pieces of bounded size."""
     piece: list[bytes] = []
     size = 0
     for one in found:

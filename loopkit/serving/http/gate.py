@@ -119,7 +119,6 @@ ASK = "This server shows runs to whoever has its token."
 
 
 def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
-    """The pages on which browsers sign in and out."""
 
     async def show(request: Request) -> Response:
         to = _local(request.query_params.get("to", ""))
@@ -153,7 +152,6 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
 
 
 async def _follow_link(access: Access, request: Request) -> Response:
-    """The answer to a link that signs in."""
     # Browsers may request an address twice that is typed or opened from elsewhere.
     if access.is_signed_in(request.headers.get("cookie", "")):
         return RedirectResponse(HOME, 303)

@@ -297,7 +297,6 @@ async def _message(
 
 
 def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:
-    """What a person has to do."""
     people = [one for one in asked if one.question.wanted is None]
     if asked and not people:
         return

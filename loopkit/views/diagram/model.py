@@ -65,7 +65,6 @@ class Drawing:
 
     @property
     def subject(self) -> str:
-        """What it is of, in words."""
         run = f"run {self.run} of " if self.run else ""
         return f"The {run}machine {self.machine}"
 
