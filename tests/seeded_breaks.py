@@ -64,6 +64,8 @@ def found(folder: Path, tests: Sequence[str]) -> bool:
     """Whether one of these tests fails in a copy of the project."""
     there = [test for test in tests if (folder / test).exists()]
     call = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *there]
+    # A break may lead round and round.
+    call.append("--timeout=60")
     return subprocess.run(call, cwd=folder, capture_output=True, check=False).returncode != 0
 
 

@@ -4,57 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.engine.events import Entered
-from loopkit.engine.macrostep import Engine
-from loopkit.language.load import load
-from loopkit.machine.program import Program
-from loopkit.views.review import review
 from tests.support import Desk, scenario
-
-ONE_GATE = """
-loopkit: 1
-limits: {revisions: 1}
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{min_chars: 20}]
-    transitions:
-      - {guard: valid, target: gate, emit: approved}
-      - {guard: cap_reached, target: gate, emit: escalated}
-      - {revise: draft}
-  gate:
-    human: "{{ report.verdict }}: accept it?"
-    choices: [accept, reject]
-    transitions:
-      - {guard: choice == "accept" and judge.valid, target: accepted}
-      - {guard: choice == "accept", target: accepted_as_is}
-      - {target: failed}
-  accepted: {final: success}
-  accepted_as_is: {final: success}
-  failed: {final: failure}
-"""
-
-
-@pytest.mark.parametrize(
-    ("plans", "edge", "guard", "question", "outcome"),
-    [
-        (["Long enough to be a plan."], "judge[0]", "valid", "pass: accept it?", "accepted"),
-        (["short", "shorter"], "judge[1]", "cap_reached", "fail: accept it?", "accepted_as_is"),
-    ],
-)
-def test_two_routes_into_one_gate_stay_apart(
-    durable: Desk, plans: list[str], edge: str, guard: str, question: str, outcome: str
-) -> None:
-    """S0.4: two route labels lead to one node; the label taken is recorded and visible there."""
-    waiting = durable.play(ONE_GATE, scenario(agents={"author": plans}))
-    assert waiting.of(Entered)[-1].by == edge
-    assert waiting.questions[-1].text == question
-    machine = load(durable.folder / "machine.yaml").machine
-    page = review(Engine(Program(machine, "digest")), waiting.state)
-    assert f"because `{guard}`" in page
-    assert durable.answer(waiting.state.run, "accept").outcome == outcome
 
 
 def test_a_missing_input_is_a_branch_of_its_own(desk: Desk) -> None:
