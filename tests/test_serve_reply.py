@@ -193,6 +193,17 @@ async def test_what_can_not_be_the_artifact_is_refused_and_changes_nothing(
         assert await result(site, run) == {"plan": GOOD}
 
 
+async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
+    async with started(PLAIN) as (site, run):
+        answer = await site.post(f"/api/runs/{run}/answer", choice="done")
+        assert answer.status_code == 409
+        assert f"loopkit reply {run} FILE" in answer.json()["error"]["message"]
+    async with started(ASKING) as (site, run):
+        refused = await reply(site, run, artifact=GOOD)
+        assert refused.status_code == 409
+        assert "waits for an answer, not for an artifact" in refused.json()["error"]["message"]
+
+
 async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
     Path("src").mkdir()
     Path("src/a.txt").write_text("coffee\n", encoding="utf-8")

@@ -26,9 +26,10 @@ agents: {author: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
 )
 
 
-def stubborn(attempts: int) -> str:
+def stubborn(attempts: int, **more: Any) -> str:
     """An author who writes something new and too short each time."""
-    return scenario(agents={"author": ["x" * number for number in range(1, attempts + 1)]})
+    texts = ["x" * number for number in range(1, attempts + 1)]
+    return scenario(agents={"author": texts}, **more)
 
 
 def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
@@ -78,6 +79,37 @@ def test_a_validator_that_cannot_run_costs_the_author_nothing(durable: Desk) -> 
     again = durable.resume(played.state.run)
     assert again.state.counters == {"judge[2]": 1}
     assert again.requests == []
+
+
+REPLAN = loop(
+    "[{min_chars: 20}]",
+    {"valid": "accepted", "cap_reached": "gate"},
+    "{revise: draft}",
+    top="limits: {revisions: 1, total_revisions: 4}\nagents: {author: {command: [none]}}",
+    ends="""
+gate:
+  human: It is not valid. What now?
+  choices: [replan, give_up]
+  transitions:
+    - guard: choice == "replan"
+      revise: draft
+      max: 2
+      resets: [draft]
+      feedback: "{{ comment }} Open: {% for finding in findings %}{{ finding.message }}{% endfor %}"
+    - {target: failed}
+failed: {final: failure}
+""",
+)
+
+
+def test_a_replan_gives_a_loop_its_revisions_back_and_the_total_is_never_reset(desk: Desk) -> None:
+    """S0.16, S0.17: 1 + replan + 1 + replan, and the author is told comment and findings."""
+    replan = {"choice": "replan", "comment": "Think anew."}
+    played = desk.play(REPLAN, stubborn(8, answers={"gate": [replan, replan]}))
+    assert (played.state.counters["total"], len(played.prompts("author"))) == (4, 5)
+    assert "Think anew. Open: the text has 2 characters" in played.prompts("author")[2]
+    closed = {choice.name: bool(choice.closed) for choice in played.questions[-1].choices}
+    assert closed == {"replan": True, "give_up": False}
 
 
 FORGETFUL = """
