@@ -118,7 +118,6 @@ OF_REPORT = (
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
-    """A report as templates see it."""
     facts = report.facts
     return {
         **{name: getattr(report, name) for name in OF_REPORT},
@@ -285,17 +284,6 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "revision": lambda program, run: entering_revision(program, run)[0],
     "max_revisions": lambda program, run: entering_revision(program, run)[1],
 }
-
-
-def value_of(program: Program, run: RunState, text: str) -> object:
-    """The value itself if a template is one `{{ name }}` of data, else the filled text."""
-    template = program.template(text)
-    if template.whole is None:
-        return render(program, run, text)
-    value: object = template_names(program, run, template)
-    for step in template.whole:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping | list) else render(program, run, text)
 
 
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
