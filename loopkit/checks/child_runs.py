@@ -154,12 +154,7 @@ def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
 
 
 def _is_made_unfit(
-    subject: Subject,
-    state: ChildrenState,
-    value: object,
-    known: DataType,
-    *,
-    is_needed: bool,
+    subject: Subject, state: ChildrenState, value: object, known: DataType, *, is_needed: bool
 ) -> bool:
     again = partial(_is_made_unfit, subject, state, is_needed=is_needed)
     if isinstance(value, str):

@@ -192,10 +192,7 @@ def _way_to_success(
     )
 
 
-OF_TEXTS = {
-    "fence": "it is found in fences anyway",
-    "fields": "its fields are those of the schema",
-}
+OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are those of the schema"}
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:

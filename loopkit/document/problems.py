@@ -236,10 +236,7 @@ def _snippet(span: Span, lines: _Excerpts, gutter: int) -> list[str]:
         return []
     shown, before, carets = _underline(rows[span.line - 1], span, lines.window(gutter))
     margin = " " * gutter
-    return [
-        f"{span.line:>{gutter}} | {shown}".rstrip(),
-        f"{margin} | {' ' * before}{'^' * carets}",
-    ]
+    return [f"{span.line:>{gutter}} | {shown}".rstrip(), f"{margin} | {' ' * before}{'^' * carets}"]
 
 
 def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
@@ -345,10 +342,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "`<<` merges mappings, not {kind}",
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
-    "duplicate-key": (
-        "the key `{name}` is written twice",
-        "delete one of the two, or rename it",
-    ),
+    "duplicate-key": ("the key `{name}` is written twice", "delete one of the two, or rename it"),
     "non-text-key": ("a key has to be text, not {kind}", "{remedy}"),
     "unknown-alias": (
         "no anchor `&{name}` stands above this alias",

@@ -9,14 +9,7 @@ from stat import S_ISDIR, S_ISREG
 
 from loopkit.document.document import Document, Node
 from loopkit.document.parser import Builder, ParserGaveUp
-from loopkit.document.problems import (
-    MAX_BYTES,
-    Problem,
-    ProblemsFound,
-    Span,
-    mistake,
-    place_of,
-)
+from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake, place_of
 from loopkit.document.text import SourceText, obstacles
 from loopkit.values import Value
 

@@ -28,12 +28,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes.datatype import DataType, NotationError
-from loopkit.language.datatypes.notation import (
-    parse_fields,
-    parse_record,
-    parse_type,
-    refuse_files,
-)
+from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
 from loopkit.values import Value
 
 
@@ -217,8 +212,7 @@ Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_t
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
-    PlainText,
-    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+    PlainText, WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation")
 ]
 """A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
@@ -242,9 +236,7 @@ Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 Inputs = Annotated[dict[str, Any], _check_with(parse_record, is_input=True)]
 """The type of what a run is given, of which each field may also be a file."""
 Bound = Annotated[
-    int | str,
-    BeforeValidator(_bound),
-    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
+    int | str, BeforeValidator(_bound), WithJsonSchema(BOUND_SCHEMA, mode="validation")
 ]
 """A number of revisions, or the bounded input that holds it."""
 

@@ -20,12 +20,7 @@ from loopkit.values import Value
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
 ANY_REPORT: Token = ("report", "")
-FAULTY: Mapping[str, object] = {
-    VERDICT: "fail",
-    **of_verdict("fail"),
-    ERRORS: 1,
-    WARNINGS: 0,
-}
+FAULTY: Mapping[str, object] = {VERDICT: "fail", **of_verdict("fail"), ERRORS: 1, WARNINGS: 0}
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 
 

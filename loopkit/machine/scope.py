@@ -86,10 +86,7 @@ EVERYWHERE: Mapping[str, Shape] = {
     "previous": Anything(),
     "used_up": Items(Scalar()),
     "telemetry": Fields(
-        {
-            **dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()),
-            "defects": Items(DEFECT),
-        }
+        {**dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()), "defects": Items(DEFECT)}
     ),
 }
 EVERYWHERE_NAMES = (*FOUND, *EVERYWHERE, "history")

@@ -83,10 +83,7 @@ class CannotJudge(Exception):
     """
 
     def __init__(
-        self,
-        reason: str,
-        error_class: ErrorClass = "fatal",
-        retry_after_s: float | None = None,
+        self, reason: str, error_class: ErrorClass = "fatal", retry_after_s: float | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason

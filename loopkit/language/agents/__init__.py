@@ -84,11 +84,7 @@ class CommandAgent(CalledAgent):
     is_sent_turns = False
     works_on_files: ClassVar[bool] = True
     if_in_doubt = "ask"
-    example = {
-        "command": ["sh", "-c", "cat"],
-        "stdin": "{{ prompt }}",
-        "price_per_run": 0,
-    }
+    example = {"command": ["sh", "-c", "cat"], "stdin": "{{ prompt }}", "price_per_run": 0}
 
     @property
     def unbounded(self) -> Mapping[str, float]:

@@ -48,10 +48,7 @@ from loopkit.text.patterns import PatternError, compile_pattern
 
 
 def errors(
-    value: object,
-    schema: Mapping[str, Any],
-    most: int | None,
-    limit_s: float = TIME_LIMIT_S,
+    value: object, schema: Mapping[str, Any], most: int | None, limit_s: float = TIME_LIMIT_S
 ) -> list[ValidationError]:
     """The first violations of a schema in a value, or all of them, in the order of their places."""
     with judging_of(value, schema, TIME_FOR_EACH_S, limit_s):

@@ -214,8 +214,7 @@ KnownIn = Annotated[
     str | DataFile,
     BeforeValidator(_source),
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": NAME_PATTERN}, INCLUDED_SCHEMA]},
-        mode="validation",
+        {"anyOf": [{"type": "string", "pattern": NAME_PATTERN}, INCLUDED_SCHEMA]}, mode="validation"
     ),
 ]
 """The dotted name of an input, the name of an artifact, or a file of JSON or YAML."""
