@@ -125,7 +125,7 @@ def from_path(edge: Edge) -> DocPath:
 def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
     """The authors before an edge that may have worked again since an earlier version."""
     before = leading_to(subject.graph, {edge.source})
-    yield from sorted(subject.graph.authors & subject.graph.repeated & before)
+    yield from sorted(subject.graph.written.keys() & subject.graph.repeated & before)
 
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:

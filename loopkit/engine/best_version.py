@@ -188,7 +188,7 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
         return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice
-    if work.artifact is not None and program.plans[work.state].asks:
+    if work.artifact is not None and program.plans[work.state].state.asks:
         return "infeasible" if work.artifact.infeasible else ""
     return None
 

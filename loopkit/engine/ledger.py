@@ -105,7 +105,7 @@ def complete(
         return report
     if origins is not None:
         report = replace(report, origin=earliest(findings, origins))
-    is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
+    is_stall = bool(earlier) and has_stalled(earlier, report, version, program.machine.limits.stall)
     return replace(report, stalled=True) if is_stall else report
 
 

@@ -200,7 +200,7 @@ def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     plan = program.plans[state]
     if (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template), choice.else_)
-    return plan.asks
+    return next(iter(plan.state.asks), None)
 
 
 def _schema(program: Program, run: RunState) -> object:

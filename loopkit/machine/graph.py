@@ -112,11 +112,6 @@ class Graph:
         return {name: artifact for name, artifact in named if artifact}
 
     @cached_property
-    def authors(self) -> frozenset[str]:
-        """The states that write an artifact."""
-        return frozenset(self.written)
-
-    @cached_property
     def artifacts(self) -> dict[str, tuple[str, ...]]:
         """The states that write each artifact; none where it only has a first value."""
         first = dict.fromkeys(self.machine.artifacts, ())
@@ -626,7 +621,7 @@ def names_behind(graph: Graph, name: str) -> frozenset[str]:
 
 def judges_behind(graph: Graph, states: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each author, the validate states among `states` that judge what its artifact led to."""
-    names_of = {name: names_behind(graph, name) for name in graph.authors}
+    names_of = {name: names_behind(graph, name) for name in graph.written}
     found: dict[str, dict[str, None]] = {}
     for judging in states:
         for author in _sources(graph, names_of, graph.judges[judging].validate_):

@@ -148,7 +148,7 @@ class Program:
     @cached_property
     def names_behind(self) -> dict[str, frozenset[str]]:
         """For each author, the names of all that its work is made from."""
-        return {name: names_behind(self.graph, name) for name in self.graph.authors}
+        return {name: names_behind(self.graph, name) for name in self.graph.written}
 
     def predicate(self, text: str) -> Predicate:
         """The compiled guard of a text that is not on an edge."""
@@ -230,8 +230,6 @@ class RulesAsked(FixedRules, frozen=True):
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
     """The folder in which its rules work; None is the project folder."""
-    stall: int
-    """After how many reports with the same findings revising has stalled."""
 
 
 class ToolAsked(Value, frozen=True):
@@ -304,10 +302,6 @@ class StatePlan(Value, frozen=True):
     """The state itself, if the run ends in it."""
     human: HumanState | None
     """The state itself, if it asks a person."""
-    asks: str | None
-    """The agent that writes its artifact; the first one, if the state chooses among several."""
-    is_routed: bool
-    """Whether it has a revise edge for one origin."""
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
@@ -354,8 +348,6 @@ def plan_of(
         restores=state.waits and state.picks_best,
         final=state if isinstance(state, FinalState) else None,
         human=state if isinstance(state, HumanState) else None,
-        asks=next(iter(state.asks), None),
-        is_routed=any(edge.origin for edge in graph.revise_edges[name]),
         ways=ways,
     )
 
@@ -415,7 +407,6 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             if isinstance(rule, JudgeRule)
         ),
         workspace=state.workspace or machine.workspace,
-        stall=machine.limits.stall,
     )
 
 

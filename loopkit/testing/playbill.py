@@ -112,7 +112,7 @@ class Playbill:
 
     @cached_property
     def feedback_receivers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self.graph.authors, *(e.target for e in self._back)]))
+        return tuple(dict.fromkeys([*self.graph.written, *(e.target for e in self._back)]))
 
     @cached_property
     def emitted(self) -> tuple[str, ...]:

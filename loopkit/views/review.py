@@ -129,7 +129,7 @@ def arrival_lines(engine: Engine, run: RunState) -> Iterator[str]:
     ]
     if used:
         yield "Revisions: " + ", ".join(used)
-    authors = engine.program.graph.authors
+    authors = engine.program.graph.written
     if attempts := [f"{s} {n}" for s, n in run.attempts.items() if s in authors]:
         yield "Attempts: " + ", ".join(attempts)
 
