@@ -41,6 +41,12 @@ def read(text: str, file: str) -> Document:
     return Document(source.file, source.text, root)
 
 
+def why_unread(found: ProblemsFound) -> str:
+    """The first problem of a text that could not be read, with its line, for a sentence."""
+    problem = found.problems[0]
+    return problem.message + (f" at line {problem.span.line}" if problem.span else "")
+
+
 def read_file(path: Path, shown_as: str | None = None) -> Document:
     """Return the document in the file, UTF-8 with or without a byte order mark, as `read` does.
 

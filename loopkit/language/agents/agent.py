@@ -143,7 +143,7 @@ class AgentBase(Noun):
     @property
     def leaves_tools_alone(self) -> bool:
         """Whether no model that may answer calls its tools itself."""
-        return False
+        return 0 < len(self.without_tools) == len(self.in_turn)
 
     @property
     def usual_calls(self) -> int:

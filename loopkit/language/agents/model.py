@@ -163,10 +163,6 @@ class ModelAgent(CalledAgent):
         return frozenset(n for n, one in enumerate(self.in_turn) if one.tool_use == "runner")
 
     @property
-    def leaves_tools_alone(self) -> bool:
-        return len(self.without_tools) == len(self.in_turn)
-
-    @property
     def most_rounds(self) -> int:
         if self.leaves_tools_alone:
             # The call of the required tool belongs to the draft that it judges.

@@ -224,18 +224,12 @@ def _operand(node: ast.expr, data: _Data) -> object:
 
 
 def _compare_json(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
-    match op:
-        case ast.Eq():
-            return _equal(left, right)
-        case ast.NotEq():
-            return not _equal(left, right)
-        case ast.In():
-            return data.is_in(left, right)
-        case ast.NotIn():
-            return not data.is_in(left, right)
-        case _:
-            alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
-            return alike and ORDERS[type(op)](left, right)
+    if isinstance(op, ast.Eq | ast.NotEq):
+        return _equal(left, right) is isinstance(op, ast.Eq)
+    if isinstance(op, ast.In | ast.NotIn):
+        return data.is_in(left, right) is isinstance(op, ast.In)
+    alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
+    return alike and ORDERS[type(op)](left, right)
 
 
 def _kind(value: object) -> type | None:

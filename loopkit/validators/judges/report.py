@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
+from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
@@ -285,9 +285,7 @@ def _yaml(text: str) -> object:
     try:
         return read(text, "the answer").plain()
     except ProblemsFound as found:
-        problem = found.problems[0]
-        line = f" at line {problem.span.line}" if problem.span else ""
-        raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
+        raise Doubt(f"Its YAML cannot be read: {why_unread(found)}.") from found
 
 
 def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
