@@ -33,13 +33,11 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.report_map import GROUPS, ReportMap, VerdictReading
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.judges.form import fold
+from loopkit.validators.judges.form import ReportForm, fold, report_form_of
 from loopkit.values import Value
 
 if TYPE_CHECKING:
     from regex import Pattern
-
-    from loopkit.validators.judges.report_form import ReportForm
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
@@ -237,8 +235,6 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
         if rule.map is not None and agent is not None and agent.schema_:
-            from loopkit.validators.judges.report_form import report_form_of  # noqa: PLC0415 - few
-
             form = report_form_of(rule, agent, machine.levels, machine.origins)
             report, path = parse_fields(agent.schema_), (*placed.path, "map")
             fit = _Fit(subject, path, rule.judge, form, report)

@@ -27,7 +27,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.judges.form import AnswerForm, Misread
+from loopkit.validators.judges.form import AnswerForm, Misread, ReportForm
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,
     INSTEAD,
@@ -40,7 +40,6 @@ from loopkit.validators.judges.prompt import (
     with_nonce,
 )
 from loopkit.validators.judges.report import read_answer
-from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12

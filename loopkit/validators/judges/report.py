@@ -25,14 +25,19 @@ from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
+    KNOWN,
     MAX_LINE,
     MISSING,
+    NONCE,
     OWN_WORDS_CHARS,
+    STANDINGS,
     AnswerForm,
     Doubt,
     Misread,
     Opinion,
     Report,
+    ReportForm,
+    Standing,
     VerdictWord,
     as_text,
     but_was,
@@ -46,7 +51,6 @@ from loopkit.validators.judges.form import (
     quote,
     unmet_criteria,
 )
-from loopkit.validators.judges.report_form import KNOWN, NONCE, STANDINGS, ReportForm, Standing
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
 
