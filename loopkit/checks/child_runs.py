@@ -170,7 +170,6 @@ def _is_made_unfit(
 
 
 def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
-    """Whether the value of a template always has a type."""
     if not known.schema:
         return True
     is_text = known.scalar == "str" and known.schema.keys() <= PLAIN
@@ -272,7 +271,6 @@ def _kind(known: DataType) -> str:
 
 
 def template_of(value: object) -> Template | None:
-    """The template of a text; None for any other value."""
     return parse_if_valid(value) if isinstance(value, str) else None
 
 

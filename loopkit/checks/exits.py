@@ -88,7 +88,6 @@ def _reduce(table: Table, row: Row) -> Row:
 
 
 def _facts_in_words(table: Table, row: Row) -> str:
-    """The facts of a row in words."""
     shown = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
     parts = [fact_in_words(name, row[name]) for name in shown]
     return " and ".join([*parts, *_rooms(table, row)])
@@ -140,7 +139,6 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP

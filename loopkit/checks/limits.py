@@ -244,7 +244,6 @@ def _at(bound: Bound, case: Case) -> int:
 
 
 def _own(edge: Edge) -> str:
-    """The edge's own counter, if it has one."""
     return edge.id if edge.id in edge.counters else ""
 
 

@@ -131,7 +131,6 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
 
 
 def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
-    """The validators that the tools of an agent name, each with its place."""
     declared = subject.machine.agents.get(agent)
     for name, tool in declared.callable_tools.items() if declared is not None else ():
         for index, validator in enumerate(tool.validators):
@@ -284,7 +283,6 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
 
 
 def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
-    """Each model agent and each of its fallbacks, with their place."""
     for name, agent in machine.model_agents.items():
         yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):

@@ -225,7 +225,6 @@ class _Fit(Value, frozen=True):
         return self.subject.problem(path, code, message, remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
-        """Whether a key is written in the map."""
         return bool(getattr(self.form.parts, key) != getattr(ReportMap(), key))
 
 

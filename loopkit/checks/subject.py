@@ -46,7 +46,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.loaded.source
 
     def tools_of(self, noun: type[T]) -> Iterator[tuple[DocPath, T]]:
-        """The tools of one kind, each with its place."""
         for agent, asked in self.machine.agents.items():
             for name, tool in asked.callable_tools.items():
                 if isinstance(tool, noun):

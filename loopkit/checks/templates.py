@@ -439,7 +439,6 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:
-    """Why a state is never kept."""
     if not state.may_be_kept:
         return "who else writes to a file is not known, so this state always works"
     if not subject.machine.may_be_kept(name):

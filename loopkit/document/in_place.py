@@ -63,7 +63,6 @@ class ToSet(Value, frozen=True):
         return place
 
     def _places(self, document: Document) -> Iterator[tuple[DocPath, Any]]:
-        """The mappings to which the path leads."""
         places: list[tuple[DocPath, Any]] = [((), document.plain())]
         for step in self.steps:
             places = [

@@ -93,7 +93,6 @@ def _is_line(head: str, value: Any, depth: int) -> bool:
 
 
 def _below(value: Mapping[str, Any] | Sequence[Any], depth: int) -> Iterator[str]:
-    """The lines of a collection."""
     if isinstance(value, Mapping):
         yield from _mapping(value, depth)
         return

@@ -330,7 +330,6 @@ def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:
 
 
 def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
-    """An agent with the fields of its file added."""
     own = entry.node.value
     named = own.get("file") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or named is None or not isinstance(named.node.value, str):
@@ -360,8 +359,6 @@ def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entr
 
 
 class _AgentFile(Value, frozen=True):
-    """One file, and the agent that names it."""
-
     path: str
     file: str
     found: FrontMatter
@@ -386,7 +383,6 @@ class _AgentFile(Value, frozen=True):
         return Span(self.file, first, 1, first + len(rows) - 1, len(rows[-1]) + 1)
 
     def fields(self) -> dict[str, Entry]:
-        """The fields of the agent that the file has."""
         known = self.noun.front_matter
         body = Entry(self._body, Node(self._body, self.found.body, None, "literal"))
         given = {key: entry for key, entry in self._given.items() if key in known}

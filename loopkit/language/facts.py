@@ -37,8 +37,6 @@ VERDICTS = (*COMPLETE, *UNANSWERED)
 
 
 class ReportFact(Value, frozen=True):
-    """One fact of a report."""
-
     type: GuardType
     is_printed: bool = True
     """Whether templates see it as a field of the report."""

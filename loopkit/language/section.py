@@ -364,7 +364,6 @@ class ReportEmission(Noun):
 
     @property
     def at_start(self) -> Emission | None:
-        """The event of the state that starts."""
         name, phase, source = self.name, self.phase, self.source
         return None if name is None else Emission(name=name, phase=phase, source=source)
 

@@ -107,7 +107,6 @@ def caps_of(machine: Machine) -> dict[str, Bound]:
 
 
 def budget_key(name: str) -> str:
-    """The counter of a shared budget."""
     return f"budget:{name}"
 
 

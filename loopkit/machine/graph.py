@@ -152,7 +152,6 @@ class Graph:
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:
-        """The validate states, by name."""
         return self.machine.states_of(ValidateState)
 
     def rules_at(self, name: str) -> Iterator[Rule]:
@@ -320,7 +319,6 @@ def artifact_of(machine: Machine, name: str) -> str | None:
 
 
 def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
-    """The value of a bound in a run with this input."""
     if isinstance(bound, int):
         return bound
     value = value_at(inputs, bound.split(".")[1:])
@@ -339,7 +337,6 @@ class Origins:
         self._reachable: dict[str, set[str]] = {}
 
     def __bool__(self) -> bool:
-        """Whether the machine declares any."""
         return bool(self._order)
 
     def __contains__(self, state: object) -> bool:
@@ -455,8 +452,6 @@ class Before(NamedTuple):
 
 
 class Junctions:
-    """The junctions of one graph."""
-
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._split = {name for name, state in graph.states.items() if self._is_one(name)}
@@ -488,7 +483,6 @@ class Junctions:
         return {**self._graph.outgoing, **split} if split else self._graph.outgoing
 
     def to(self, edge: Edge) -> str:
-        """The node to which an edge leads."""
         return self.entered.get(edge.id, edge.target)
 
     def all_of(self, state: str) -> tuple[str, ...]:
@@ -497,7 +491,6 @@ class Junctions:
 
     @cached_property
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """The nodes of each junction."""
         return {
             name: tuple(node for node, before in self.before.items() if before.state == name)
             for name in self._split
@@ -541,7 +534,6 @@ class Junctions:
 
     @cached_property
     def _exits(self) -> Mapping[str, Exits]:
-        """The edges out of each junction."""
         return {name: Exits(map(self._exit, self._graph.outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
@@ -597,7 +589,6 @@ def _parts(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
-    """The names in the templates of an author and of its agents."""
     own = (template for agent in graph.machine.agents_at(name) for template in agent.templates)
     names = frozenset[str]()
     for path, text in (*graph.states[name].templates, *own):

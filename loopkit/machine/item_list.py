@@ -33,8 +33,6 @@ SINGLE = "a text or a number"
 
 
 class Item(Value, frozen=True):
-    """One item of the list."""
-
     key: str
     """Its key as text; a number as in JSON."""
     value: object

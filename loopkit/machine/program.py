@@ -233,8 +233,6 @@ class RulesAsked(FixedRules, frozen=True):
 
 
 class ToolAsked(Value, frozen=True):
-    """A tool of an agent, in a state."""
-
     tool: Tool
     rules: FixedRules | None
     """The rules for a draft, where the tool validates one."""

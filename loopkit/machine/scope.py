@@ -203,7 +203,6 @@ class Scope:
         return Fields(dict.fromkeys(state.said, Scalar()) | (_form_shapes(state) or {}))
 
     def _artifact_shape(self, name: str, *, whole: bool) -> Shape:
-        """The shape of an artifact, over all of its authors."""
         if (name, whole) not in self._shapes_of:
             authors = self.graph.artifacts.get(name, ())
             shapes = [self._shape_from_author(author, whole=whole) for author in authors]
@@ -243,7 +242,6 @@ class Scope:
 
 
 def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
-    """The shapes of the fields that are extracted from a text."""
     return {
         n: Items(Scalar()) if isinstance(e, ExtractAll) else Scalar() for n, e in fields.items()
     }
@@ -279,7 +277,6 @@ def shape_of(datatype: DataType) -> Shape:
 
 
 def _form_shapes(state: State) -> dict[str, Shape] | None:
-    """The shapes of a form's fields; None where the state has no form."""
     if state.asked_form is None:
         return None
     return {n: shape_of(t) for n, t in (parse_record(state.asked_form).fields or {}).items()}

@@ -206,7 +206,6 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
 
 
 def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
-    """The verdict that findings amount to."""
     if any(levels.is_severe(one.finding.severity or levels.ungraded) for one in found):
         return "fail"
     return "warn" if found else "pass"

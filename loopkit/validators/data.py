@@ -70,7 +70,6 @@ def _data_in(name: str, text: str, *, tolerant: bool) -> object | NoData:
 
 @lru_cache(maxsize=64)
 def data_in(file: DataFile) -> object | NoData:
-    """The data of a file, JSON or YAML."""
     return _data_in(file.file, file.text, tolerant=False)
 
 

@@ -209,8 +209,6 @@ MAX_REASON = 1_000
 
 
 class _Answer(BaseModel):
-    """The answer of the worker."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     findings: list[plugins.Finding] = []

@@ -136,7 +136,6 @@ AGENT_KINDS = {noun.kind: noun for noun in AGENT_NOUNS}
 
 
 def noun_with(keys: Container[str]) -> type[AgentBase]:
-    """The kind of agent that has these keys."""
     return next((noun for kind, noun in AGENT_KINDS.items() if kind in keys), ModelAgent)
 
 

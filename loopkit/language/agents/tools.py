@@ -50,7 +50,6 @@ class ToolBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates filled in for each call."""
         yield from ()
 
     @property

@@ -101,7 +101,6 @@ def is_json_schema(notation: Mapping[str, Any]) -> bool:
 
 
 def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The place of a field of the type at a root."""
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 
@@ -307,7 +306,6 @@ def refuse_files(
 
 
 def list_of(inner: DataType) -> DataType:
-    """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 
@@ -455,7 +453,6 @@ def _json_name(value: object) -> str:
 
 
 def _enum_values(words: Mapping[str, Any]) -> Iterator[Any]:
-    """The values that `const` or `enum` lists."""
     if "const" in words:
         yield words["const"]
     else:

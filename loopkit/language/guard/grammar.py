@@ -380,7 +380,6 @@ def end_of(node: ast.expr) -> int:
 
 
 def problem_at(node: ast.expr, code: str, message: str, remedy: str) -> GuardProblem:
-    """A mistake in one part of a guard."""
     length = max(1, end_of(node) - node.col_offset)
     return GuardProblem(node.col_offset + 1, length, code, message, remedy)
 

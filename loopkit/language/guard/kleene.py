@@ -162,8 +162,6 @@ def parse_requirement(text: str) -> Requirement:
 
 
 class _Data(Value, frozen=True):
-    """The data that a requirement is evaluated on."""
-
     value: object
     names: Mapping[str, object]
     known: Known

@@ -121,7 +121,6 @@ _UNDER_WAY: ContextVar[Judging] = ContextVar("judging")
 
 
 def judging() -> Judging:
-    """The one that is under way."""
     return _UNDER_WAY.get()
 
 

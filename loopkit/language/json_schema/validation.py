@@ -89,7 +89,6 @@ def resolver_of(schema: Mapping[str, Any]) -> Resolver:
 
 
 def metaschema_resolver() -> Resolver:
-    """A resolver at the root of the metaschema."""
     return _metaschemas().resolver("https://json-schema.org/draft/2020-12/schema")
 
 
@@ -351,7 +350,6 @@ def errors(
 
 
 def _metaschema_error(schema: object) -> ValidationError | None:
-    """The first violation of the metaschema in a schema."""
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
@@ -513,7 +511,6 @@ def _remedy(reference: str) -> str:
 
 
 def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[Path, Any, Any]]:
-    """A schema and all schemas in it, each with its path and its resolver."""
     waiting: list[tuple[Path, Any, Any]] = [((), schema, resolver)]
     while waiting:
         path, inner, resolver = waiting.pop()

@@ -139,7 +139,6 @@ class ChildrenState(AuthorState):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The possible outcomes of a child."""
         return tuple(self.child.finals)
 
     @property
@@ -153,7 +152,6 @@ class ChildrenState(AuthorState):
 
     @property
     def _names_read(self) -> frozenset[str]:
-        """The names of all of which children are made."""
         return frozenset[str]().union(*(_names_in(text) for _, text in self.templates))
 
     @property
@@ -245,7 +243,6 @@ class EachState(ChildrenState):
 
     @property
     def item_steps(self) -> tuple[str, ...]:
-        """The steps of the path to the items themselves."""
         return steps_to_items(self.each)
 
     @property

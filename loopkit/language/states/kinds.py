@@ -218,7 +218,6 @@ class MadeText(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield ("render",), self.render
 
     @property
@@ -265,7 +264,6 @@ class MadeData(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield from texts_in(self.data, ("data",))
 
     @property

@@ -77,7 +77,6 @@ class AgentChoice(Noun):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The path, step by step."""
         return tuple(self.from_.split("."))
 
     @property
@@ -267,7 +266,6 @@ class StateBase(Noun):
 
     @property
     def choice(self) -> AgentChoice | None:
-        """The choice among its agents, if it has one."""
         return None
 
     @property
@@ -297,7 +295,6 @@ class StateBase(Noun):
 
     @property
     def judges(self) -> str | None:
-        """The artifact that it judges."""
         return getattr(self, "validate_", None)
 
     @property
@@ -307,7 +304,6 @@ class StateBase(Noun):
 
     @property
     def child(self) -> "Machine | None":
-        """The machine that its work runs."""
         return None
 
     @property

@@ -82,8 +82,6 @@ NODE = 24
 
 
 class _Meter:
-    """The remaining budget."""
-
     iterations = MAX_ITERATIONS
     work = MAX_WORK
 

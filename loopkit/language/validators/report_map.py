@@ -173,7 +173,6 @@ class VerdictReading(Noun):
 
     @property
     def patterns(self) -> Written:
-        """Its patterns, each with its place."""
         yield from self.written("pattern", "findings")
         counted = self.counts.written("met", "checked") if self.counts is not None else ()
         yield from ((("counts", *at), pattern) for at, pattern in counted)

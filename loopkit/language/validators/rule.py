@@ -81,7 +81,6 @@ class RuleBase(Noun):
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The program that it starts, with its arguments."""
         return getattr(self, "command", ())
 
     @property
@@ -165,7 +164,6 @@ class RuleBase(Noun):
 
     @property
     def paths(self) -> Written:
-        """Its paths into data."""
         return self.written("each")
 
     @property

@@ -352,7 +352,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     @property
     def _errors(self) -> str:
-        """The words for what has to be corrected."""
         return words_for(self.severities, *self.levels.severe)
 
     def missing_error(self, names_any: bool) -> str:

@@ -463,7 +463,6 @@ RESULTS = {"true": "true", "false": "false"}
 
 
 def _failed_checks(report: Report, form: ReportForm, doubts: list[str]) -> list[Finding]:
-    """A finding for each false check."""
     failed = []
     for path, check in form.parts.checks.items():
         result = "true"

@@ -200,7 +200,6 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def meanings(self) -> Mapping[str, VerdictWord]:
-        """The meaning of each word of a verdict, folded."""
         return {fold(word): meant for word, meant in self.words.items()}
 
     @cached_property
@@ -420,8 +419,6 @@ def _is_next_item(text: str, before: PlacedVerdict, one: PlacedVerdict) -> bool:
 
 
 class PlacedFinding(Value, frozen=True):
-    """A finding at its place in the text."""
-
     at: int
     finding: Finding
     """Its severity is a level, or `none` where the line reports a success."""
