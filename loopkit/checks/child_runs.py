@@ -238,7 +238,6 @@ def _wrong(
 
 
 def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, DataType]]:
-    """The parts of a value, each with the type that it should have."""
     if isinstance(value, Mapping):
         yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
     elif isinstance(value, list) and known.items is not None:

@@ -94,7 +94,6 @@ def _facts_in_words(table: Table, row: Row) -> str:
 
 
 def fact_in_words(name: str, value: object) -> str:
-    """A fact and its value, for the end of a sentence."""
     match value:
         case None:
             return f"`{name}` is none"
@@ -252,7 +251,6 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    """The place of each cap that is not the default, with its counter."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
@@ -411,7 +409,6 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
 
 
 def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
-    """The states that an edge resets, as they are written."""
     transitions = getattr(subject.machine.states[edge.source], "transitions", None)
     if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
         return ()

@@ -267,7 +267,6 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
 
 
 def _results(fit: _Fit) -> Iterator[Problem]:
-    """The numbers and the checks of a report."""
     parts = fit.form.parts
     numbers: dict[DocPath, str | None] = {("met",): parts.met, ("checked",): parts.checked}
     numbers |= {("counts", severity): path for severity, path in parts.counts.items()}

@@ -271,7 +271,6 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 
 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
-    """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
     # What finds one thing finds it in the whole artifact, and not at an item.
     told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}

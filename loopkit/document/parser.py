@@ -350,7 +350,6 @@ def _sources(merged: Node) -> tuple[Node, ...]:
 
 
 def kind_of(node: Node) -> str:
-    """Return the kind of the value, in the words of a message."""
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):
@@ -365,7 +364,6 @@ def opens_template(source: SourceText, offset: int) -> bool:
 
 
 def unquoted_template(source: SourceText, offset: int) -> Problem:
-    """Return the problem of a template at `offset` that YAML reads as a mapping."""
     opener = source.text[offset : offset + 2]
     start, line = source.line_around(offset)
     closed = line.find(_CLOSERS[opener], offset - start)

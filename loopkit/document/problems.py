@@ -368,7 +368,6 @@ def mistake(code: str, place: Span, **words: str) -> Problem:
 
 
 def short(text: str) -> str:
-    """A text of the file as a message shows it."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

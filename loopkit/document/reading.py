@@ -132,8 +132,6 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
 
 
 class Included(Value, frozen=True):
-    """A text that a file brought in."""
-
     file: str
     text: str
     digest: str

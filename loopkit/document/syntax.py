@@ -39,7 +39,6 @@ class Failure(Value, frozen=True):
     """The last quoted text that it had read, with its quotes."""
 
     def char(self, offset: int | None) -> str:
-        """Return the character at `offset`, "" at the end of the text."""
         return "" if offset is None else self.source.text[offset : offset + 1]
 
     def span(self, start: int, end: int | None = None) -> Span:

@@ -72,7 +72,6 @@ def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
-    """The lines of a value behind a key or a dash."""
     if isinstance(value, str) and "\n" in value and not re.search(_UNFIT_FOR_BLOCK, value):
         yield from _block_text(head, value)
         return

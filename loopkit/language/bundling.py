@@ -103,8 +103,6 @@ def _roots(
 
 
 class _Reference(Value, frozen=True):
-    """A `$ref`, where it stands and where it leads."""
-
     path: DocPath
     holder: dict[str, Any]
     base: str
@@ -274,7 +272,6 @@ FOLDER = "folder"
 def _with_roles(
     files: AgentFiles, folder: Path, agents: Mapping[str, Entry]
 ) -> Mapping[str, Entry]:
-    """The agents, with one for each file of the folder of agents."""
     if (entry := agents.get(FOLDER)) is None:
         return agents
     declared = {name: agent for name, agent in agents.items() if name != FOLDER}

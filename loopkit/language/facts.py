@@ -115,7 +115,6 @@ class Severities(Value, frozen=True, dict=True):
         return self.rank(level) <= self.rank(self.block or self.blocking)
 
     def with_cap(self, level: str, cap: str | None) -> str:
-        """The level, or the cap where the level is worse."""
         return cap if cap is not None and self.rank(level) < self.rank(cap) else level
 
     def rejects(self, level: str, cap: str | None) -> bool:

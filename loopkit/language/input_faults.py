@@ -115,7 +115,6 @@ def with_files(
 
 
 def _read(given: str, field: DataType, inside: Path | None) -> tuple[dict[str, Any], list[str]]:
-    """What is known of a file, and what is wrong with it."""
     path = (inside or Path.cwd()) / given
     path = path.parent.resolve() / path.name
     if inside is not None and not path.resolve().is_relative_to(inside.resolve()):

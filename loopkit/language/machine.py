@@ -149,7 +149,6 @@ class Machine(Noun):
 
     @property
     def label(self) -> str:
-        """The name of the machine, or a default if it has none."""
         return self.name or "machine"
 
     @property
@@ -209,7 +208,6 @@ class Machine(Noun):
 
     @property
     def authoring(self) -> dict[str, tuple[str, ...]]:
-        """The agents of each state in which one writes."""
         return {name: state.asks for name, state in self.states.items() if state.asks}
 
     @property
@@ -284,7 +282,6 @@ def kinds_with(field: str) -> list[str]:
 
 
 def field_names(noun: type[Noun]) -> list[str]:
-    """The fields of a noun as YAML spells them."""
     return [field.alias or name for name, field in noun.model_fields.items()]
 
 

@@ -376,8 +376,6 @@ class ReportEmission(Noun):
 
 
 class Kind(Protocol):
-    """A noun of a kind."""
-
     kind: ClassVar[str]
     """The key by which it is known."""
 

@@ -111,7 +111,6 @@ def budget_key(name: str) -> str:
 
 
 def error_path(state: WorkingState, name: str, event: str) -> DocPath:
-    """The place of an error edge in the document."""
     base: DocPath = ("states", name, "on_error")
     return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
 

@@ -45,8 +45,6 @@ class Tokens(Value, frozen=True):
 
 
 class Made(Value, frozen=True):
-    """What exists at a point of the machine."""
-
     surely: Tokens
     possibly: Tokens
 
@@ -70,7 +68,6 @@ class Flow:
 
     @cached_property
     def entering(self) -> dict[str, Made]:
-        """What exists when each state is entered."""
         made, self._surely_at, self._brought = self._analyse(self._graph.edges)
         return made
 
@@ -158,7 +155,6 @@ class Flow:
         return token in Tokens(step.gained, self._numbers)
 
     def taking(self, edge: Edge) -> Made:
-        """What exists when an edge is taken."""
         before = self.entering[edge.source]
         step, surely = self._step(edge, self._brought.get(edge.id, 0)), before.surely.bits
         if edge.id in self._graph.junctions.sources:

@@ -102,7 +102,6 @@ class Graph:
 
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
-        """The revise edges among the transitions of each state."""
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
 
     @cached_property
@@ -312,7 +311,6 @@ def _group(
 
 
 def artifact_of(machine: Machine, name: str) -> str | None:
-    """The artifact that a state writes; None where it writes none."""
     state = machine.states.get(name)
     output = state.output_at(name) if state is not None else None
     return None if output is None else output.name
@@ -580,7 +578,6 @@ class Exits:
 
 
 def _parts(tree: ast.expr) -> Iterator[ast.expr]:
-    """The operands of `and` that a guard needs."""
     if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
         for part in tree.values:
             yield from _parts(part)

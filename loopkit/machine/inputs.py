@@ -152,8 +152,6 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
 
 
 class FirstArtifact(NamedTuple):
-    """An artifact as it is when a run starts."""
-
     text: str
     value: tuple[object, ...]
     """Its data, if it is no text."""

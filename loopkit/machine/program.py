@@ -114,12 +114,10 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
-        """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
 
     @cached_property
@@ -151,7 +149,6 @@ class Program:
         return {name: names_behind(self.graph, name) for name in self.graph.written}
 
     def predicate(self, text: str) -> Predicate:
-        """The compiled guard of a text that is not on an edge."""
         return compile_guard(expand(parse_guard(text), self.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
@@ -223,8 +220,6 @@ class FixedRules(Value, frozen=True):
 
 
 class RulesAsked(FixedRules, frozen=True):
-    """The rules by which a validate state judges."""
-
     state: ValidateState
     judges: tuple[tuple[str, int, JudgeRule], ...]
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
@@ -255,8 +250,6 @@ class Callee(Value, frozen=True):
 
 
 class AgentAsked(Value, frozen=True):
-    """The agent of a state, and the artifact that it writes there."""
-
     agent: Agent
     output: Output
     workspace: Workspace | None
@@ -277,8 +270,6 @@ class AgentAsked(Value, frozen=True):
 
 
 class StatePlan(Value, frozen=True):
-    """One state as the engine and the driver need it."""
-
     state: State
     emission: Emission | None
     """The event that is stored when its work begins."""
@@ -377,7 +368,6 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
 
 
 def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
-    """The fixed parts of an agent's tool."""
     rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
     if isinstance(tool, ValidatorTool):
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}

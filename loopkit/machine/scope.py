@@ -122,7 +122,6 @@ class Scope:
         return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
-        """What the feedback template of an edge sees."""
         empty = self.always_empty(edge.source, edge)
         shapes = self._shapes(self.flow.taking(edge), empty)
         form = _form_shapes(self.graph.states[edge.source])
@@ -254,7 +253,6 @@ def _of_item(datatype: DataType | None) -> Shape:
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
-    """The shapes of the reports, by the states that have judged."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
@@ -301,8 +299,6 @@ def _merge(first: Shape, second: Shape) -> Shape:
 
 
 class GuardNames:
-    """The names that guards may use in one machine."""
-
     def __init__(self, graph: Graph, flow: Flow) -> None:
         self._graph = graph
         self._flow = flow

@@ -164,7 +164,6 @@ def item_of(location: str, depth: int) -> str:
 
 
 def _parts(paths: Acyclic, path: str | None, data: object) -> Iterator[Part]:
-    """The values at a path in the nodes that have an id."""
     depth = paths.nodes.count(ITEMS)
     ids = {item_of(place, depth): value for place, value in values_at(paths.nodes, data)}
     for location, value in values_at(path, data):

@@ -80,8 +80,6 @@ async def _judge(
 
 
 class Start(Value, frozen=True):
-    """A program that is ready to run."""
-
     rule: CommandRule
     argv: Sequence[str]
     stdin: str | None
@@ -295,8 +293,6 @@ async def run_until_verdict(
 
 
 class Ending(NamedTuple):
-    """The meaning of how a program ended."""
-
     error_class: ErrorClass
     retry_after_s: float | None = None
     """The wait that the program asks for, where it names one."""

@@ -74,7 +74,6 @@ def data_in(file: DataFile) -> object | NoData:
 
 
 def place(lookup: Lookup) -> str:
-    """The place of the known values, for a sentence."""
     where = f" where `{lookup.where}`" if lookup.where else ""
     return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "") + where
 

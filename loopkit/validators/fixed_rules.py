@@ -355,7 +355,6 @@ async def check_section(
 
 
 def _missing_message(rule: SectionRule, text: str) -> str:
-    """The message for a missing part; empty where nothing is missing."""
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
         return ""
     if (written := section(text, rule.section)) is not None:

@@ -116,7 +116,6 @@ def _values(lookup: Lookup, data: object) -> dict[str, object]:
 
 
 def source_of(name: str | DataFile, setting: Setting) -> object:
-    """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
         return _require_data(name, data_in(name))
     value = value_at(setting.names, name.split("."))

@@ -132,7 +132,6 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
-    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -370,7 +369,6 @@ class _Reader(Mutable, dict=True):
         return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
-        """The schema of a part, whole in itself."""
         if self._whole is not None:
             return standing_alone(self._whole, part.steps)
         return part.schema if isinstance(part.schema, Mapping) else {}
@@ -415,7 +413,6 @@ class _Reader(Mutable, dict=True):
         return found.replace(optional=True, is_left_out=not takes_null)
 
     def _one_of(self, said: Joined) -> DataType:
-        """The common type of data that has one of several forms."""
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
         optional = said.lets_null and (

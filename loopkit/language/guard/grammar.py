@@ -331,7 +331,6 @@ def conditions(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def constants(condition: ast.expr) -> Iterator[object]:
-    """The literals of a condition."""
     for node in ast.walk(condition):
         if isinstance(node, ast.Constant):
             yield node.value
@@ -364,7 +363,6 @@ def rebuild(
 
 
 def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
-    """Give the new node the place of another one, and return it."""
     return set_place(node, place.col_offset, end_of(place))
 
 
@@ -425,7 +423,6 @@ class Token(Value, frozen=True):
 
 
 def refusal(start: int, end: int, message: str, remedy: str = "") -> GuardError:
-    """Return the error for the characters from index `start` up to `end`."""
     return GuardError(GuardProblem(start + 1, max(1, end - start), "guard-syntax", message, remedy))
 
 

@@ -30,7 +30,6 @@ class Held(frozenset[str]):
         return held
 
     def beside(self, other: Held) -> Held:
-        """The knowledge of both combined."""
         return Held(self | other, self.absent | other.absent)
 
     def tells(self, text: object) -> bool | None:
@@ -121,8 +120,6 @@ Known = dict[int, tuple[object, frozenset[object]]]
 
 
 class Requirement(Value, frozen=True, eq=False):
-    """A parsed `require:` expression."""
-
     text: str
     tree: ast.expr
     names: frozenset[str]

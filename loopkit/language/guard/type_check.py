@@ -46,7 +46,6 @@ class _Known(Value, frozen=True):
         return self.replace(present=self.present | names)
 
     def type_of(self, node: ast.expr) -> GuardType | None:
-        """Return the type of an operand; None where it is unknown, or the value none."""
         match node:
             case ast.Name(id=name):
                 known = self.types.get(name) if self.types is not None else None

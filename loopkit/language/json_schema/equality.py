@@ -87,8 +87,6 @@ class NotJudged(Exception):
 
 
 class Flaw(Value, frozen=True):
-    """A mistake in a schema, and its path."""
-
     message: str
     path: tuple[str | int, ...] = ()
     remedy: str = ""

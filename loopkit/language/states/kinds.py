@@ -225,7 +225,6 @@ class MadeText(Noun):
         return {}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The template, with the steps inside what it passes on."""
         yield self.render, tuple(steps)
 
     def type_with(self, given: DataType) -> DataType | None:
@@ -268,7 +267,6 @@ class MadeData(Noun):
 
     @property
     def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """The name of an item, with the steps to the lists."""
         return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:

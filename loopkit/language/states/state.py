@@ -81,7 +81,6 @@ class AgentChoice(Noun):
 
     @property
     def is_of_input(self) -> bool:
-        """Whether it is known from the start."""
         return self.steps[0] == "input"
 
 
@@ -189,7 +188,6 @@ class Output(Noun):
 
     @property
     def templates(self) -> Written:
-        """The paths in the workspace."""
         return self.written("file", "folder")
 
     @property
@@ -242,12 +240,10 @@ class StateBase(Noun):
 
     @property
     def drawn_as(self) -> str:
-        """Its shape in a diagram."""
         return getattr(self, "final", self.kind)
 
     @property
     def succeeds(self) -> bool:
-        """Whether the run is a success here."""
         return self.drawn_as == "success"
 
     @property
@@ -299,7 +295,6 @@ class StateBase(Noun):
 
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
-        """The names of the validators, and the rules, by which it judges."""
         return getattr(self, "by", ())
 
     @property
@@ -329,7 +324,6 @@ class StateBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates that its work fills in."""
         if self.told_by:
             yield (self.told_by,), self.work_template
 
@@ -345,7 +339,6 @@ class StateBase(Noun):
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
-        """The facts that its work always leaves for guards."""
         return {}
 
     @property
@@ -418,7 +411,6 @@ RenderOutputName = Annotated[
 
 @cache
 def output_from_name(name: str) -> Output:
-    """The output of a state that states only its name."""
     return Output(name=name)
 
 

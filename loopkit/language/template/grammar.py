@@ -57,7 +57,6 @@ _TAG = re.compile(r"\{%[-+]?\s*(\w+)([^%]*)")
 
 
 def tree_of(text: str) -> nodes.Template:
-    """Return the tree of the template; raise TemplateError for what is wrong with it."""
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
         raise TemplateError("template-limit", message, help="move text into an input")
@@ -405,7 +404,6 @@ class Survey:
                 return self._computation(node, scope)
 
     def _computation(self, node: nodes.Node, scope: Scope) -> Shape:
-        """Return the shape of what the template builds or computes."""
         if isinstance(node, nodes.Not | nodes.Test):
             asked = isinstance(node, nodes.Not) or node.name in _ASKING_TESTS
             self._value(node.node, scope, asking=asked)
@@ -534,12 +532,10 @@ def either(first: Shape, second: Shape) -> Shape:
 
 
 def present(shape: Shape) -> Shape:
-    """Return the shape of data that is known to be present."""
     return shape.replace(optional=False) if shape.optional else shape
 
 
 def absent(shape: Shape) -> Shape:
-    """Return the shape of data that may be missing."""
     return shape if shape.optional else shape.replace(optional=True)
 
 

@@ -253,7 +253,6 @@ class Lookup(Noun):
 
     @property
     def place(self) -> str:
-        """The paths in words."""
         return " or ".join(f"`{path}`" for path in self.path)
 
     @model_validator(mode="after")
@@ -490,7 +489,6 @@ ByItem = SerializeAsAny[
 
 
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules of a validator, whichever way it is written."""
     return validator if isinstance(validator, tuple) else (validator,)
 
 

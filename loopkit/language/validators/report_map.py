@@ -119,7 +119,6 @@ class ReportMap(Noun):
 
     @property
     def item_paths(self) -> tuple[str, ...]:
-        """Where the parts of a finding stand in an item."""
         paths = (self.severity, self.key, self.origin)
         named = (path for path in paths if path is not None)
         return (self.message, self.code, self.location, self.line, *named)

@@ -111,7 +111,6 @@ class RuleBase(Noun):
 
     @property
     def most_findings(self) -> float:
-        """The maximum number of findings that it gives."""
         return inf
 
     @property
@@ -141,7 +140,6 @@ class RuleBase(Noun):
 
     @property
     def finding_templates(self) -> Written:
-        """What its findings say."""
         yield from ()
 
     @property
@@ -159,7 +157,6 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
-        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property

@@ -182,7 +182,6 @@ def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
 
 
 def but_was(value: object) -> str:
-    """What a value is instead of what it must be."""
     return "and is missing" if value is MISSING else f"not {excerpt(value)}"
 
 
@@ -278,12 +277,10 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     @property
     def has_verdict(self) -> bool:
-        """Whether a report has to have a verdict."""
         return self.parts.verdict is not None or bool(self.parts.verdicts)
 
     @property
     def has_severity(self) -> bool:
-        """Whether each finding that is an object has a severity."""
         return self.parts.severity is not None or bool(self.parts.severities)
 
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:

@@ -92,7 +92,6 @@ def reask_prompt(reason: str, form: AnswerForm) -> str:
 
 
 def with_nonce(prompt: str, form: AnswerForm) -> str:
-    """A prompt with the code that the answer has to repeat, if there is one."""
     return f"{prompt.rstrip()}\n\n{NONCE_REQUEST.format(form.nonce)}\n" if form.nonce else prompt
 
 

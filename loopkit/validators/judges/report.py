@@ -207,7 +207,6 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
 
 
 def _score(report: Report, form: ReportForm) -> float | None:
-    """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
     value, low, high = part(report, form.parts.score), form.score.min, form.score.max

@@ -178,8 +178,6 @@ Give your verdict so that this regular expression finds it, with one of the word
 
 
 class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
-    """How verdicts are read from a text."""
-
     reading: VerdictReading = field(default_factory=VerdictReading)
     patterns: Mapping[str, str] = field(default_factory=dict)
     """The machine's patterns, by name."""
