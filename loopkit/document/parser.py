@@ -93,7 +93,7 @@ class Builder:
         self._deepest = 0
 
     def document(self) -> Node:
-        """Return the root. If it is unusable, `problems` has the reason."""
+        """The root. If it is unusable, `problems` has the reason."""
         next(self._events)
         if isinstance(next(self._events), StreamEndEvent):
             return self._empty()
@@ -115,7 +115,7 @@ class Builder:
         return Node(place, None, None, "plain")
 
     def _node(self, event: AliasEvent | _ValueEvent, level: int) -> Node:
-        """Return the value that begins with `event`; a collection there is on `level`."""
+        """The value that begins with `event`; a collection there is on `level`."""
         start, end = _offsets(event)
         self._count(1, start, end)
         self._refuse_more(self.problems)
@@ -195,7 +195,7 @@ class Builder:
             return text
 
     def _unescape(self, text: str, span: Span) -> str:
-        """Return the text with its escaped surrogate pairs joined, as in JSON."""
+        """The text with its escaped surrogate pairs joined, as in JSON."""
         joined = _PAIR.sub(
             lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
         )
@@ -292,7 +292,7 @@ _MERGE = "\0<<"
 
 
 def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
-    """Return the fields in the order of the file, and their mistakes.
+    """The fields in the order of the file, and their mistakes.
 
     `<<: *a` and `<<: [*a, *b]` put fields where they stand; the mapping's own fields win over
     those, wherever they are written, and of two of one name that are merged in, the first.
@@ -337,7 +337,7 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
 
 
 def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
-    """Yield the fields of one mapping or of a list of them, each with the place of its use."""
+    """The fields of one mapping or of a list of them, each with the place of its use."""
     for node in _sources(merged):
         if isinstance(node.value, Mapping):
             use = node.used_at or merged.used_at
@@ -359,7 +359,7 @@ def kind_of(node: Node) -> str:
 
 
 def opens_template(source: SourceText, offset: int) -> bool:
-    """Tell whether a template starts at `offset`, where YAML takes a brace for a mapping."""
+    """Whether a template starts at `offset`, where YAML takes a brace for a mapping."""
     return source.text.startswith(_OPENERS, offset)
 
 
@@ -373,14 +373,14 @@ def unquoted_template(source: SourceText, offset: int) -> Problem:
 
 
 def missing_space(found: re.Match[str], span: Span) -> Problem:
-    """Return the problem of `name:value`, found as such groups, which YAML takes for one text."""
+    """The problem of `name:value`, found as such groups, which YAML takes for one text."""
     message = "a space is missing after the colon"
     remedy = f"write `{found[1]}: {found[2].strip()}`"
     return Problem("missing-space", message, span, help=remedy)
 
 
 def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
-    """Yield the slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
+    """The slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
     torn = False
     for number, (key, value) in enumerate(pairs):
         bare = value.is_unwritten
@@ -397,7 +397,7 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
-    """Yield the slips in the items of `[...]`: quoted text inside text that a comma cuts."""
+    """The slips in the items of `[...]`: quoted text inside text that a comma cuts."""
     odd = [item for item in items if _odd_quotes(item)]
     for first, _ in zip(odd[::2], odd[1::2], strict=False):
         yield _torn_text(first)

@@ -15,7 +15,7 @@ from loopkit.values import Value
 
 
 def read(text: str, file: str) -> Document:
-    """Return the document that `text` is; `file` names it in messages.
+    """The document that `text` is; `file` names it in messages.
 
     The text is YAML 1.2 with a mapping at the root, at most 1,000,000 bytes, 64 levels and
     200,000 keys and values with aliases expanded. Anchors, aliases and merge keys work; tags,
@@ -48,7 +48,7 @@ def why_unread(found: ProblemsFound) -> str:
 
 
 def read_file(path: Path, shown_as: str | None = None) -> Document:
-    """Return the document in the file, UTF-8 with or without a byte order mark, as `read` does.
+    """The document in the file, UTF-8 with or without a byte order mark, as `read` does.
 
     `shown_as` names it in messages instead of its path. Raises `ProblemsFound`, also where the
     file cannot be read or is too large.
@@ -59,7 +59,7 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
 
 
 def read_bytes(path: Path, file: str) -> bytes:
-    """Return what is in the file, which messages call `file`; raises `ProblemsFound`."""
+    """What is in the file, which messages call `file`; raises `ProblemsFound`."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)

@@ -42,7 +42,7 @@ class Failure(Value, frozen=True):
         return "" if offset is None else self.source.text[offset : offset + 1]
 
     def span(self, start: int, end: int | None = None) -> Span:
-        """Return the place from `start` to `end`, or of one character.
+        """The place from `start` to `end`, or of one character.
 
         The end of the text is shown at its last line with anything on it: the parser often
         notices only there what went wrong before the blank lines.
@@ -52,7 +52,7 @@ class Failure(Value, frozen=True):
         return self.source.span(start, default if end is None else max(start, end))
 
     def line_span(self, start: int) -> Span:
-        """Return the place from `start` to the end of the text on its line."""
+        """The place from `start` to the end of the text on its line."""
         return self.span(start, self.line_end(start))
 
     @property
@@ -66,7 +66,7 @@ class Failure(Value, frozen=True):
         return start + len(line.rstrip())
 
     def line_above(self, offset: int) -> int | None:
-        """Return the start of the last line above that has more than blanks, if there is one."""
+        """The start of the last line above that has more than blanks, if there is one."""
         start, _ = self.source.line_around(offset)
         above = len(self.source.text[:start].rstrip())
         return self.source.line_around(above)[0] if above else None
@@ -211,14 +211,14 @@ _TEMPLATE_AS_VALUE = re.compile(r"(?:^[ ]*|: +|- +|, *|[\[{] *)(?=\{[{%#])")
 
 
 def template_as_value(source: SourceText, offset: int) -> int | None:
-    """Return where on the line of `offset`, not behind it, a value starts with a template."""
+    """Where on the line of `offset`, not behind it, a value starts with a template."""
     start, line = source.line_around(offset)
     found = _TEMPLATE_AS_VALUE.search(line, 0, offset - start + 1)
     return start + found.end() if found else None
 
 
 def unquoted_colon(span: Span) -> Problem:
-    """Return the problem of text with `: ` in it, where YAML sees one key too many."""
+    """The problem of text with `: ` in it, where YAML sees one key too many."""
     return Problem(
         "unquoted-colon", "`: ` in text without quotes starts a key", span, help=QUOTE_IT
     )
@@ -375,7 +375,7 @@ _RECOGNISERS: tuple[Callable[[Failure], Problem | None], ...] = (
 
 
 def explain(builder: Builder, stop: ParserGaveUp) -> Problem:
-    """Return an error of the parser as a problem: a known slip with its remedy, else its words."""
+    """An error of the parser as a problem: a known slip with its remedy, else its words."""
     end, at = builder.end, builder.end if stop.at is None else stop.at
     failure = Failure(
         builder.source, stop.reason, at, stop.context, stop.opened, end, builder.quoted

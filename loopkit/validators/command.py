@@ -270,7 +270,7 @@ async def run_until_verdict(
     once: Callable[[], Awaitable[list[Found]]],
     pause: Callable[[float], Awaitable[None]],
 ) -> list[Found]:
-    """Return what `once` returns, in as many tries as `retry` allows; raises CannotJudge.
+    """What `once` returns, in as many tries as `retry` allows; raises CannotJudge.
 
     Only a transient error or Unfinished is tried again. The wait before it doubles up to
     `max_backoff`; a longer one that the program asks for counts, if it is within `max_backoff`.

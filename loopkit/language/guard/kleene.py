@@ -126,7 +126,7 @@ class Requirement(Value, frozen=True, eq=False):
     """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
 
     def holds(self, value: object, names: Mapping[str, object], known: Known | None = None) -> bool:
-        """Return whether the requirement is met by `value`: the artifact, or one item of it.
+        """Whether the requirement is met by `value`: the artifact, or one item of it.
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
         is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
@@ -147,7 +147,7 @@ class Requirement(Value, frozen=True, eq=False):
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Return the requirement that `text` spells.
+    """The requirement that `text` spells.
 
     Raises GuardError for what is no guard, and for what no data can meet: `1 < "a"`.
     """
@@ -228,7 +228,7 @@ def _compare_json(left: object, op: ast.cmpop, right: object, data: _Data) -> bo
 
 
 def _kind(value: object) -> type | None:
-    """Return the type of all values comparable with this one; None if it is not a scalar."""
+    """The type of all values comparable with this one; None if it is not a scalar."""
     if isinstance(value, bool) or value is None:
         return type(value)
     if isinstance(value, (int, float)):

@@ -69,7 +69,7 @@ class Record(dict[str, object]):
 
 
 def to_text(value: object) -> str:
-    """Return the value as a prompt shows it: text as it is, none as nothing, data as JSON."""
+    """The value as a prompt shows it: text as it is, none as nothing, data as JSON."""
     if isinstance(value, (str, Undefined)):
         return str(value)
     if value is None:
@@ -80,7 +80,7 @@ def to_text(value: object) -> str:
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """Return the value as JSON with every letter as it is; raise Refusal for what is no data."""
+    """The value as JSON with every letter as it is; raises Refusal for what is no data."""
     # Before it is built: data made in a template can hold one list exponentially often.
     spend(deep_units(value))
     encoder = _COMPACT if indent is None else _encoder(indent)
@@ -228,7 +228,7 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
 
 
 def print_value(value: object) -> str:
-    """Return the text that a template prints for a value, and spend for it."""
+    """The text that a template prints for a value, and spend for it."""
     text = to_text(value)
     spend(2 * len(text))
     return text
@@ -266,7 +266,7 @@ _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]{0,5}\d{0,3}(?:\.\d{1,3})?[sdifeEgGxXo])"
 
 
 def with_cost(function: Function, cost: Cost) -> Function:
-    """Return the function so that it spends `cost` for its arguments, and twice for its result.
+    """The function so that it spends `cost` for its arguments, and twice for its result.
 
     A missing value among the arguments raises what printing it would; iterators become lists.
     """
@@ -289,7 +289,7 @@ def with_cost(function: Function, cost: Cost) -> Function:
 
 
 def fence_as_data(text: str) -> str:
-    """Return the text fenced as data, between two lines that it cannot contain.
+    """The text fenced as data, between two lines that it cannot contain.
 
     An empty text is named as empty, because a fence around nothing looks like a fault of ours.
     """
@@ -300,7 +300,7 @@ def fence_as_data(text: str) -> str:
 
 
 def mark_of(text: str, digits: int = 12) -> str:
-    """Return hexadecimal digits that the text does not contain, the same for the same text."""
+    """Hexadecimal digits that the text does not contain, the same for the same text."""
     content = text.encode()
     marks = (hashlib.sha256(b"%d " % attempt + content).hexdigest() for attempt in count())
     return next(mark[:digits] for mark in marks if mark[:digits] not in text)
@@ -405,7 +405,7 @@ def _width(width: int) -> int:
 
 
 def of_text(function: Function) -> Function:
-    """Return the function with its first argument printed, whatever it was."""
+    """The function with its first argument printed, whatever it was."""
 
     @functools.wraps(function)
     def call(value: object, *args: object, **options: object) -> object:
@@ -577,7 +577,7 @@ SANDBOX = _sandbox()
 
 
 def rewrite_tree(tree: nodes.Template) -> nodes.Template:
-    """Return the tree rewritten, in place."""
+    """The tree rewritten, in place."""
     _Bounding().visit(tree)
     return tree
 
@@ -591,7 +591,7 @@ def _constant(value: object, node: nodes.Node) -> nodes.Const:
 
 
 def _parts(body: list[nodes.Node]) -> int:
-    """Return the units for passing the body once: its nodes, and its text, which is copied."""
+    """The units for passing the body once: its nodes, and its text, which is copied."""
     inner = [node for part in body for node in (part, *part.find_all(nodes.Node))]
     text = sum(len(node.data) for node in inner if isinstance(node, nodes.TemplateData))
     return NODE * len(inner) + 2 * text
