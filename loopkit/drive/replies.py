@@ -96,10 +96,7 @@ def reply_event(
     )
     if request.role == "tool":
         replied = replace(
-            replied,
-            found_clean=reply.found_clean,
-            findings=reply.findings,
-            commands=reply.commands,
+            replied, found_clean=reply.found_clean, findings=reply.findings, commands=reply.commands
         )
     if written is not NOTHING_WRITTEN:
         replied = replace(
@@ -229,7 +226,6 @@ def with_content(artifact: Artifact, written: Written, machine: Machine) -> Arti
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
-    """The artifact of an attempt that produced none."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
     )

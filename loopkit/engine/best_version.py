@@ -131,7 +131,6 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
-    """The open findings that the version does not have."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():
         for finding in rounds.open:

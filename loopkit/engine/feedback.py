@@ -141,11 +141,7 @@ def _deferrals(
 
 
 def _deferral(
-    report: Report,
-    to: str,
-    edge: str | None,
-    revision: tuple[int, int],
-    answer: Mapping[str, Any],
+    report: Report, to: str, edge: str | None, revision: tuple[int, int], answer: Mapping[str, Any]
 ) -> Deferral:
     return Deferral(
         to=to,

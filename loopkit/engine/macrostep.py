@@ -94,7 +94,6 @@ class Engine:
         self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
-        """The macrostep that enters the initial state."""
         step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
@@ -304,7 +303,6 @@ def suspend(run: RunState, work: Worked) -> Macrostep:
 
 
 def suspension(work: Worked) -> Suspended:
-    """The event of a run that stops at this work."""
     return Suspended(
         state=work.state,
         reason="content" if work.outcome == "done" else work.outcome,

@@ -118,7 +118,6 @@ OF_REPORT = (
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
-    """A report as templates see it."""
     facts = report.facts
     return {
         **{name: getattr(report, name) for name in OF_REPORT},

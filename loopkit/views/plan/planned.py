@@ -369,7 +369,6 @@ class Typically:
         self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
-        """The typical cost of the calls on a path."""
         by_state: dict[str, float | None] = {}
         calls = 0
         for state, number, usd in self.calls(way):
@@ -439,7 +438,6 @@ class Sizes:
         return self._answer if longest is None else min(self._answer, longest)
 
     def artifact_size(self, state: str) -> int:
-        """The size of the artifact of a state."""
         agents = self._program.machine.agents_at(state)
         lengths = [
             self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
@@ -589,7 +587,6 @@ class _Walk:
 
 
 def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
-    """The tokens of the descriptions of an agent's tools."""
     if agent.tool_use == "runner":
         return 0
     return sum(
