@@ -103,7 +103,6 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 
 def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
-    """What the required tool said of the last draft that it was given."""
     for one in reversed(rounds):
         for number, called in reversed(
             [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
@@ -225,7 +224,6 @@ def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
 async def _result(
     talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
 ) -> ToolResult:
-    """The result of a call, or the reason why it could not be made; raises AgentError."""
     if tool is None:
         known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
         return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")
