@@ -196,8 +196,10 @@ def test_no_other_file_and_no_protected_one_is_changed(desk: Desk, file: str, to
     )
 
 
-def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known_by", ["", ", status: in_progress"])
+def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path, known_by: str) -> None:
     text = machine("'plan.yaml'").replace("  plan: {type: file, default: plan.yaml}\n", "")
+    text = text.replace('{{ input.id }}"', f'{{{{ input.id }}}}"{known_by}')
     made = {"render": PLAN, "output": {"name": "plan", "file": "plan.yaml"}, "next": "note"}
     text = text.replace("states:", f"states:\n  made: {json.dumps(made)}")
     told = killed_at_points(tmp_path, text)

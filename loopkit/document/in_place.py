@@ -43,9 +43,13 @@ class ToSet(Value, frozen=True):
         """Where that mapping is.
 
         Raises NotSet if there is none, or more than one, or if something else stands there than is
-        expected; `again` says that it may be the new values.
+        expected; `again` says that what stands there, and tells it, may be the new values.
         """
-        found = [(p, data) for p, data in self._places(document) if _fits(data, self.where)]
+        places = list(self._places(document))
+        found = [(place, data) for place, data in places if _fits(data, self.where)]
+        if again and not found:
+            done = {**self.where, **self.values}
+            found = [(place, data) for place, data in places if _fits(data, done)]
         if len(found) != 1:
             named = "".join(f", {key} {_shown(value)}" for key, value in self.where.items())
             what = f"`{'.'.join(self.steps).replace('.[]', '[]')}`{named}"
