@@ -300,7 +300,9 @@ def test_a_file_that_cannot_be_read_is_refused_before_anything_starts(
 def test_a_file_is_read_when_the_run_starts(own_folder: Path, cli: CommandLine, given: str) -> None:
     Desk(own_folder).write("m.yaml", FILES)
     Desk(own_folder).write("plan.yaml", "date: 2026-02-11\n")
-    assert cli(0, "run", "m.yaml", "--set", f"plan={given}").out == "2\n"
+    run = ("run", "m.yaml", "--set", f"plan={given}", "--record", "m.scenario.yaml")
+    said = cli(0, *run)
+    assert (said.out, "its replay differs" in said.err) == ("2\n", False)
     assert cli(2, "run", "m.yaml", "--set", f"plan={given}", "--set", "n=1").err
 
 
@@ -330,11 +332,25 @@ def test_only_an_input_itself_is_a_file(desk: Desk, part: str) -> None:
     assert "only an input itself can be a `file`" in [p.message for p in desk.problems(text)]
 
 
-@pytest.mark.parametrize("path", ["../plan.yaml", "/etc/plan.yaml", "link/plan.yaml", ""])
-def test_a_server_reads_only_files_of_its_project(desk: Desk, path: str) -> None:
+LOOSE = {"path": "/etc/plan.yaml", "data": {}, "digest": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("../plan.yaml", "lies outside of"),
+        ("/etc/plan.yaml", "lies outside of"),
+        ("link/plan.yaml", "lies outside of"),
+        (LOOSE, "lies outside of"),
+        ("", "takes the path of a file"),
+        ("a\0", "is no path of a file: embedded null byte"),
+        ("loop/plan.yaml", "is no path of a file: Symlink loop"),
+        ("x" * 300, "is no path of a file: File name too long"),
+    ],
+)
+def test_a_server_reads_only_files_of_its_project(desk: Desk, path: object, told: str) -> None:
     (desk.folder / "link").symlink_to("..")
+    (desk.folder / "loop").symlink_to("loop")
     known = load(desk.write("machine.yaml", FILES)).machine
-    with pytest.raises(
-        InvalidInput, match="lies outside of" if path else "takes the path of a file"
-    ):
+    with pytest.raises(InvalidInput, match=told):
         complete_input(known, {"plan": path}, desk.folder)

@@ -77,8 +77,8 @@ def _with_data(given: dict[str, Any], datatype: DataType) -> dict[str, Any]:
     known = dict(given)
     for name, field in (datatype.fields or {}).items():
         path = given.get(name, field.default)
-        if field.is_file and isinstance(path, str) and Path(path).is_file():
-            with suppress(ProblemsFound):
+        with suppress(ProblemsFound, OSError):
+            if field.is_file and isinstance(path, str) and Path(path).is_file():
                 known[name] = {"data": data_of(decode(read_bytes(Path(path), path), path), path)}
     return known
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,15 @@ async def _file_of(active: ActiveRun, state: SetState) -> Path:
     """
     given = Path(render(active.program, active.state, state.set).strip())
     if given.is_absolute():
-        folder, path = active.folder.resolve(), given.parent.resolve() / given.name
+        folder, parent = active.folder.resolve(), os.path.realpath(given.parent)
+        path = Path(parent) / given.name
         if not path.is_relative_to(folder):
             message = f"`{given}` lies outside of the project folder `{folder}`"
             raise CallFailed("fatal", f"{message}, so it is not changed")
         given = path.relative_to(folder)
     else:
         folder = await workspace(active, None, writes=True)
-    if (folder / given).is_symlink():
+    if os.path.islink(folder / given):
         message = f"`{given}` is a link, which is not followed; name the file itself"
         raise CallFailed("fatal", message)
     return output_file(folder, str(given))
