@@ -182,12 +182,14 @@ def test_what_does_not_stand_there_as_expected_is_a_content_error_and_nothing_is
         ("'../plan.yaml'", "contains '..'"),
         ("'/etc/plan.yaml'", "lies outside of the project folder"),
         ("'fixed.yaml'", "is read-only"),
+        ("'second.yaml'", "is a hard link"),
     ],
 )
 def test_no_other_file_and_no_protected_one_is_changed(desk: Desk, file: str, told: str) -> None:
     desk.write("plan.yaml", PLAN)
     (desk.folder / "link.yaml").symlink_to("plan.yaml")
     desk.write("fixed.yaml", PLAN).chmod(0o444)
+    (desk.folder / "second.yaml").hardlink_to(desk.folder / "plan.yaml")
     suspended = desk.play(machine(file)).state.suspended
     assert suspended is not None
     assert (suspended.reason, told in suspended.message) == ("fatal", True)
@@ -246,6 +248,13 @@ def tasks(desk: Desk, most: int, isolate: str) -> Path:
     desk.write("task.yaml", TASK)
     desk.write("machine.yaml", EACH.replace("ISOLATE", isolate))
     return desk.write("plan.yaml", "tasks:\n" + "".join(f"- id: a{n}  # n\n" for n in range(most)))
+
+
+def test_no_folder_is_made_for_a_file_that_is_missing(desk: Desk) -> None:
+    desk.write("plan.yaml", PLAN)
+    run = desk.play(machine("'new/plan.yaml'"))
+    assert (run.outcome, (desk.folder / "new").exists()) == ("refused", False)
+    assert "there is no folder" in run.of(Worked)[-1].error
 
 
 def test_two_processes_and_their_children_lose_no_value_of_each_other(tmp_path: Path) -> None:

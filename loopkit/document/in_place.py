@@ -13,7 +13,7 @@ from typing import Any
 from loopkit.document.document import DocPath, Document, Entry, Node
 from loopkit.document.problems import LINE_BREAK, ProblemsFound
 from loopkit.document.reading import decode, read, read_bytes
-from loopkit.document.writing import inline, locked, replace_file, to_yaml
+from loopkit.document.writing import inline, locked, refuse_hard_link, replace_file, to_yaml
 from loopkit.text.json_text import entries_of
 from loopkit.values import Value
 
@@ -88,6 +88,8 @@ def set_in_file(
     not fit their type. `again` says that this may have been done before. Others who set values in
     files of this folder wait. Raises NotSet, NotWritable.
     """
+    if not path.parent.is_dir():
+        raise NotSet(f"`{path}` can't be read: there is no folder `{path.parent}`")
     with locked(path.parent):
         try:
             content = read_bytes(path, str(path))
@@ -97,6 +99,7 @@ def set_in_file(
         text = with_values(document, to_set.place_in(document, again=again), to_set.values)
         data = fit(read(text, str(path)).plain())
         if text != document.text:
+            refuse_hard_link(path)
             content = (_BOM if content.startswith(_BOM) else b"") + text.encode()
             replace_file(path, content)
     return data, hashlib.sha256(content).hexdigest()

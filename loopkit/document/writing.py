@@ -143,6 +143,12 @@ def refuse_unwritable(path: Path) -> None:
         raise NotWritable(f"`{path}` can't be written: it is read-only")
 
 
+def refuse_hard_link(path: Path) -> None:
+    """Raise NotWritable where a file has another name, which would not be changed with it."""
+    if os.path.exists(path) and path.stat().st_nlink > 1:
+        raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
+
+
 def replace_file(path: Path, text: str | bytes) -> None:
     """Write a file as a whole or not at all; raises NotWritable. Line ends stay as they are."""
     refuse_unwritable(path)
@@ -193,8 +199,7 @@ def add_to_file(path: Path, text: str, after: int) -> None:
     in part, because the computer stopped, the rest is added. Raises NotWritable.
     """
     refuse_unwritable(path)
-    if os.path.exists(path) and path.stat().st_nlink > 1:
-        raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
+    refuse_hard_link(path)
     data = text.encode()
     try:
         with path.open("ab+") as file:

@@ -10,7 +10,7 @@ from typing import Any
 from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.isolation import output_file, workspace
+from loopkit.drive.isolation import file_inside, workspace
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.each import data_artifact
 from loopkit.engine.events import Setting, Worked
@@ -73,4 +73,4 @@ async def _file_of(active: ActiveRun, state: SetState) -> Path:
     if os.path.islink(folder / given):
         message = f"`{given}` is a link, which is not followed; name the file itself"
         raise CallFailed("fatal", message)
-    return output_file(folder, str(given))
+    return file_inside(folder, str(given))
