@@ -51,6 +51,7 @@ SHARED = "a: &x {n: 1}\nb: *x\nc:\n  <<: *x\n  m: 1\nd: &s one\ne: *s\n"
     [
         (PLAN, FIRST, {"status": "done"}, '"in_progress"', '"done"'),
         (PLAN, FIRST, {"status": "a: 'b'\n"}, '"in_progress"', '"a: \'b\'\\n"'),
+        (PLAN, FIRST, {"status": "a\u2028"}, '"in_progress"', '"a\\u2028"'),
         (PLAN, FIRST, {"findings": ["c: d", {"e": 1}]}, FINDINGS,
          '- "c: d"\n    - {e: 1}'),
         (PLAN, FIRST, {"findings": []}, f"\n    {FINDINGS}", " []"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem
@@ -13,7 +12,14 @@ from typing import Any
 from loopkit.document.document import DocPath, Document, Entry, Node
 from loopkit.document.problems import LINE_BREAK, ProblemsFound
 from loopkit.document.reading import decode, read, read_bytes
-from loopkit.document.writing import inline, locked, refuse_hard_link, replace_file, to_yaml
+from loopkit.document.writing import (
+    as_json,
+    inline,
+    locked,
+    refuse_hard_link,
+    replace_file,
+    to_yaml,
+)
 from loopkit.text.json_text import entries_of
 from loopkit.values import Value
 
@@ -51,7 +57,7 @@ class ToSet(Value, frozen=True):
             done = {**self.where, **self.values}
             found = [(place, data) for place, data in places if _fits(data, done)]
         if len(found) != 1:
-            named = "".join(f", {key} {_shown(value)}" for key, value in self.where.items())
+            named = "".join(f", {key} {as_json(value)}" for key, value in self.where.items())
             what = f"`{'.'.join(self.steps).replace('.[]', '[]')}`{named}"
             lines = " and ".join(str(document.span(place).line) for place, _ in found)
             told = f"more than one {what}: see lines {lines}" if found else f"no {what}"
@@ -61,8 +67,8 @@ class ToSet(Value, frozen=True):
         if wrong and not (again and _fits(data, self.values)):
             key, line = wrong[0], document.span((*place, wrong[0])).line
             raise NotSet(
-                f"{document.file}:{line}: `{key}` is {_shown(data.get(key))} instead of "
-                f"{_shown(self.expect[key])}, so somebody else has changed it"
+                f"{document.file}:{line}: `{key}` is {as_json(data.get(key))} instead of "
+                f"{as_json(self.expect[key])}, so somebody else has changed it"
             )
         return place
 
@@ -139,10 +145,6 @@ def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> b
     return all(is_same) and all(key in data for key in needed)
 
 
-def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 class _Editor:
     """Puts values into one document; with `is_short` each stands on one line."""
 
@@ -151,7 +153,7 @@ class _Editor:
         self._document = document
         self._is_short = is_short
         self._starts = [0, *(found.end() for found in LINE_BREAK.finditer(document.text))]
-        self._write = _shown if document.root.style == "flow" else inline
+        self._write = as_json if document.root.style == "flow" else inline
 
     def text_with(self, place: DocPath, values: Mapping[str, Any]) -> str:
         holder = self._document.node(place)
@@ -226,7 +228,7 @@ class _Editor:
         if not isinstance(value, str) or (node.style == "single" and not value.isprintable()):
             return self._write(value)
         doubled = value.replace("'", "''")
-        quoted = {"double": _shown(value), "single": f"'{doubled}'"}
+        quoted = {"double": as_json(value), "single": f"'{doubled}'"}
         return quoted.get(node.style, self._write(value))
 
     def _offset(self, line: int, column: int) -> int:

@@ -62,8 +62,13 @@ def _quote(text: str) -> str:
     is_quiet = text.isprintable() and "'" not in text and not re.search(_ESCAPED, text)
     if is_quiet and ("\\" in text or '"' in text):
         return f"'{text}'"
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return as_json(text)
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON on one line, without the characters that YAML does not take as they are."""
+    written = json.dumps(value, ensure_ascii=False)
+    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:

@@ -313,8 +313,8 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
     if passes and fails and re.search(words, around, re.IGNORECASE | re.MULTILINE):
         yield key
     key = form.parts.findings.rpartition(".")[2]
-    items = rf"^[ \t]*{re.escape(key)}:(?=\s)\s*(?:-[ \t]|\[[ \t]*[^\s\]])"
-    if form.is_mapped and not part(report, form.parts.findings) and re.search(items, around, re.M):
+    items = rf"(?m)^[ \t]*{re.escape(key)}:(?=\s)\s*(?:-[ \t]|\[[ \t]*[^\s\]])"
+    if form.is_mapped and not part(report, form.parts.findings) and re.search(items, around):
         yield key
     # A finding of another shape may have a verdict of its own.
     if not form.is_mapped and sum(_count_key(one, "verdict") for one in _values_in(report)) > 1:
