@@ -472,10 +472,16 @@ def _as_failed_call(named: str = "") -> Iterator[None]:
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
+    path = file_inside(folder, relative)
     with _as_failed_call():
-        path = resolve_inside(folder, relative)
         prepare(path.parent)
     return path
+
+
+def file_inside(folder: Path, relative: str) -> Path:
+    """Where a file stands, or would, inside of a folder; raises CallFailed for one outside."""
+    with _as_failed_call():
+        return resolve_inside(folder, relative)
 
 
 async def file_before(

@@ -344,6 +344,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
 
 
 def _without_durations(value: Any) -> Any:
+    """The value without durations of children and places of files, also in the texts of data."""
     if isinstance(value, list):
         return [_without_durations(item) for item in value]
     if not isinstance(value, dict):
@@ -351,6 +352,9 @@ def _without_durations(value: Any) -> Any:
     kept = {key: _without_durations(inner) for key, inner in value.items()}
     if RESULT.keys() == kept.keys():
         del kept["duration"]
+    if kept.keys() == {"path", "data", "digest"}:
+        # A case has copies of its files.
+        kept["path"] = ""
     if kept.get("is_data") and kept["data"] != value["data"]:
         kept["text"] = ""
     return kept
