@@ -5,7 +5,7 @@ Also what a node needs, and no node before it gives.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from loopkit.language.guard.evaluate import ITEMS, select
@@ -89,6 +89,8 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
 
 def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Part]:
     """The edges: from each item with an id to what it names, or pairs of ids."""
+    if paths.edges is None:
+        return
     if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
             if (ends := ends_of(value)) is not None:
@@ -129,20 +131,40 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     """One fault for each thing that a node needs and that neither arrives there nor is given.
 
     `leads` are the edges of the graph. Pairs lead from the node that comes first; a node that
-    names others itself comes after these. Raises CannotJudge.
+    names others itself comes after these. Without edges the nodes come as they are written. Raises
+    CannotJudge.
     """
     source = None if paths.given is None else source_of(paths.given, setting)
     given = {same_as(value) for _, value in values_at(None, source)}
     gives = list(_parts(paths, paths.gives, data))
-    after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
-    arriving = _Arriving.along(after, gives)
+    if paths.edges is None:
+        reaches = _in_order(paths, data, gives)
+    else:
+        after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
+        reaches = _Arriving.along(after, gives).reaches
     for index, part in enumerate(_parts(paths, paths.needs, data)):
         needed = same_as(part.value)
-        if needed not in given and not arriving.reaches(part):
+        if needed not in given and not reaches(part):
             others = [
                 one.node for one in gives if needed is not None and same_as(one.value) == needed
             ]
             yield _fault(part, others, index)
+
+
+def _in_order(paths: Acyclic, data: object, gives: Iterable[Part]) -> Callable[[Part], bool]:
+    """Whether a node that is written before gives what a part of a later one needs."""
+    depth = paths.nodes.count(ITEMS)
+    places = enumerate(values_at(paths.nodes, data))
+    order = {item_of(place, depth): number for number, (place, _) in places}
+    first: dict[Same | None, int] = {}
+    for part in gives:
+        first.setdefault(same_as(part.value), order[item_of(part.location, depth)])
+
+    def reaches(part: Part) -> bool:
+        given = first.get(same_as(part.value))
+        return given is not None and given < order[item_of(part.location, depth)]
+
+    return reaches
 
 
 def item_of(location: str, depth: int) -> str:
