@@ -38,10 +38,11 @@ from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
-    FirstData,
     FirstText,
     HumanState,
+    MadeData,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import (
@@ -107,7 +108,8 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     RenderState: ("render", STATE),
     DataState: ("data", STATE),
     FirstText: ("First values",),
-    FirstData: ("First values",),
+    SetState: ("set", STATE),
+    MadeData: ("First values",),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

@@ -1,4 +1,4 @@
-"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`
+"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`, `set`
 and `validate`."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,13 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
-from loopkit.language.datatypes.notation import common_type, list_of, parse_type, record_with
+from loopkit.language.datatypes.notation import (
+    common_type,
+    file_record,
+    list_of,
+    parse_type,
+    record_with,
+)
 from loopkit.language.facts import INT, OF_REPORTS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
@@ -21,6 +27,7 @@ from loopkit.language.section import (
     Fields,
     Id,
     Ids,
+    Notation,
     Noun,
     PlainText,
     ReportEmission,
@@ -30,7 +37,7 @@ from loopkit.language.section import (
     fault,
     templates_of,
 )
-from loopkit.language.states.each import ItemPaths, steps_to_items
+from loopkit.language.states.each import ItemPath, ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
@@ -42,6 +49,7 @@ from loopkit.language.states.state import (
     RenderOutputName,
     TemplateState,
     WorkingState,
+    output_from_name,
 )
 from loopkit.language.validators import ByItem
 from loopkit.text.json_text import texts_in
@@ -201,11 +209,35 @@ class FilledState(TemplateState):
         return isinstance(self.output, RenderOutput) and self.output.append
 
 
-class RenderState(FilledState):
-    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
+class MadeText(Noun):
+    """A text out of a template, or the value that this passes on."""
 
     render: Text
     """The template. Its text is the artifact."""
+
+    @property
+    def texts(self) -> Written:
+        """Its templates."""
+        yield ("render",), self.render
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The template, with the steps inside what it passes on."""
+        yield self.render, tuple(steps)
+
+    def type_with(self, given: DataType) -> DataType | None:
+        """The type of the value that it passes on; None for a text."""
+        known = _type_of_template(self.render, {"input": given}, is_text=True)
+        if known.scalar is not None:
+            return None
+        return DataType({}) if known.optional else known
+
+
+class RenderState(FilledState, MadeText):
+    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
 
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
@@ -282,34 +314,11 @@ class DataState(FilledState, MadeData):
         return self.needs is not None and super().may_be_kept
 
 
-class FirstText(Noun):
+class FirstText(MadeText):
     """The text that an artifact has when a run starts."""
 
-    render: Text
-    """The template, which reads only `input`."""
     fields: dict[Id, Extract] = {}
     """Typed fields to extract from the text."""
-
-    @property
-    def texts(self) -> Written:
-        yield ("render",), self.render
-
-    @property
-    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        return {}
-
-    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The template, with the steps inside what it passes on."""
-        yield self.render, tuple(steps)
-
-    def type_with(self, given: DataType) -> DataType | None:
-        """The type of the value that it passes on; None for a text."""
-        known = _type_of_template(self.render, {"input": given})
-        return known if known.scalar is None else None
-
-
-class FirstData(MadeData):
-    """The data that an artifact has when a run starts."""
 
 
 def _first_kind(value: object) -> str:
@@ -320,7 +329,7 @@ def _first_kind(value: object) -> str:
 FirstValue = Annotated[
     Annotated[PlainText, Tag("<text>")]
     | Annotated[FirstText, Tag("<render>")]
-    | Annotated[FirstData, Tag("<data>")],
+    | Annotated[MadeData, Tag("<data>")],
     Discriminator(_first_kind),
 ]
 
@@ -348,7 +357,10 @@ def _type_of(value: object, names: Mapping[str, DataType]) -> DataType:
     return parse_type(word)
 
 
-def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
+def _type_of_template(
+    text: str, names: Mapping[str, DataType], *, is_text: bool = False
+) -> DataType:
+    """The type of what a template gives; with `is_text`, only a path passes on a value."""
     # The schema of machines is printed without the template sandbox.
     from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
     from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
@@ -359,7 +371,7 @@ def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
     except TemplateError:
         # The checks tell of it.
         return unknown
-    if not template.is_expression:
+    if not template.is_expression or (is_text and template.whole is None):
         return parse_type("str")
     first, *steps = template.whole or ("",)
     known = names.get(first)
@@ -367,6 +379,46 @@ def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
         known = known.field(step) if known is not None and not known.optional else None
     # Defaults have been filled in.
     return unknown if known is None else known.replace(default=None, has_default=False)
+
+
+class SetState(AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
+    set: PlainText
+    """The file: a template."""
+    at: ItemPath | None = None
+    """The path of the mapping to change; `[]` goes through the items of a list. Default: the
+    root."""
+    where: dict[str, Any] = {}
+    """The values by which the one item of a list is known."""
+    values: dict[str, Any] = {}
+    """The new values, by key. Default: the file is only read."""
+    expect: dict[str, Any] = {}
+    """What has to stand there before, by key; if it does not, nothing is changed."""
+    type: Notation = "any"
+    """The type of the data in the file."""
+
+    kind = "set"
+    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
+    has_own_work = True
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
+
+    @property
+    def about(self) -> str:
+        return f"set {', '.join(self.values)}" if self.values else "read a file"
+
+    @property
+    def templates(self) -> Written:
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_type(file_record(self.type))
+
+    def output_at(self, name: str) -> Output:
+        return output_from_name(name)
 
 
 class ValidateState(WorkingState):
