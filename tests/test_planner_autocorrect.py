@@ -115,7 +115,7 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"nodes": [{"stage": "post"}]},
         {
             "code": "schema",
-            "message": "plan: the answer breaks its schema: nodes[0]: 'status' is a required "
+            "message": "plan: the answer breaks its schema: nodes[0].status: 'status' is a required "
             "property",
             "severity": "error",
         },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -191,9 +192,17 @@ def first_misfit(value: object, datatype: DataType) -> str:
     return misfit(value, datatype) or f"does not fit: {fault_texts(faults)[0]}"
 
 
+_MISSING = re.compile("'([^']+)' is a required property$")
+
+
 def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
-    """Faults for a message, each with its location where it has one."""
-    return [f"{where}: {what}" if where else what for where, what in faults]
+    """Faults for a message, each with its location; that of a missing field has its name."""
+    missing = (_MISSING.match(what) for _, what in faults)
+    names = (f".{found[1]}" if found else "" for found in missing)
+    return [
+        f"{where}{name}: {what}" if where else what
+        for (where, what), name in zip(faults, names, strict=True)
+    ]
 
 
 def with_defaults(value: object, datatype: DataType) -> object:
