@@ -118,7 +118,6 @@ OF_REPORT = (
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
-    """A report as templates see it."""
     facts = report.facts
     return {
         **{name: getattr(report, name) for name in OF_REPORT},
@@ -199,7 +198,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
-    if plan.chooses and (choice := plan.state.choice) is not None:
+    if (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template), choice.else_)
     return plan.asks
 
@@ -285,17 +284,6 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "revision": lambda program, run: entering_revision(program, run)[0],
     "max_revisions": lambda program, run: entering_revision(program, run)[1],
 }
-
-
-def value_of(program: Program, run: RunState, text: str) -> object:
-    """The value itself if a template is one `{{ name }}` of data, else the filled text."""
-    template = program.template(text)
-    if template.whole is None:
-        return render(program, run, text)
-    value: object = template_names(program, run, template)
-    for step in template.whole:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping | list) else render(program, run, text)
 
 
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:

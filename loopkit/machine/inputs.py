@@ -17,11 +17,16 @@ from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
-from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, without_agent
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import (
+    MISSING,
+    InvalidInput,
+    input_faults,
+    with_files,
+    without_agent,
+)
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import FirstText, MadeData
+from loopkit.language.states.kinds import FirstText, MadeData, MadeText
 from loopkit.language.states.state import (
     Extract,
     ExtractAll,
@@ -31,14 +36,13 @@ from loopkit.language.states.state import (
 )
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse, parse_if_valid
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
 from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import over
 from loopkit.text.json_text import text_or_json
-from loopkit.text.markdown import section, with_line_feeds, without_code
 from loopkit.text.patterns import PatternTimeout, occurrences
 
 if TYPE_CHECKING:
@@ -163,27 +167,31 @@ def first_artifacts(machine: Machine, given: Mapping[str, Any]) -> dict[str, Fir
     faults: list[str] = []
     for name, first in machine.first_values.items():
         try:
-            made[name] = _first_artifact(first, names, machine.patterns)
+            text, value = made_of(first, names)
+            wanted = first.fields if isinstance(first, FirstText) and not value else {}
+            made[name] = FirstArtifact(text, value, extract(text, wanted, machine.patterns))
         except (InvalidInput, TemplateError, PatternTimeout) as error:
             faults.append(f"`artifacts.{name}`: {error}")
     refuse(faults)
     return made
 
 
-def _first_artifact(
-    first: FirstText | MadeData, names: Mapping[str, object], patterns: Mapping[str, str]
-) -> FirstArtifact:
-    if isinstance(first, MadeData):
-        value = data_made(first, names)
-    elif isinstance(value := fill_in(first.render, names), str | int | float | None):
-        text = parse(first.render).render(names)
-        return FirstArtifact(text, (), extract(text, first.fields, patterns))
-    return FirstArtifact(text_or_json(value), (value,), {})
+def made_of(
+    made: MadeText | MadeData, names: Mapping[str, object]
+) -> tuple[str, tuple[object, ...]]:
+    """The text that templates make, and the value itself where that is data.
+
+    Raises TemplateError, and InvalidInput for lists that are none.
+    """
+    if isinstance(made, MadeData):
+        value = _data_of(made, names)
+        return text_or_json(value), (value,)
+    template = parse(made.render)
+    passed = fill_in(made.render, names) if template.whole else None
+    return template.render(names), (passed,) if isinstance(passed, Mapping | list) else ()
 
 
-def data_made(made: MadeData, names: Mapping[str, object]) -> object:
-    """The data that values give; raises InvalidInput for lists that are none, and
-    TemplateError."""
+def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
     if not made.for_:
         return fill_in(made.data, names)
     faults: list[str] = []
@@ -235,7 +243,9 @@ def extract(
     in `all` and `count` with `outside_code`. All patterns share one time limit.
     Raises PatternError and PatternTimeout.
     """
-    body = with_line_feeds(text)
+    from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
+
+    body = markdown.with_line_feeds(text)
     found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
     return {name: _value(how, body, found_by) for name, how in fields.items()}
 
@@ -246,9 +256,11 @@ def text_of_match(match: Match[str]) -> str:
 
 
 def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
+    from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
+
     match how:
         case ExtractSection():
-            found = section(
+            found = markdown.section(
                 text,
                 how.section,
                 or_title=how.or_title,
@@ -260,10 +272,10 @@ def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Matc
             first = next(found_by(how.match, text), None)
             return how.default if first is None else text_of_match(first)
         case ExtractAll():
-            searched = without_code(text) if how.outside_code else text
+            searched = markdown.without_code(text) if how.outside_code else text
             return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
         case ExtractCount():
-            searched = without_code(text) if how.outside_code else text
+            searched = markdown.without_code(text) if how.outside_code else text
             count = sum(1 for _ in found_by(how.count, searched))
             return how.default if count == 0 and how.default is not None else count
 
@@ -324,10 +336,7 @@ def _value_or_open(value: object, given: Given) -> object:
 
 def _template_value(text: str, given: Given) -> object:
     """The value of a template that is a plain text or the name of an input; else OPEN."""
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks report it.
+    if (template := parse_if_valid(text)) is None:
         return OPEN
     if template.constant is not None:
         return template.constant

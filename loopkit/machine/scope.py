@@ -148,9 +148,9 @@ class Scope:
         version = ("artifact", written) if working.judges is None else ("report", state)
         if version not in made.possibly:
             yield ("previous",), "it is a version before the one that this state writes or judges"
-        # A run inside another one may begin with feedback for its first author.
-        if not written or (state not in graph.repeated and state != graph.first_author):
-            yield ("feedback",), "nothing sends feedback to this state"
+        # Authors may ask for feedback that no edge of theirs sends yet; it is empty then.
+        if not written:
+            yield ("feedback",), "only a state that writes an artifact is sent feedback"
         if edge is None and not any(way.back for way in graph.incoming[state]):
             yield ("revision", "max_revisions"), "no revise edge leads to this state"
         if not working.asks:
