@@ -115,8 +115,8 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"nodes": [{"stage": "post"}]},
         {
             "code": "schema",
-            "message": "plan: the answer breaks its schema: nodes[0].status: 'status' is a required "
-            "property",
+            "message": "plan: the answer breaks its schema: nodes[0].status: 'status' is a "
+            "required property",
             "severity": "error",
         },
     ),
