@@ -411,9 +411,8 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
         return event_of_work(program, run, emission, (), names, work.error)
     found, reason = _findings_in(program, run, current, work)
     told = event_of_work(program, run, emission, found, answer, reason, current)
-    report = run.last_report
-    is_of_it = report is not None and (report.artifact, report.version) == (name, current.version)
-    return told.replace(stalled=report.stalled) if report is not None and is_of_it else told
+    last = run.last_report
+    return told.replace(stalled=last is not None and found is last.findings and last.stalled)
 
 
 def event_of_work(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 
 from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.validators import Acyclic, AcyclicRule
@@ -164,17 +165,11 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
 def _in_order(paths: Acyclic, data: object, gives: Iterable[Part]) -> Callable[[Part], bool]:
     """Whether a node that is written before gives what a part of a later one needs."""
     depth = paths.nodes.count(ITEMS)
-    places = enumerate(values_at(paths.nodes, data))
-    order = {item_of(place, depth): number for number, (place, _) in places}
+    order = {item_of(place, depth): n for n, (place, _) in enumerate(values_at(paths.nodes, data))}
     first: dict[Same | None, int] = {}
     for part in gives:
         first.setdefault(same_as(part.value), order[item_of(part.location, depth)])
-
-    def reaches(part: Part) -> bool:
-        given = first.get(same_as(part.value))
-        return given is not None and given < order[item_of(part.location, depth)]
-
-    return reaches
+    return lambda part: first.get(same_as(part.value), inf) < order[item_of(part.location, depth)]
 
 
 def item_of(location: str, depth: int) -> str:

@@ -206,3 +206,28 @@ def test_s3_29_a_node_is_tried_again_while_its_post_condition_fails(desk: Desk) 
         assert (known.result["outcome"], known.result["calls"]) == (outcome, calls)
     told = ['post.text in May, observed "It will sail."']
     assert [finding["message"] for finding in known.result["findings"]] == told
+
+
+def test_s3_11_drafts_without_progress_end_in_a_fallback_that_is_labelled(desk: Desk) -> None:
+    """S3.8, S3.11, S3.12 and S3.21: each draft has its number, the fallback that of the last."""
+    foreign = draft(1, capabilityId="nobody")
+    cases: list[tuple[list[Any], str, list[str]]] = [
+        ([INACTIVE, foreign, foreign], "stalled", ["CAPABILITY_NOT_REGISTERED"]),
+        ([INACTIVE, foreign, draft(1, capabilityId=None)], "exhausted", ["CAPABILITY_MISSING"]),
+        ([INACTIVE, {"diagnostic": "Nobody draws.", "missingFacets": []}], "infeasible", []),
+    ]
+    review = {"review": {"agents": {"executor": [gives(review="Good.")]}}}
+    for drafts, why, last in cases:
+        played = play(desk, MACHINE, *answers(*drafts), work={**WORK, **review})
+        *before, rejected, generated = played.of(Emitted)
+        assert [(e.name, e.attempt) for e in before] == [
+            (name, n + 1)
+            for n in range(len(drafts))
+            for name in ("plan_requested", "plan_rejected")
+        ][:-1]
+        assert ([f.code for f in rejected.findings], rejected.attempt) == (last, len(drafts))
+        assert rejected.stalled == (why == "stalled")
+        assert ("Nobody draws." in rejected.reason) == (why == "infeasible")
+        assert (generated.name, generated.attempt) == ("plan_generated", len(drafts))
+        assert (generated.source, generated.fallback) == ("fallback", why)
+        assert (codes(gate(played, "check_fallback")[0]), played.outcome) == (set(), "done")

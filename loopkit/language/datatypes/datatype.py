@@ -192,16 +192,13 @@ def first_misfit(value: object, datatype: DataType) -> str:
     return misfit(value, datatype) or f"does not fit: {fault_texts(faults)[0]}"
 
 
-_MISSING = re.compile("'([^']+)' is a required property$")
+_MISSING = re.compile(r": ('([^']+)' is a required property)$")
 
 
 def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
     """Faults for a message, each with its location; that of a missing field has its name."""
-    missing = (_MISSING.match(what) for _, what in faults)
-    names = (f".{found[1]}" if found else "" for found in missing)
     return [
-        f"{where}{name}: {what}" if where else what
-        for (where, what), name in zip(faults, names, strict=True)
+        _MISSING.sub(r".\2: \1", f"{where}: {what}") if where else what for where, what in faults
     ]
 
 
