@@ -210,8 +210,6 @@ BROKEN = {
     "conflict markers": ("meta:\n", "<<<<<<< HEAD\nmeta:\n=======\n>>>>>>> main\n", "plan.yaml:1"),
     "broken YAML": ("meta:\n", "meta: [\n", "plan.yaml:"),
     "no tasks": (PLAN[PLAN.index("    tasks:") :], "    tasks: []\n", "0 items, where at least 1"),
-    "an unknown agent": ("agent: coder", "agent: codre", "codre"),
-    "an unknown status": ("status: pending", "status: validation_exhausted", "status"),
     "validation that is no mapping": (
         "{enabled: true, validators: [validator]}",
         "true",
@@ -247,7 +245,7 @@ def test_a_plan_that_cannot_be_used_is_refused_before_anything_starts(
 def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("an unknown agent", "conflict markers"):
+    for name in ("a wrong type in validation", "conflict markers"):
         old, new, told = BROKEN[name]
         plan = PLAN.replace(old, new)
         (project / "plan.yaml").write_text(plan)

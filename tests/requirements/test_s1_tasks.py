@@ -22,6 +22,7 @@ from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 E = TypeVar("E", bound=Event)
 PASSES, FAILS = "**Verdict: PASS**", "- [FAIL] No test.\n\n**Verdict: FAIL**"
+FAIL_EACH = [f"- [FAIL] No test {n}.\n\n**Verdict: FAIL**" for n in range(4)]
 SAID: dict[str, Any] = {
     "coder": ["Done."],
     "frontend_coder": ["Done."],
@@ -141,7 +142,7 @@ def test_the_plan_names_its_validators_and_retries_once_by_default(desk: Desk) -
     assert [run.calls(agent) for agent in ("coder", "validator", "issue_verifier")] == [2, 2, 0]
     both = plan(task("a"), validators=["validator", "issue-verifier"], max_validation_attempts=2)
     said = {"coder": ["1", "2", "3"], "validator": [PASSES] * 3}
-    run = carry_out(desk, both, a={**said, "issue_verifier": [FAILS, FAILS, PASSES]})
+    run = carry_out(desk, both, a={**said, "issue_verifier": [*FAIL_EACH[:2], PASSES]})
     assert run.outcomes == {"a": "verified"}
     assert [run.calls(agent) for agent in ("coder", "validator", "issue_verifier")] == [3, 3, 3]
 
@@ -239,7 +240,7 @@ def test_findings_and_counters_survive_a_restart(desk: Desk) -> None:
     assert (run.root.state.status, run.calls("validator")) == ("suspended", 1)
     again = seen(desk, desk.resume(run.root.state.run))
     assert again.outcomes == {"a": "exhausted"}
-    assert "- No test." in again.prompts("a", "coder")[-1]
+    assert "- [FAIL] No test." in again.prompts("a", "coder")[-1]
     assert len(again.of("a", Replied)) == 4
 
 
@@ -251,7 +252,7 @@ def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
     run = carry_out(desk, given, a={"coder": ["3"], "validator": [FAILS]})
     [prompt] = run.prompts("a", "coder")
     assert "Attempt 2 at this task" in prompt
-    assert "- `\\r` is not quoted.\n" in prompt
+    assert "- [FAIL] `\\r` is not quoted.\n" in prompt
     assert "It compiles" not in prompt
     assert "(attempt 3)" in prompt
     assert run.outcomes == {"a": "exhausted"}
@@ -259,7 +260,7 @@ def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
 
 def test_attempts_and_validation_retries_are_two_bounds(desk: Desk) -> None:
     """S1.50: whichever is used up first ends the task."""
-    said = {"coder": ["1", "2", "3", "4"], "validator": [FAILS] * 4}
+    said = {"coder": ["1", "2", "3", "4"], "validator": FAIL_EACH}
     for attempts, retries, builds in ((2, 3, 2), (5, 2, 3)):
         given = plan(
             task("a"), more={"max_attempts_default": attempts}, max_validation_attempts=retries
