@@ -13,7 +13,9 @@ from loopkit.drive.stored_runs import file_if_changed
 from loopkit.engine.events import Intended
 from loopkit.language.agents import CommandAgent
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load, load_resolved
+from loopkit.machine.inputs import complete_input
 from loopkit.views.plan.planned import plan_of
 from tests.recording import assert_same, taped
 from tests.support import Desk, Played, published_faults, scenario
@@ -314,3 +316,68 @@ def test_a_file_that_has_changed_since_the_run_began_is_told(desk: Desk) -> None
     assert file_if_changed(stored, machine) == machine
     desk.write("agents/coder.md", CODER.replace("senior-coder", "coder"))
     assert file_if_changed(stored, machine) is None
+
+
+FOLDER = """
+loopkit: 1
+input: {task: {id: int, agent: optional str}}
+agents:
+  folder:
+    path: agents
+    command: [sh, -c, 'printf "%s" "$1"', sh, "{{ agent.tools | join(',') }}: {{ system }}"]
+    price_per_run: 0
+  senior_coder: {tools: Bash}
+states:
+  build: {agent: CHOICE, prompt: Do it., on_error: {content: failed}, next: again}
+  again:
+    transitions: [{guard: cap_reached, target: done}, {revise: build, max: 1, feedback: Again.}]
+  done: {final: success, result: build}
+  failed: {final: failure}
+"""
+INSPECTOR = """---
+name: pipe-inspector
+description: "Reads the result of a task: what can be run,
+  and what cannot. Changes nothing."
+tools:
+  - Read
+  - Grep
+model: sonnet
+---
+You inspect.
+"""
+OTHERWISE = FOLDER.replace("CHOICE", "{from: input.task.agent, else: senior_coder}")
+
+
+@pytest.mark.parametrize(
+    ("word", "agent", "told", "result"),
+    [
+        ("Pipe-Inspector", "pipe_inspector", "", "Read,Grep: You inspect."),
+        ("pipe_inspector", "pipe_inspector", "", "Read,Grep: You inspect."),
+        ("guru", "senior_coder", "guru", f"Bash: {BODY}"),
+        (None, "senior_coder", "", f"Bash: {BODY}"),
+    ],
+)
+def test_each_file_of_a_folder_is_an_agent_and_a_word_without_one_is_for_another(
+    desk: Desk, word: str | None, agent: str, told: str, result: str
+) -> None:
+    """S1.5, S1.8: what is written beside the folder wins; an unknown word is told once."""
+    desk.write("agents/Pipe-Inspector.md", INSPECTOR)
+    desk.write("agents/senior-coder.md", CODER)
+    desk.write("agents/notes.txt", "No agent.")
+    machine = desk.write("machine.yaml", OTHERWISE)
+    run = desk.play(machine, inputs={"task": {"id": 1, "agent": word}})
+    assert (run.outcome, run.result["build"]) == ("done", result)
+    assert [(e.agent, e.instead_of) for e in run.of(Intended)] == [(agent, told), (agent, "")]
+    said = load(machine).machine.agents["pipe_inspector"].description
+    assert said == "Reads the result of a task: what can be run, and what cannot. Changes nothing."
+    assert [p.code for p in desk.problems(OTHERWISE) if p.severity != "note"] == []
+
+
+def test_a_list_of_words_names_the_agents_of_a_choice(desk: Desk) -> None:
+    desk.write("agents/pipe-inspector.md", INSPECTOR)
+    desk.write("agents/senior-coder.md", CODER)
+    text = FOLDER.replace("CHOICE", "{from: input.task.agent, of: [pipe-inspector]}")
+    machine = load(desk.write("machine.yaml", text)).machine
+    assert complete_input(machine, {"task": {"id": 1, "agent": "pipe-inspector"}})
+    with pytest.raises(InvalidInput, match="no agent for `senior-coder`"):
+        complete_input(machine, {"task": {"id": 1, "agent": "senior-coder"}})

@@ -15,9 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from loopkit.engine.findings import Answer
 from loopkit.language.facts import Severities
 from loopkit.language.validators import Rules
+from loopkit.language.validators.command import CommandRule
 from loopkit.outside.processes import CommandResult
 from loopkit.text import end_of
-from loopkit.validators.command_reports import MAX_READ, Reading, read_lines
+from loopkit.validators.command_reports import MAX_READ, read_findings
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
@@ -159,10 +160,10 @@ async def test_paths_inside_the_folder_are_told_from_there(tmp_path: Path) -> No
 
 
 def test_lines_without_end_are_read_in_no_time() -> None:
-    reading = Reading("lint", Severities(), None, Path("/"))
+    rule = CommandRule(command=["lint"], parse="lines")
     for text in ("a" * 5_000_000, "1" * 5_000_000, "a:" * 2_500_000, "a.py:1: " + " x" * 2_500_000):
         started = time.process_time()
-        read_lines(text, reading)
+        read_findings(text, rule, setting(""))
         assert time.process_time() - started < 5
 
 

@@ -79,10 +79,12 @@ def test_every_machine_has_its_diagram_beside_it_and_it_is_up_to_date(path: Path
     assert run(["diagram", str(path), "--check", str(path.with_suffix(".mmd"))]) == 0
 
 
-def test_the_readme_shows_the_diagram_of_its_machine() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```mermaid\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
-    assert block == mermaid(drawn(PLAN_REVIEW))
+def test_the_pages_show_the_diagrams_of_machines_as_they_are() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/systems/*.md"))
+    shown = re.findall(r"```mermaid\n(%% The machine (\w+),.*?)```\n", pages, re.DOTALL)
+    assert "plan_review" in {name for _, name in shown}
+    for block, name in shown:
+        assert block == mermaid(drawn(ROOT / f"machines/{name}.yaml")), name
 
 
 def test_each_kind_of_state_says_what_it_is_and_who_works_there() -> None:
@@ -123,7 +125,7 @@ def test_each_transition_has_its_number_and_its_guard() -> None:
     plan = drawn(PLAN_REVIEW)
     assert arrows(plan, "draft", "validate") == ["1"]
     assert arrows(plan, "start", "import") == ["1 · input.external_plan != none"]
-    assert arrows(plan, "validate", "escalated") == ["2 · cap_reached or stalled"]
+    assert arrows(plan, "validate", "fail") == ["2 · cap_reached or stalled or incomplete"]
     assert arrows(plan, "approval", "rejected") == ["3 · otherwise"]
 
 
@@ -327,13 +329,14 @@ class TestRuns:
         assert taken == [
             ("s_start", "s_draft", "1"),
             ("s_draft", "s_validate", "3"),
-            ("s_validate", "s_approval", "1"),
+            ("s_validate", "s_approved", "1"),
             ("s_validate", "s_draft", "2"),
+            ("s_approved", "s_approval", "1"),
             ("s_approval", "s_accepted", "1"),
         ]
-        assert "class s_draft,s_start,s_validate,s_approval visited" in text
+        assert "class s_draft,s_start,s_validate,s_approved,s_approval visited" in text
         assert "class s_accepted here" in text
-        assert "class s_import,s_escalated,s_accepted_as_is,s_rejected unvisited" in text
+        assert "class s_import,s_fail,s_escalated,s_decided,s_accepted_as_is,s_rejected,s_f" in text
 
     def test_a_waiting_run_shows_where_it_waits(self, durable: Desk, cli: CommandLine) -> None:
         played = durable.play(HUMAN)

@@ -54,8 +54,8 @@ WAY = RunState(
     run="plan_review-000000",
     status="waiting",
     state="approval",
-    visits={"start": 1, "draft": 2, "validate": 2, "approval": 1},
-    route=["start[1]", "draft[0]", "validate[2]", "draft[0]", "validate[0]"],
+    visits={"start": 1, "draft": 2, "validate": 2, "approved": 1, "approval": 1},
+    route=["start[1]", "draft[0]", "validate[2]", "draft[0]", "validate[0]", "approved[0]"],
 )
 
 
@@ -293,5 +293,6 @@ def test_mermaid_gives_the_states_and_arrows_of_a_run_their_marks(
         ("s_start", "s_draft"): "taken 1×",
         ("s_draft", "s_validate"): "taken 2×",
         ("s_validate", "s_draft"): "taken 1×",
-        ("s_validate", "s_approval"): "taken 1×",
+        ("s_validate", "s_approved"): "taken 1×",
+        ("s_approved", "s_approval"): "taken 1×",
     }

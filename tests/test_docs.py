@@ -31,7 +31,7 @@ from loopkit.language.agents.tools import CommandTool, McpServer, McpTool, Pytho
 from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text
 from loopkit.language.machine import Alert, Limits, Machine
-from loopkit.language.section import Emission, Noun
+from loopkit.language.section import Emission, Noun, ReportEmission
 from loopkit.language.states import STATE_KINDS, ChoiceState, FinalState
 from loopkit.language.states.each import After, ChildMachine, EachState, MachineState
 from loopkit.language.states.kinds import (
@@ -90,7 +90,7 @@ from tests.support import ROOT, Desk
 
 DOCS = ROOT / "docs"
 FENCED = re.MULTILINE | re.DOTALL
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
 CALLED = "Keys of agents that are called"
@@ -121,6 +121,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     ErrorEdge: ("Errors and suspension",),
     ErrorExit: ("Errors and suspension",),
     Emission: ("Events", "emit."),
+    ReportEmission: ("validate", "emit."),
     ModelAgent: ("Model agent", CALLED, AGENT),
     ValidatorTool: ("Tools",),
     CommandTool: ("Tools",),

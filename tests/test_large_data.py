@@ -6,18 +6,18 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from loopkit.engine.findings import Answer
-from loopkit.language.facts import Severities
 from loopkit.language.validators import Rules
+from loopkit.language.validators.command import CommandRule
 from loopkit.text.json_text import NoJson, extract_json, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.command_reports import Reading, Unreadable, read_junit, read_sarif
+from loopkit.validators.command_reports import Unreadable, read_findings
+from loopkit.validators.fault import Found
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.hostile.forked import within
@@ -25,7 +25,6 @@ from tests.judging import judge_deterministic
 
 DEADLINE_S = 12.0
 """Several times of what each case needs, and a small part of what it needed."""
-READING = Reading("tests", Severities(), None, Path("/work"))
 CASE = '<testcase name="a"><failure message="m"/></testcase>'
 MANY = 20_000
 
@@ -44,6 +43,12 @@ def nodes(ids: list[Any], step: int = 0) -> dict[str, Any]:
         for number, id_ in enumerate(ids)
     ]
     return {"nodes": listed}
+
+
+def found_in(text: str, parse: str) -> list[Found]:
+    """What a report names."""
+    setting = Setting(names={}, facts={}, patterns={})
+    return read_findings(text, CommandRule(command=["tests"], parse=parse), setting)
 
 
 GRAPH = {"acyclic": {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}}
@@ -149,16 +154,16 @@ def test_a_prolog_of_comments_is_read_once_and_its_document_type_refused() -> No
     bomb = '<!DOCTYPE a [<!ENTITY a "b">]><testsuite>&a;</testsuite>'
     for prolog in ("<!-- x -->\n" * 300_000, "<?x ?>" * 300_000):
         with pytest.raises(AssertionError, match="document type"):
-            within(DEADLINE_S, lambda text=prolog + bomb: read_junit(text, READING))
+            within(DEADLINE_S, lambda text=prolog + bomb: found_in(text, "junit"))
         sound = f"{prolog}<testsuite>{CASE}</testsuite>"
-        told = within(DEADLINE_S, lambda text=sound: [f.value for f in read_junit(text, READING)])
+        told = within(DEADLINE_S, lambda text=sound: [f.value for f in found_in(text, "junit")])
         assert told == ["m"]
 
 
 def test_findings_that_nobody_reads_are_not_made() -> None:
     with pytest.raises(Unreadable, match="more than 10,000 findings"):
-        read_junit(f"<testsuite>{CASE * 10_001}</testsuite>", READING)
-    assert len(read_junit(f"<testsuite>{CASE * 10_000}</testsuite>", READING)) == 10_000
+        found_in(f"<testsuite>{CASE * 10_001}</testsuite>", "junit")
+    assert len(found_in(f"<testsuite>{CASE * 10_000}</testsuite>", "junit")) == 10_000
 
 
 def test_the_rule_of_a_result_is_found_by_its_id_among_many() -> None:
@@ -166,8 +171,8 @@ def test_the_rule_of_a_result_is_found_by_its_id_among_many() -> None:
     results = [{"ruleId": "r8999", "message": {"text": "x"}}, {"rule": {"id": "none"}}] * 4_500
     run = {"tool": {"driver": {"rules": rules}}, "results": results}
     text = json.dumps({"runs": [run]})
-    found = within(DEADLINE_S, lambda: [fault.severity for fault in read_sarif(text, READING)])
-    assert found[:2] == [READING.levels.ungraded, READING.levels.advisory]
+    found = within(DEADLINE_S, lambda: [f.finding.severity for f in found_in(text, "sarif")])
+    assert found[:2] == ["error", "warning"]
 
 
 # Patterns

@@ -219,6 +219,16 @@ async def test_every_known_value_has_to_be_used_where_they_are_to_be_covered() -
     assert await messages(COVER, {}, plan_data={"units": []}) == []
 
 
+async def test_values_at_several_paths_are_looked_up_by_one_rule() -> None:
+    data = {"nodes": [{"to": "a", "else": "b"}], "last": "c"}
+    lookup = {"path": ["nodes[].to", "nodes[].else", "last", "nodes[].else"], "in": "input.known"}
+    told = await messages(lookup, data, input={"known": ["a"]})
+    assert [message.partition(": ")[0] for message in told] == ["nodes[0].else", "last"]
+    cover = {**lookup, "path": ["nodes[].to", "last"], "cover": True}
+    [message] = await messages(cover, data, input={"known": ["a", "b", "c"]})
+    assert message == "`b` of `input.known` is not used at `nodes[].to` or `last`"
+
+
 async def test_what_is_not_covered_keeps_its_id_wherever_it_stands() -> None:
     first = await judge(COVER, {"parts": []}, plan_data={"units": [{"id": "a"}, {"id": "b"}]})
     second = await judge(COVER, {"parts": []}, plan_data={"units": [{"id": "b"}]})

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from loopkit.agents.model.agent import arguments, is_closed
+from loopkit.agents.model.agent import arguments, closed_form, is_closed
 from loopkit.agents.model.pricing import (
     TABLE,
     Used,
@@ -285,7 +285,8 @@ SCHEMA = parse_fields({"name": "str", "tags": ["str"]}).schema
 
 def test_a_schema_goes_by_the_means_of_the_provider_where_the_model_has_them() -> None:
     told = arguments(agent(), request(schema=SCHEMA))
-    assert told["response_format"]["json_schema"]["schema"] == SCHEMA
+    form = {"name": "answer", "schema": {**SCHEMA, "additionalProperties": False}, "strict": True}
+    assert told["response_format"]["json_schema"] == form
     assert told["messages"] == [{"role": "user", "content": "Write."}]
 
 
@@ -308,13 +309,19 @@ def test_an_unknown_model_can_be_told_to_have_the_means() -> None:
     assert "response_format" in arguments(made, request(model=UNKNOWN, schema=SCHEMA))
 
 
-def test_a_schema_is_strict_only_where_every_field_is_required() -> None:
-    assert is_closed(parse_fields({"a": {"b": "int"}, "c": ["str"]}).schema)
-    assert not is_closed(parse_fields({"a": {"b": "optional int"}}).schema)
-    assert not is_closed({"type": "object", "properties": {}})
-    assert is_closed(parse_fields({"properties": "str", "default": "int"}).schema)
-    assert not is_closed(parse_fields({"a": "any"}).schema)
-    assert not is_closed(parse_fields({"a": "str", "...": "any"}).schema)
+def test_a_schema_is_strict_only_where_every_field_is_required_and_there_are_no_others() -> None:
+    strict = parse_fields({"a": {"properties": "int", "default": "str"}, "c": ["str"]}).schema
+    assert is_closed(closed_form(strict))
+    assert not is_closed(strict)
+    for notation in ({"a": {"b": "optional int"}}, {"a": "any"}, {"a": "str", "...": "any"}, {}):
+        assert not is_closed(closed_form(parse_fields(notation).schema))
+
+
+def test_a_schema_of_joined_parts_stays_open_because_each_would_refuse_the_fields_of_the_other():
+    parts = [{"type": "object", "properties": {name: {"type": "string"}}} for name in "ab"]
+    assert closed_form(schema := {"type": "object", "allOf": parts}) is schema
+    assert closed_form(schema := {**parts[0], "anyOf": parts}) is schema
+    assert closed_form({"anyOf": parts})["anyOf"][0]["additionalProperties"] is False
 
 
 class Tree(BaseModel):
@@ -325,9 +332,9 @@ def test_the_root_of_a_schema_is_an_object_where_the_provider_is_asked() -> None
     schema = parse_fields(Tree.model_json_schema()).schema
     told = arguments(agent(), request(schema=schema))
     form = told["response_format"]["json_schema"]
-    assert (form["schema"]["type"], form["strict"]) == ("object", False)
-    assert form["schema"]["properties"] == schema["$defs"]["Tree"]["properties"]
-    assert form["schema"]["$defs"] == schema["$defs"]
+    tree = {**schema["$defs"]["Tree"], "additionalProperties": False}
+    assert form["schema"] == {**tree, "$defs": {"Tree": tree}}
+    assert form["strict"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from loopkit.document.problems import (
     Span,
     closest,
     did_you_mean,
+    is_slip,
     render,
     render_one,
 )
@@ -258,6 +259,14 @@ def test_problems_cannot_be_changed_and_can_be_compared():
 )
 def test_the_closest_choice_is_the_one_that_was_meant(word, meant):
     assert closest(word, ["model", "prompt", "temperature", "max_revisions"]) == meant
+
+
+def test_a_slip_is_one_letter_or_the_way_of_writing_several_words():
+    for word in ("stauts", "statu", "statuses"[:7], "sttaus", "STA-tus", "xstatus"):
+        assert is_slip(word, "status"), word
+    for word in ("status", "state", "statuses", "stat", ""):
+        assert not is_slip(word, "status"), word
+    assert not is_slip("id", "ids")
 
 
 def test_a_choice_among_hundreds_of_similar_ones_is_compared_with_few_of_them():

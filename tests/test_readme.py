@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -68,7 +69,7 @@ def test_the_readme_has_one_command_for_the_main_job_and_one_for_the_tests() -> 
 def assert_accepted(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stderr
     plan = (ROOT / "machines/plan_review/plans/3_good.md").read_text(encoding="utf-8")
-    assert done.stdout.strip() == plan.strip()
+    assert json.loads(done.stdout)["plan"] == plan
     assert "accepted (success)" in done.stderr
 
 
@@ -82,7 +83,7 @@ def test_the_line_for_a_local_model_can_be_planned(
     assert words[0] == "run"
     assert run(["plan", *words[1:]]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"^calls +2 +100 +\$0\.00$", told, re.MULTILINE)
+    assert re.search(r"^calls +1 +100 +\$0\.00$", told, re.MULTILINE)
 
 
 def test_the_first_command_prints_the_plan(copy: Path) -> None:
@@ -150,7 +151,7 @@ def test_the_broken_machine_of_the_readme_gives_the_message_beside_it(
     (fragment,) = re.findall(r"^```yaml\n(  .*?)^```$", README, re.MULTILINE | re.DOTALL)
     (message,) = re.findall(r"^```\n(error.*?)^```$", README, re.MULTILINE | re.DOTALL)
     whole = (ROOT / "machines/plan_review.yaml").read_text(encoding="utf-8")
-    begin, end = whole.index("  validate:\n"), whole.index("  approval:\n")
+    begin, end = whole.index("  validate:\n"), whole.index("  approved:")
     broken = whole[:begin] + fragment + "\n" + whole[end:]
     Path("plan_review.yaml").write_text(broken, encoding="utf-8")
     assert run(["check", "plan_review.yaml"]) == 1

@@ -92,7 +92,7 @@ def test_a_report_names_every_step_call_version_and_finding_and_the_result(durab
     calls = [a["id"] for tag, a in page.tags if a.get("class") == "call"]
     assert calls == [f"call-{s.seq}" for s in played.stored if s.event.type == "intended"]
     versions = [a["id"] for tag, a in page.tags if a.get("class") == "version"]
-    assert versions == ["version-plan-1", "version-plan-2", "version-plan-3"]
+    assert versions == [*(f"version-plan-{n}" for n in (1, 2, 3)), "version-validation-1"]
     for report in played.reports:
         for finding in report.findings:
             assert " ".join(finding.message.split()) in page.text

@@ -215,11 +215,6 @@ BROKEN = {
         "true",
         "validation",
     ),
-    "an unknown key of validation": (
-        "{enabled: true,",
-        "{enabled: true, run_befor: [],",
-        "run_befor",
-    ),
     "a wrong type in validation": ("{enabled: true,", "{enabled: maybe,", "enabled"),
     "an unknown validator": ("validators: [validator]", "validators: [critic]", "critic"),
 }

@@ -114,12 +114,15 @@ def test_an_answer_that_is_not_the_validated_draft_is_asked_for_again(
     assert told in again
 
 
-def test_the_next_attempt_is_told_what_the_last_call_has_found(desk: Desk) -> None:
-    """S3.10: it does not know the conversation in which the diagnostics were."""
-    went = played(desk, [validating(BAD), *[BAD] * 3], [validating(GOOD), GOOD])
-    assert codes(went) == [["not-validated"], []]
-    told = "found errors in the last draft that it was given: nodes[1]: n1 needs 20"
-    assert told in went.prompts("planner")[-2]
+def test_the_findings_in_the_last_draft_are_those_of_the_attempt_each_with_its_code(
+    desk: Desk,
+) -> None:
+    """S3.10: the next one does not know the conversation in which the diagnostics were."""
+    bad = plan(*range(8), 20)
+    went = played(desk, [validating(bad), *[bad] * 3], [validating(GOOD), GOOD])
+    assert codes(went) == [["not-validated", "too-much", "large"], []]
+    assert "- n8 needs 20. (at `nodes[8]`, code `too-much`)" in went.prompts("planner")[-2]
+    assert [f.code for f in went.reports[1].resolved] == codes(went)[0]
 
 
 def test_whoever_insists_on_such_an_answer_has_lost_the_attempt(desk: Desk) -> None:
@@ -220,15 +223,15 @@ def test_a_warning_alone_is_told_and_the_draft_is_clean(desk: Desk) -> None:
     assert went.outcome == "done"
 
 
-def test_each_call_that_finds_something_has_its_event_with_all_findings(desk: Desk) -> None:
-    large = plan(*range(9))
-    went = played(desk, [validating(BAD), validating(large), validating(GOOD), GOOD])
+def test_each_draft_that_is_rejected_has_its_event_with_all_findings(desk: Desk) -> None:
+    large, both = plan(*range(9)), plan(*range(8), 20)
+    went = played(desk, [validating(BAD, large, both), validating(GOOD), GOOD])
     events = [
         (e.name, e.state, e.attempt, [f.message for f in e.findings]) for e in went.of(Emitted)
     ]
     assert events == [
         ("plan_rejected", "plan", 1, ["n1 needs 20."]),
-        ("plan_rejected", "plan", 1, ["Rather large."]),
+        ("plan_rejected", "plan", 1, ["n8 needs 20.", "Rather large."]),
     ]
 
 
@@ -241,7 +244,7 @@ def test_an_author_that_declares_it_infeasible_need_not_validate_that(desk: Desk
 def test_a_model_without_tools_that_never_gets_it_right_loses_the_attempt(desk: Desk) -> None:
     without = MACHINE.replace("max_tool_calls: 4", "max_tool_calls: 2\n    tool_use: runner")
     went = played(desk, [BAD, BAD], [GOOD], machine=without)
-    assert codes(went) == [["not-validated"], []]
+    assert codes(went) == [["not-validated", "too-much"], []]
 
 
 def test_the_limit_on_calls_of_tools_stops_the_run_and_a_resume_goes_on_there(

@@ -352,6 +352,7 @@ record.name: str
 record.max-tries: int
 record.größe: num
 open.name: str
+closed.name: str
 perhaps: str, optional
 defaulted: str, default "int"
 by_kind: str
@@ -500,6 +501,92 @@ def test_a_record_may_let_other_fields_be_there(desk: Desk) -> None:
     assert played.result == {"show": "a5"}
     [problem] = desk.problems(showing({"x": record}, "{{ input.x.more }}{{ input.x.id }}"))
     assert problem.code == "may-be-missing"
+
+
+@pytest.mark.parametrize(
+    ("record", "is_open"),
+    [({"id": "str"}, True), ({}, True), ({"id": "str", "...": "none"}, False)],
+)
+def test_a_record_is_open_unless_it_says_that_there_are_no_others(
+    record: Any, is_open: bool
+) -> None:
+    more = {"id": "a", "more": {"deep": None}}
+    filled, faults = conform([more], parse_type([record]))
+    assert filled == [more]
+    assert (not faults) is is_open
+
+
+KEEPING = """
+loopkit: 1
+agents:
+  writer: {model: openai/gpt-5-mini, schema: {tasks: [{id: str}]}}
+states:
+  plan: {agent: writer, prompt: Go., on_error: {content: failed}, next: tasks}
+  tasks:
+    each: plan.tasks
+    as: task
+    key: task.id
+    max_items: 2
+    machine: task.yaml
+    input: {task: "{{ task }}"}
+    on_error: {content: failed}
+    transitions: [{guard: failed == 0, target: done}, {target: failed}]
+  done: {final: success, result: [plan, tasks]}
+  failed: {final: failure}
+"""
+
+
+def test_what_a_record_does_not_name_is_kept_on_all_its_ways_and_read_by_no_name(
+    desk: Desk,
+) -> None:
+    child = showing({"task": {"id": "str"}}, "{{ input.task | tojson }}")
+    (desk.folder / "task.yaml").write_text(child, encoding="utf-8")
+    said = {"tasks": [{"id": "a", "agent": "coder", "notes": [None]}], "by": "me"}
+    played = desk.play(KEEPING, saying(said))
+    assert played.result["plan"] == said
+    assert json.loads(played.result["tasks"]["a"]["result"]["show"]) == said["tasks"][0]
+    [problem] = desk.problems(showing({"task": {"id": "str"}}, "{{ input.task.agent }}"))
+    assert problem.code == "unknown-field"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ({"type": "optional [str]", "default": []}, []),
+        ("optional str", None),
+        ({"type": "optional str", "default": None}, None),
+        ({"type": "optional [str]", "default": ["a"]}, ["a"]),
+        ({"type": "str", "default": ""}, "None is not of type 'string'"),
+    ],
+)
+def test_null_is_a_missing_value_where_a_field_is_optional(kind: Any, told: object) -> None:
+    filled, faults = conform({"x": None}, parse_fields({"x": kind}))
+    assert (faults or filled) == ([("x", told)] if isinstance(told, str) else {"x": told})
+
+
+def test_an_optional_field_with_a_default_always_has_a_value(desk: Desk) -> None:
+    field = {"type": "optional [str]", "default": ["tea"]}
+    text = showing({"x": field}, "{% for one in input.x %}{{ one }}{% endfor %}")
+    assert desk.play(text, inputs={"x": None}).result == {"show": "tea"}
+
+
+def test_a_name_one_slip_away_from_a_field_that_is_left_out_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tasks = {"tasks": [{"dependencies": {"type": ["str"], "default": []}, "when": "optional str"}]}
+    Path("machine.yaml").write_text(showing({"plan": tasks}, "{{ input.plan.tasks }}"), "utf-8")
+    plan = "tasks:\n- dependancies: []\n- {dependencies: [a], dependancies: [], when: 2026-01-01}\n"
+    Path("plan.yaml").write_text(plan, "utf-8")
+    assert invoke(["run", "machine.yaml", "--set", "plan=@plan.yaml", "--output", "jsonl"]) == 0
+    said = capsys.readouterr()
+    warnings = [line for line in said.err.splitlines() if line.startswith("warning")]
+    assert warnings == [
+        "warning: no field is called `input.plan.tasks[0].dependancies`; "
+        "did you mean `dependencies`?"
+    ]
+    shown = json.loads(said.out.splitlines()[-1])["result"]["show"]
+    assert shown[1] == {"dependencies": ["a"], "dependancies": [], "when": "2026-01-01"}
 
 
 def test_a_record_of_the_root_may_let_other_fields_be_there(

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopkit.engine.findings import Answer as TextVerdict
 from loopkit.language.facts import Severities
 from loopkit.language.validators.report_map import VerdictReading
 from loopkit.text.editing import assistant_texts, events_of, messages_of
-from loopkit.validators.judges.text import NoVerdict, TextForm, TextVerdict, read_verdict
+from loopkit.validators.judges.form import Misread as NoVerdict
+from loopkit.validators.judges.report import read_verdict
+from loopkit.validators.judges.text import TextForm
 
 WORDS = ("PASS", "WARN", "FAIL")
 DEFAULT = Severities()
@@ -21,7 +24,7 @@ LEVELS = Severities(("critical", "high", "low"), "high")
 
 def read(*messages, echoes=(), levels=DEFAULT, **reading):
     form = TextForm(reading=VerdictReading.model_validate(reading), levels=levels)
-    return read_verdict(messages, form, echoes=echoes)
+    return read_verdict("v", messages, form, echoes=echoes)
 
 
 def verdict(*messages, **reading):
@@ -32,7 +35,7 @@ def verdict(*messages, **reading):
 
 def texts(found):
     assert isinstance(found, TextVerdict), found
-    return [fault.message for fault in found.faults]
+    return [fault.message for fault in found.findings]
 
 
 # What a verdict looks like
@@ -177,7 +180,7 @@ def test_the_prompt_that_asks_for_a_verdict_holds_none():
         VerdictReading(pattern="^Result: (PASS|FAIL)$", findings="^! (?P<message>.+)$"),
     ):
         form = TextForm(reading=reading)
-        assert isinstance(read_verdict([form.instructions], form), NoVerdict)
+        assert isinstance(read_verdict("v", [form.instructions], form), NoVerdict)
 
 
 def test_the_words_of_the_alphabet_are_known_whole_and_in_any_case():
@@ -321,7 +324,7 @@ def test_with_the_strictest_verdict_come_the_findings_of_all():
     ],
 )
 def test_a_finding_names_its_file_and_line(line, place):
-    [fault] = read(f"{line}\nVerdict: FAIL").faults
+    [fault] = read(f"{line}\nVerdict: FAIL").findings
     assert (fault.location, fault.line) == place
 
 
@@ -354,16 +357,16 @@ def test_what_is_no_finding_is_passed_over(line):
 def test_findings_may_have_the_severities_of_the_machine():
     text = "- [critical] a\n- [FAIL] b\n- [low] c\n- [WARN] d\nVerdict: FAIL"
     found = read(text, levels=LEVELS)
-    assert [fault.severity for fault in found.faults] == ["critical", "high", "low", "low"]
+    assert [fault.severity for fault in found.findings] == ["critical", "high", "low", "low"]
     assert isinstance(read("- [high] a\nVerdict: PASS", levels=LEVELS), NoVerdict)
     assert verdict("- [low] a\nVerdict: PASS", levels=LEVELS) == "warn"
 
 
 def test_a_pattern_for_findings_without_severity_takes_it_from_the_verdict():
     findings = "^! (?P<message>.+)$"
-    [fault] = read("! a\nVerdict: FAIL", findings=findings).faults
+    [fault] = read("! a\nVerdict: FAIL", findings=findings).findings
     assert fault.severity == "error"
-    [fault] = read("! a\nVerdict: WARN", findings=findings).faults
+    [fault] = read("! a\nVerdict: WARN", findings=findings).findings
     assert fault.severity == "warning"
 
 
@@ -372,7 +375,7 @@ def test_a_pattern_for_findings_may_name_file_line_severity_and_code():
         r"^(?P<file>\S+)\((?P<line>\d+)\) (?P<severity>\w+) (?P<code>[A-Z]\d+) (?P<message>.+)$"
     )
     said = "tea.py(4) FAIL T1 boils no water\ntea.py(9) PASS T2 pours\nVerdict: FAIL"
-    [fault] = read(said, findings=findings).faults
+    [fault] = read(said, findings=findings).findings
     assert (fault.message, fault.severity) == ("boils no water", "error")
     assert (fault.code, fault.location, fault.line) == ("T1", "tea.py", 4)
 
@@ -391,9 +394,9 @@ def test_a_pattern_for_findings_that_finds_an_unknown_word_leaves_a_doubt():
 def test_what_rejects_or_warns_and_names_nothing_has_its_own_words_at_last(word, severity):
     found = read("The plan has no goal.", f"Verdict: {word}")
     assert isinstance(found, NoVerdict)
-    assert found.last_resort.severity == severity
-    assert found.last_resort.message == f"The plan has no goal.\n\nVerdict: {word}"
-    assert not found.last_resort.identified
+    [own] = found.last_resort.findings
+    assert own.severity == severity
+    assert own.message == f"The plan has no goal.\n\nVerdict: {word}"
 
 
 def test_a_warning_makes_a_pass_a_warn():
@@ -498,9 +501,9 @@ def test_any_text_is_read_or_is_not_and_a_pass_has_its_word(messages, reading):
     if not isinstance(found, TextVerdict):
         assert found.reason.endswith(".")
         return
-    rejects = [fault for fault in found.faults if fault.severity == "error"]
+    rejects = [fault for fault in found.findings if fault.severity == "error"]
     assert bool(rejects) == (found.verdict == "fail")
-    assert bool(found.faults) == (found.verdict != "pass")
+    assert bool(found.findings) == (found.verdict != "pass")
     if found.verdict == "pass":
         assert "PASS" in "".join(messages)
 

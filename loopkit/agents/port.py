@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import Role
+from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents import OutsideAgent
@@ -133,6 +134,8 @@ class Reply(Value, frozen=True):
     """The agent can't call tools, and was not offered any."""
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
+    findings: tuple[Finding, ...] = ()
+    """Of a tool that validates: what it found in a draft that it rejects."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None

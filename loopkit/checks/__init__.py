@@ -43,6 +43,7 @@ OF_PARTS: tuple[Check, ...] = (
     child_runs.check_child_runs,
     references.check_models,
     references.check_providers,
+    references.check_names_in_data,
     collisions.check_ids,
     collisions.check_fields,
     collisions.check_named_guards,

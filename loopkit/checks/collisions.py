@@ -267,15 +267,21 @@ def check_severities(subject: Subject) -> Iterator[Problem]:
             yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)
         if placed.rule.report_map is not None:
             yield from _of_map(subject, (*placed.path, "map"), placed.rule.report_map)
+        if (reading := placed.rule.verdict_reading) is not None:
+            yield from _of_words(subject, (*placed.path, "verdict"), reading.severities)
     for name, state in subject.judges.items():
         if state.block is not None:
             yield from _level(subject, ("states", name, "block"), state.block)
 
 
-def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
-    for word, level in read.severities.items():
+def _of_words(subject: Subject, path: DocPath, words: Mapping[str, str]) -> Iterator[Problem]:
+    for word, level in words.items():
         if level != NO_FINDING:
             yield from _level(subject, (*path, "severities", word), level)
+
+
+def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
+    yield from _of_words(subject, path, read.severities)
     for at, check in read.checks.items():
         if check.severity is not None:
             yield from _level(subject, (*path, "checks", at, "severity"), check.severity)

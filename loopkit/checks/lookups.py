@@ -59,8 +59,8 @@ def check_lookups(subject: Subject) -> Iterator[Problem]:
 def _has_paths(lookup: Lookup) -> bool:
     """Whether its paths can be parsed; a path that can't be is reported by another check."""
     try:
-        parse_path(lookup.path)
-        parse_path(lookup.at or ITEMS)
+        for path in (*lookup.path, lookup.at or ITEMS):
+            parse_path(path)
     except GuardError:
         return False
     return True

@@ -8,6 +8,7 @@
 `unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
 `duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
 `otherwise-revises`: questions to a person, and the answer that counts after a timeout.
+`unknown-field`: data with a name that nearly is one of its record's.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from loopkit.language.agents import is_listed, known_providers, meant_model
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
-from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.datatypes.datatype import DataType, near_misses
+from loopkit.language.datatypes.notation import field_place, parse_record
 from loopkit.language.guard.kleene import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import ID_PATTERN
+from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState
 from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.template.errors import TemplateError
@@ -55,6 +58,7 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
             named.append((path, state.agent))
         else:
             named += (((*path, "of", word), agent) for word, agent in state.agent.of.items())
+            named += (((*path, "else"), agent) for agent in [state.agent.else_] if agent)
     rules = subject.rules_of(JudgeRule)
     named += (((*placed.path, "judge"), placed.rule.judge) for placed in rules)
     for path, agent in named:
@@ -200,11 +204,14 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
             yield subject.problem((*path, "from"), "agent-choice", message, remedy)
         elif known.values:
             missing = [word for word in known.values if word not in choice.of]
-            for word in missing:
+            # Words that stand for all agents may be more than come.
+            written = subject.source.document.node((*path, "of"))
+            is_table = written is not None and isinstance(written.value, Mapping)
+            for word in missing if choice.else_ is None else ():
                 message = f"`{choice.from_}` may be `{word}`, for which there is no agent"
-                remedy = f"add `{word}: AGENT`"
+                remedy = f"add `{word}: AGENT`, or `else: AGENT` for all others"
                 yield subject.problem((*path, "of"), "agent-choice", message, remedy)
-            for word in choice.of:
+            for word in choice.of if is_table else ():
                 if word not in known.values:
                     message = f"`{choice.from_}` is never `{word}`"
                     remedy = did_you_mean(word, missing) if missing else "delete it"
@@ -528,3 +535,24 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
         for index, transition in enumerate(state.transitions or ()):
             for at, reset in enumerate(transition.resets):
                 yield reset, ("states", name, "transitions", index, "resets", at)
+
+
+def check_names_in_data(subject: Subject) -> Iterator[Problem]:
+    """A warning for each name in defaults and in inputs of children that is nearly a field."""
+    machine = subject.machine
+    fields = (parse_record(machine.input).fields or {}).items()
+    given: list[tuple[DocPath, object, DataType | None]] = [
+        (("input", *field_place(machine.input, name), "default"), known.default, known)
+        for name, known in fields
+    ]
+    for name, state in machine.states_of(ChildrenState).items():
+        wanted = parse_record(state.child.input)
+        given += (
+            (("states", name, "input", field), value, wanted.field(field))
+            for field, value in state.input.items()
+        )
+    for path, value, known in given:
+        for steps, meant in near_misses(value, known) if known is not None else ():
+            message = f"no field is called `{steps[-1]}`"
+            remedy = f"did you mean `{meant}`?"
+            yield subject.warning((*path, *steps), "unknown-field", message, remedy, key=True)

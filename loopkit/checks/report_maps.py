@@ -238,7 +238,7 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
         if rule.map is not None and agent is not None and agent.schema_:
-            from loopkit.validators.judges.prompt import report_form_of  # noqa: PLC0415 - few are
+            from loopkit.validators.judges.report_form import report_form_of  # noqa: PLC0415 - few
 
             form = report_form_of(rule, agent, machine.levels, machine.origins)
             report, path = parse_fields(agent.schema_), (*placed.path, "map")
@@ -460,6 +460,7 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
             continue
         yield from _two_readings(subject, path, rule)
         yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
+        yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities)
         yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
         yield from _without_groups(subject, (*path, "verdict"), reading)
 

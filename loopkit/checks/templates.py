@@ -243,6 +243,11 @@ def _of_events(subject: Subject) -> Iterator[Use]:
     for edge in subject.graph.edges:
         for path, text in edge.emit.templates if edge.emit is not None else ():
             yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
+        of_verdicts = subject.machine.states[edge.source].emits_of_verdicts
+        for verdict, emission in of_verdicts.items() if edge.emit is None else ():
+            for path, text in emission.templates:
+                at = ("states", edge.source, "emit", verdict, *path)
+                yield Use(at, text, subject.scope.taking(edge), edge.source)
 
 
 def _of_rules(subject: Subject) -> Iterator[Use]:

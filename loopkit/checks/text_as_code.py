@@ -424,7 +424,8 @@ def _is_closed(known: DataType | None, steps: Iterable[str] = ()) -> bool:
     if known is None:
         return False
     if known.fields is not None:
-        return known.others is None and all(map(_is_closed, known.fields.values()))
+        is_open = known.is_open or known.others is not None
+        return not is_open and all(map(_is_closed, known.fields.values()))
     if known.items is not None:
         return _is_closed(known.items)
     return known.scalar in ("int", "num", "bool") or bool(known.values)

@@ -24,7 +24,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
-from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE
+from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT, EachState
@@ -60,6 +60,8 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     yield from _check_section(subject, ("mcp",), machine.mcp, servers)
     agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     agents.update(*machine.authoring.values())
+    # A folder of agents may have more than are used.
+    agents |= subject.source.roles
     yield from _check_section(subject, ("agents",), machine.agents, agents)
     yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
     yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))
@@ -247,7 +249,7 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
             yield subject.warning(("states", name), "unread-verdict", message, remedy, key=True)
 
 
-OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE})
+OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE, SEVERITY})
 """The facts by which a guard asks how bad a report is."""
 OF_CHILD = frozenset({"outcome", "success", "failed", "succeeded"})
 SILENT_OF_CHILD = RESULT.keys() - OF_CHILD - {"findings"}
@@ -283,7 +285,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
         reads = partial(_reads, subject, said, texts, name, told, silent)
         for edge in _unread_exits(subject, name) if own and not state.waits else ():
             way = _way_to_success(subject, edge, reads)
-            if way is not None and edge.emit is None:
+            if way is not None and edge.emit is None and "fail" not in state.emits_of_verdicts:
                 message = f"a run may succeed although {failed}, and nothing reads that"
                 path = f"on the path {state_paths.arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"

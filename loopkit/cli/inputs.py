@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 import click
 
-from loopkit.cli.terminal import USAGE, Stop, with_options
+from loopkit.cli.terminal import USAGE, Stop, say, with_options
 from loopkit.document.writing import NotWritable, replace_file
-from loopkit.language.datatypes.datatype import DataType
+from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
 from loopkit.language.input_faults import InvalidInput
+from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.text.json_text import NoJson, parse_json
@@ -51,7 +52,11 @@ def read_inputs(
     filled: Filled = "complete",
 ) -> dict[str, Any]:
     """The input of a run from these options; raises Stop with everything that is wrong."""
-    given = inputs_from_options(parse_record(machine.input), input_file, sets, set_json)
+    datatype = parse_record(machine.input)
+    given = inputs_from_options(datatype, input_file, sets, set_json)
+    for steps, meant in near_misses(given, datatype):
+        place = location_of(("input", *steps))
+        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
     try:
         if filled == "complete":
             return complete_input(machine, given)

@@ -25,6 +25,7 @@ _MARGIN = 9
 _LISTED = 12
 _LONGEST_WORD = 100
 _COMPARED = 300
+_ALIKE = 3
 _OF_A_KIND = 10
 _SHOWN_OF_MANY = 3
 _LONGEST_TEXT = 1_000
@@ -102,6 +103,17 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
         if told[0] >= likeness:
             near = max(near or told, told)
     return by_folded[near[1]] if near else None
+
+
+def is_slip(word: str, meant: str) -> bool:
+    """Whether a word is another one with one letter too many, missing, wrong or misplaced.
+
+    Capitals, `_` and `-` do not count; words of up to three letters are all too much alike.
+    """
+    one, other = (re.sub(r"[-_]", "", text.casefold()) for text in (word, meant))
+    tails = ((one[n:], other[n:]) for n in range(len(other) + 1) if one[:n] == other[:n])
+    is_near = any(a[1:] in (b, b[1:]) or a == b[1:] or a == b[1::-1] + b[2:] for a, b in tails)
+    return word != meant and len(other) > _ALIKE and is_near
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

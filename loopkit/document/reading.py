@@ -127,6 +127,23 @@ class CannotInclude(Exception):
         self.remedy = remedy
 
 
+def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
+    """The files with this suffix in a folder inside another one, by their paths from that, in order
+    of their names; raises CannotInclude, also if there are none."""
+    root = folder.resolve()
+    try:
+        place = (root / relative).resolve()
+        found = sorted(place.iterdir()) if place.is_relative_to(root) else []
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CannotInclude(
+            f"there is no folder `{relative}`", "paths start at the folder of this file"
+        ) from error
+    files = [Path(relative, path.name) for path in found if path.suffix == suffix]
+    if not files:
+        raise CannotInclude(f"`{relative}` has no file `*{suffix}`", "name a folder that has some")
+    return files
+
+
 def read_included(folder: Path, relative: str) -> str:
     """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
     root, data = folder.resolve(), None

@@ -206,7 +206,14 @@ def _artifact_with_edit(
     before = shown.get(state.edit) or run.artifacts.get(state.edit)
     if before is None:
         return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
-    plain = {"fault": "", "fault_code": "", "is_data": False, "data": None, "fields": {}}
+    plain = {
+        "fault": "",
+        "fault_code": "",
+        "fault_findings": (),
+        "is_data": False,
+        "data": None,
+        "fields": {},
+    }
     # A person who writes it all the same shows that it can be done.
     can_be_done = {"infeasible": False, "missing": ()}
     return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)

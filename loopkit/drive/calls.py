@@ -82,6 +82,8 @@ class CallSeries(Value, frozen=True):
     """Which of a judge's opinions this is, if it is asked for several."""
     goes_on: bool = False
     """Whether tool results are sent instead of the prompt."""
+    instead_of: str = ""
+    """The word for which there is no agent, if that is to be reported."""
 
 
 def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
@@ -284,6 +286,7 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
         agent=work.agent,
         place=work.place,
         opinion=work.opinion,
+        instead_of="" if work.task in run.tasks else work.instead_of,
         prompt=request.prompt,
         model=request.model,
         fallback=request.fallback,

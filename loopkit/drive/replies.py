@@ -106,7 +106,12 @@ def reply_event(
         counted=reply.counted,
     )
     if request.role == "tool":
-        replied = replace(replied, found_clean=reply.found_clean, commands=reply.commands)
+        replied = replace(
+            replied,
+            found_clean=reply.found_clean,
+            findings=reply.findings,
+            commands=reply.commands,
+        )
     if written is not NOTHING_WRITTEN:
         replied = replace(
             replied,
@@ -212,7 +217,10 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
-_CONTENT = ("text", "data", "is_data", "fault", "fault_code", "infeasible", "missing", "tree")
+_CONTENT = (
+    *("text", "data", "is_data", "tree"),
+    *("fault", "fault_code", "fault_findings", "infeasible", "missing"),
+)
 """What an artifact has of its file or folder, beside its fields."""
 
 

@@ -219,7 +219,8 @@ def _work(state: RunState, event: Worked) -> None:
     state.error = event.error
     if event.time_s:
         state.usage = replace(state.usage, time_s=state.usage.time_s + event.time_s)
-    if event.restored:
+    if event.restored and (best := state.best_round()):
+        state.last_report = best.report
         restore(state, event.restored)
     if event.artifact is not None:
         _take(state, event.artifact)

@@ -81,6 +81,9 @@ class Intended(Event, frozen=True, kw_only=True):
     continues."""
     model: str = ""
     """The model that is asked; empty for a program."""
+    instead_of: str = ""
+    """The word for which there is no agent, so that this one is asked: the one under `else`. At the
+    first call alone."""
     fallback: int = 0
     """The number of the fallback that is asked; 0 is the agent itself."""
     deadline_s: float | None
@@ -145,6 +148,8 @@ class Replied(Event, frozen=True, kw_only=True):
     found_clean: str | None = None
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
+    findings: tuple[Finding, ...] = ()
+    """For a tool that validates: what it found in a draft that it rejects."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None

@@ -16,7 +16,16 @@ from typing import Any, Literal
 
 from loopkit.engine.records import Failure, Record
 from loopkit.language.agents.calls import ErrorClass
-from loopkit.language.facts import ACCEPTED, CODES, ERRORS, REGRESSED, STALLED, VERDICT, WARNINGS
+from loopkit.language.facts import (
+    ACCEPTED,
+    CODES,
+    ERRORS,
+    REGRESSED,
+    SEVERITY,
+    STALLED,
+    VERDICT,
+    WARNINGS,
+)
 from loopkit.text import as_nfc, shorten
 from loopkit.values import NOTHING, Value
 
@@ -161,6 +170,8 @@ class Report(Record, frozen=True, kw_only=True):
     fallback: str = ""
     """The reason for the fallback, if the artifact is one."""
     verdict: Verdict
+    severity: str = ""
+    """How severe it is as a whole: the worst severity of a finding, or by the machine's table."""
     made_from: dict[str, int] = NOTHING
     """For each state whose artifact this one was made from: how many times that state had
     worked."""
@@ -201,6 +212,7 @@ class Report(Record, frozen=True, kw_only=True):
         return {
             "valid": self.verdict in ACCEPTED,
             VERDICT: self.verdict,
+            SEVERITY: self.severity,
             ERRORS: blocking,
             WARNINGS: len(self.findings) - blocking,
             CODES: sorted(codes),

@@ -80,6 +80,10 @@ def complete(
         phase=artifact.phase,
         fallback=artifact.fallback_reason,
         verdict=verdict,
+        severity=program.machine.severity_of(
+            (finding.severity for finding in findings),
+            sum(finding.blocking for finding in findings),
+        ),
         made_from=made_from,
         answers=answers,
         findings=findings,

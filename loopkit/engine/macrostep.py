@@ -43,7 +43,7 @@ from loopkit.engine.template_values import (
     NO_NAMES,
     blocking_for,
     choose_agent,
-    fault_finding,
+    fault_findings,
     plain_answer,
     plain_artifact,
     render,
@@ -138,9 +138,12 @@ class Engine:
             feedback, deferrals = feedback_for(
                 self.program, feedback_run, work, edge, facts["attempt"]
             )
-        emitted = None
-        if edge.emit is not None:
-            emitted = event_on_edge(self.program, step.run, edge.emit, work)
+        emitted, emission = None, edge.emit
+        if emission is None and work.report is not None:
+            verdict = "pass" if work.report.valid else work.report.verdict
+            emission = plan.state.emits_of_verdicts.get(verdict)
+        if emission is not None:
+            emitted = event_on_edge(self.program, step.run, emission, work)
         decided = Decided(
             edge=edge.id,
             source=edge.source,
@@ -459,7 +462,7 @@ def _findings_in(
     """The findings in a version, and why there is no verdict on it."""
     report = run.reports.get(run.state, run.last_report)
     if work.artifact is not None and work.artifact.fault and work.answer is None:
-        return (fault_finding(work.artifact, program.machine.levels.worst),), ""
+        return fault_findings(work.artifact, program.machine.levels.worst), ""
     if report is None or (report.artifact, report.version) != (artifact.name, artifact.version):
         return (), work.error
     return report.findings, report.reason

@@ -78,6 +78,8 @@ class Artifact(Record, frozen=True, kw_only=True):
     """Why the artifact is unusable: missing, empty, cut off, not JSON, or in breach of its schema.
     Empty if it is usable."""
     fault_code: str = ""
+    fault_findings: tuple[Finding, ...] = ()
+    """If the last draft did not pass the required tool: what that found."""
     infeasible: bool = False
     missing: tuple[str, ...] = ()
     """The fields that an infeasible answer left missing or invalid; they are empty."""

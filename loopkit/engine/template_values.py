@@ -200,7 +200,7 @@ def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
     if plan.chooses and (choice := plan.state.choice) is not None:
-        return choice.of.get(render(program, run, choice.template))
+        return choice.of.get(render(program, run, choice.template), choice.else_)
     return plan.asks
 
 
@@ -358,9 +358,11 @@ def defer_feedback(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
             run.pending = {**run.pending, to: tuple(f for f in feedback if f.tells not in past)}
 
 
-def fault_finding(artifact: Artifact, severity: str) -> Finding:
-    """The author's content fault as a blocking finding."""
-    return Finding(
+def fault_findings(artifact: Artifact, severity: str) -> tuple[Finding, ...]:
+    """The author's content fault as a blocking finding, and what was found in its last draft."""
+    # An artifact is looked at for all of them, whatever the validate state asks.
+    found = (one.replace(validator=OF_ARTIFACT) for one in artifact.fault_findings)
+    fault = Finding(
         id=finding_id(OF_ARTIFACT, artifact.fault_code, "", artifact.fault_code),
         message=f"{artifact.name}: {artifact.fault}",
         severity=severity,
@@ -370,3 +372,4 @@ def fault_finding(artifact: Artifact, severity: str) -> Finding:
         # A schema is broken in many ways; all other faults are one each.
         identified=artifact.fault_code != "schema",
     )
+    return (fault, *found)

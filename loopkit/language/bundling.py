@@ -22,6 +22,7 @@ from loopkit.document.reading import (
     CannotInclude,
     FrontMatter,
     Included,
+    list_files,
     read,
     read_front_matter,
     read_included,
@@ -32,6 +33,7 @@ from loopkit.language.datatypes.notation import file_places, inner_types, is_jso
 from loopkit.language.inclusion import digest_of
 from loopkit.language.json_schema import REFERENCES, placed_parts, resolve, schema_problems
 from loopkit.language.json_schema.equality import Flaw
+from loopkit.language.section import id_from
 from loopkit.text.json_text import entries_of, parse_json
 from loopkit.values import Mutable, Value, field
 
@@ -246,17 +248,72 @@ class AgentFiles(Mutable):
     faults: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
     """Parts of the files that were ignored, as problems of the kind `note`."""
+    roles: frozenset[str] = frozenset()
+    """The agents that only their file in the folder of agents declares."""
 
 
 def with_agent_files(document: Document, folder: Path) -> AgentFiles:
-    """Read the files that agents name under `file`; faults in them become problems."""
+    """Read the files that agents name under `file`, and those of the folder of agents.
+
+    Faults in them become problems.
+    """
     files = AgentFiles(document)
     agents = document.node(("agents",))
     if agents is not None and isinstance(agents.value, Mapping):
-        filled = {name: _with_file(files, folder, name, e) for name, e in agents.value.items()}
-        if files.included:
+        named = _with_roles(files, folder, agents.value)
+        filled = {name: _with_file(files, folder, name, e) for name, e in named.items()}
+        if files.included or FOLDER in agents.value:
             files.document = _with_agents(document, filled)
     return files
+
+
+FOLDER = "folder"
+"""The key of `agents` that names a folder of agents."""
+
+
+def _with_roles(
+    files: AgentFiles, folder: Path, agents: Mapping[str, Entry]
+) -> Mapping[str, Entry]:
+    """The agents, with one for each file of the folder of agents."""
+    if (entry := agents.get(FOLDER)) is None:
+        return agents
+    declared = {name: agent for name, agent in agents.items() if name != FOLDER}
+    given = entry.node.value
+    shared = dict(given) if isinstance(given, Mapping) else {"path": entry}
+    path = shared.pop("path", entry).node.value
+    roles: dict[str, Entry] = {}
+
+    def refuse(message: str, remedy: str) -> None:
+        place = ("agents", FOLDER)
+        files.faults.append(files.document.problem(place, "unreadable-file", message, remedy))
+
+    try:
+        for file in list_files(folder, path if isinstance(path, str) else "", ".md"):
+            if (name := id_from(file.stem)) in roles:
+                refuse(f"two files in `{path}` are the agent `{name}`", "rename one of them")
+            own = declared.pop(name, entry.replace(node=entry.node.replace(value={})))
+            if isinstance(own.node.value, Mapping):
+                text = entry.node.replace(value=file.as_posix(), raw=file.as_posix())
+                fields = {**shared, "file": Entry(entry.key, text), **own.node.value}
+                own = own.replace(node=own.node.replace(value=fields))
+            roles[name] = own
+    except CannotInclude as error:
+        refuse(str(error), error.remedy)
+    files.roles = frozenset(roles.keys() - agents.keys())
+    return {**roles, **declared}
+
+
+def name_agents(plain: Any) -> None:
+    """Fill in the words of each state that chooses its agent by the names of all agents."""
+    agents, states = plain.get("agents"), plain.get("states")
+    if not isinstance(agents, dict) or not isinstance(states, dict):
+        return
+    files = ((name, a["file"]) for name, a in agents.items() if isinstance(a, dict) and "file" in a)
+    words = {Path(str(file)).stem: name for name, file in files} | {name: name for name in agents}
+    for state in states.values():
+        choice = state.get("agent") if isinstance(state, dict) else None
+        if isinstance(choice, dict) and "from" in choice:
+            choice.setdefault("of", words)
 
 
 def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:

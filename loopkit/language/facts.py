@@ -18,6 +18,8 @@ VERDICT = "verdict"
 ERRORS, WARNINGS = COUNTS = "error_count", "warning_count"
 """The number of blocking findings of a report, and of others. Rules bound both."""
 CODES = "codes"
+SEVERITY = "severity"
+"""The fact of how severe a report is as a whole; each machine has its words for that."""
 STALLED = "stalled"
 REGRESSED = "regressed"
 SCORE = "score"
@@ -52,6 +54,7 @@ REPORT_FACTS: Mapping[str, ReportFact] = {
     VERDICT: ReportFact(GuardType("str", values=VERDICTS)),
     ERRORS: ReportFact(COUNT),
     WARNINGS: ReportFact(COUNT),
+    SEVERITY: ReportFact(GuardType("str")),
     CODES: ReportFact(GuardType("texts"), is_printed=False),
     REGRESSED: ReportFact(BOOL, is_printed=False, earlier=2),
     STALLED: ReportFact(BOOL, earlier=1),
@@ -141,6 +144,11 @@ class Severities(Value, frozen=True, dict=True):
     def advisory(self) -> str:
         """The worst level that only advises; where none does, the mildest of all."""
         return (*self.mild, self.levels[-1])[0]
+
+    def of_verdicts(self, words: Mapping[str, str]) -> dict[str, str]:
+        """The severity that a finding has by each word of a verdict; `none` is not a finding."""
+        known = {"pass": "none", "warn": self.advisory, "fail": self.ungraded}
+        return {word: known[meant] for word, meant in words.items()}
 
     def blocking_from(self, level: str | None) -> Severities:
         """The levels, of which this one and worse block; none leaves that to the machine."""

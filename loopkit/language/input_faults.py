@@ -52,7 +52,7 @@ def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
 def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
     """The inputs that should choose an agent but are missing or name an unknown one."""
     for state, choice in machine.choices.items():
-        if not choice.is_of_input:
+        if not choice.is_of_input or choice.else_ is not None:
             continue
         steps = choice.steps[1:]
         word = value_at(filled, steps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from loopkit.document.parser import kind_of
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, closest, did_you_mean
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
 from loopkit.language.agents.tools import TOOL_KINDS
-from loopkit.language.bundling import bundle_schemas, with_agent_files
+from loopkit.language.bundling import bundle_schemas, name_agents, with_agent_files
 from loopkit.language.inclusion import INCLUDING, digest_of, include, include_defaults
 from loopkit.language.machine import (
     LONGEST_QUOTED,
@@ -54,6 +54,8 @@ class Source(Value, frozen=True, dict=True):
     included: Mapping[DocPath, Included] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
     """Parts of the agents' files that were ignored."""
+    roles: Set[str] = frozenset()
+    """The agents that only their file in the folder of agents declares."""
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -151,12 +153,12 @@ def load_document(
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
     files = with_agent_files(document, folder)
     document, plain = files.document, files.document.plain()
+    name_agents(plain)
     included, faults = include(plain, folder, document, INCLUDING)
     of_inputs, unread = include_defaults(plain, folder, document)
     in_schemas, dead = bundle_schemas(plain, folder, document)
-    source = Source(
-        document, {**files.included, **included, **of_inputs, **in_schemas}, files.notes
-    )
+    every = {**files.included, **included, **of_inputs, **in_schemas}
+    source = Source(document, every, files.notes, files.roles)
     children, broken = _load_children(plain, folder, source, reading or Reading())
     faults += [*files.faults, *unread, *dead, *broken]
     if faults:

@@ -7,7 +7,8 @@ tools are answered with how the same thing is written here.
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import Field, Tag, model_validator
@@ -66,6 +67,14 @@ class Alert(Noun):
     """The share of corrections among all works so far above which the run raises an alert."""
 
 
+def _with_folder(schema: dict[str, Any]) -> None:
+    """Allow the key `folder` beside the names of agents."""
+    [(pattern, agent)] = schema["patternProperties"].items()
+    schema["patternProperties"] = {pattern.replace("^", "^(?!folder$)"): agent}
+    shared = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    schema["properties"] = {"folder": {"anyOf": [{"type": "string"}, shared]}}
+
+
 class Machine(Noun):
     """A validate-and-revise loop: states, transitions, guards and feedback."""
 
@@ -83,6 +92,9 @@ class Machine(Noun):
     """The severities of findings, worst first."""
     blocking: Id | None = None
     """The mildest severity that blocks."""
+    report_severity: dict[Id, Whole] = {}
+    """Words for how severe a report is as a whole, each with the fewest blocking findings for it.
+    Default: the worst severity of its findings, or `none`."""
     origins: Ids = ()
     """The states that can have injected a defect, in the order in which they work."""
     guards: dict[Id, str] = {}
@@ -93,8 +105,9 @@ class Machine(Noun):
     """Names for models, usable wherever a model is expected."""
     mcp: dict[Id, McpServer] = {}
     """MCP servers whose tools agents may call."""
-    agents: dict[Id, Agent] = {}
-    """The agents that write and judge: models, programs, or somebody outside."""
+    agents: dict[Id, Agent] = Field({}, json_schema_extra=_with_folder)
+    """The agents that write and judge: models, programs, or somebody outside. `folder` names a
+    folder in which each Markdown file is one."""
     validators: dict[Id, Validator] = {}
     """Named rules and lists of rules."""
     feedback: dict[Id, Text] = {}
@@ -133,6 +146,14 @@ class Machine(Noun):
                 ("blocking",),
                 help=f"allowed: {', '.join(map('`{}`'.format, self.severities))}",
             )
+        counts = (*self.report_severity.values(),)
+        if counts and (counts[0] != 0 or any(a >= b for a, b in pairwise(counts))):
+            raise fault(
+                "bad-severities",
+                "these numbers do not rise from 0",
+                ("report_severity",),
+                help="write the fewest blocking findings for each: `{none: 0, major: 1}`",
+            )
         return self
 
     @property
@@ -149,6 +170,17 @@ class Machine(Noun):
     def levels(self) -> Severities:
         """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
+
+    @property
+    def severity_words(self) -> tuple[str, ...]:
+        """The words for how severe a report is as a whole, mildest first."""
+        return (*self.report_severity,) or (NO_FINDING, *reversed(self.severities))
+
+    def severity_of(self, found: Iterable[str], blocking: int) -> str:
+        """How severe a report is as a whole, by the severities of its findings and their number."""
+        if not self.report_severity:
+            return min(found, key=self.levels.rank, default=NO_FINDING)
+        return [word for word, least in self.report_severity.items() if blocking >= least][-1]
 
     def with_named_models(self) -> Self:
         """The machine with each model name of the table `models` replaced by its models."""

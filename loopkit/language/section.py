@@ -201,6 +201,13 @@ Id = Annotated[
     ),
 ]
 """A name that an author gives: lower case letters, digits, underscores."""
+
+
+def id_from(name: str) -> str:
+    """The id that stands for the name of a file: `frontend_coder` for `Frontend-coder`."""
+    return name.lower().replace("-", "_")
+
+
 Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
@@ -298,6 +305,49 @@ Emit = SerializeAsAny[
     ]
 ]
 """The name of an event, or all that it says."""
+
+
+class ReportEmission(Noun):
+    """The events of a validate state: one when it starts, and one for each verdict."""
+
+    name: Id | None = None
+    """The name of the event that is stored when the state starts its work."""
+    phase: Label | None = None
+    """A template for the phase of the work that begins here, beside `name`."""
+    source: Label | None = None
+    """A template for the maker of the version, beside `name`."""
+    pass_: Emit | None = Field(None, alias="pass")
+    """The event of a report that accepts, with warnings or without."""
+    fail: Emit | None = None
+    """The event of a report that fails."""
+    infeasible: Emit | None = None
+    """The event of a report that is `infeasible`."""
+    incomplete: Emit | None = None
+    """The event of a report that is `incomplete`."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.name is None and (self.phase or self.source or not self.of_verdicts):
+            raise fault(
+                "missing-field",
+                "this has neither the `name` of an event nor one for a verdict",
+                help="write `name: EVENT`, or an event under `pass` or `fail`",
+            )
+        return self
+
+    @property
+    def at_start(self) -> Emission | None:
+        """The event of the state that starts."""
+        named = {"name": self.name, "phase": self.phase, "source": self.source}
+        return Emission.model_validate(named) if self.name is not None else None
+
+    @property
+    def of_verdicts(self) -> dict[str, Emission]:
+        """The event of each verdict that has one; `pass` stands for all that accept."""
+        verdicts = {"pass": self.pass_, "fail": self.fail}
+        verdicts |= {"infeasible": self.infeasible, "incomplete": self.incomplete}
+        written = {verdict: Emission.of(emit) for verdict, emit in verdicts.items()}
+        return {verdict: each for verdict, each in written.items() if each is not None}
 
 
 class Kind(Protocol):

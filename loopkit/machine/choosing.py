@@ -26,7 +26,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
     A word from the input never does: such an input is refused.
     """
     choice = graph.states[state].choice
-    if choice is None or choice.is_of_input:
+    if choice is None or choice.is_of_input or choice.else_ is not None:
         return False
     types = word_types(graph, choice)
     known = {word for one in types if one is not None for word in one.values}
@@ -43,12 +43,11 @@ NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
 
 def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
     """All codes that the findings of a validate state can have; None where any code is possible."""
-    found = set(fault_codes(graph, name))
-    for rule in graph.rules_at(name):
-        if rule.codes is None:
-            return None
-        found |= rule.codes
-    return frozenset(found)
+    faults = fault_codes(graph, name)
+    drafting = graph.drafting_rules_at(name) if NOT_VALIDATED in faults else ()
+    found = [rule.codes for rule in (*graph.rules_at(name), *drafting)]
+    known = [codes for codes in found if codes is not None]
+    return faults.union(*known) if len(known) == len(found) else None
 
 
 def fault_codes(graph: Graph, name: str) -> frozenset[str]:

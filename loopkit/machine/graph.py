@@ -152,6 +152,15 @@ class Graph:
         for item in self.judges[name].by if name in self.judges else ():
             yield from rules_of(validators.get(item, ()) if isinstance(item, str) else item)
 
+    def drafting_rules_at(self, name: str) -> Iterator[Rule]:
+        """The rules of the tools that authors of the artifact that a validate state judges must
+        call; what they found in the last draft is judged where the author gives up."""
+        for author in self.artifacts.get(self.judges[name].validate_, ()):
+            for agent in self.machine.agents_at(author):
+                tool = agent.callable_tools.get(agent.required_tool or "")
+                for validator in tool.validators if tool is not None else ():
+                    yield from rules_of(self.machine.validators.get(validator, ()))
+
     @cached_property
     def report_files(self) -> tuple[str, ...]:
         """The files that rules write for themselves, as patterns."""

@@ -25,6 +25,7 @@ from loopkit.language.facts import (
     ORIGIN,
     PRINTED_FACTS,
     SCORE,
+    SEVERITY,
     VERDICT,
 )
 from loopkit.language.guard.grammar import expand
@@ -379,7 +380,9 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    return {**facts, CODES: _codes(graph, name), **_score(graph, name), **_origin(graph, name)}
+    severity = {SEVERITY: GuardType("str", values=graph.machine.severity_words)}
+    few = {**severity, CODES: _codes(graph, name)}
+    return {**facts, **few, **_score(graph, name), **_origin(graph, name)}
 
 
 def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
@@ -484,7 +487,8 @@ def report_items(graph: Graph) -> ReportItems | None:
     """The further fields of findings: from items of reports, from plug-ins, and from the `fields`
     of rules. None where no rule has any.
     """
-    rules = [rule for name in graph.judges for rule in graph.rules_at(name)]
+    every = (graph.rules_at, graph.drafting_rules_at)
+    rules = [rule for name in graph.judges for rules in every for rule in rules(name)]
     saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
     return _items_of_rules(graph.machine, saying) if saying else None
 

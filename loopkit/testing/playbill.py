@@ -122,6 +122,7 @@ class Playbill:
         emissions = (
             *(state.emits for state in self.machine.states.values()),
             *(edge.emit for edge in self.graph.edges),
+            *(e for s in self.machine.states.values() for e in s.emits_of_verdicts.values()),
             *(tool.emits for tool in self.tools.values()),
         )
         return tuple(dict.fromkeys(each.name for each in emissions if each is not None))

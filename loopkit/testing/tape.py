@@ -39,7 +39,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
 from loopkit.text.json_text import parse_output
-from loopkit.validators.judges.prompt import KNOWN
+from loopkit.validators.judges.report_form import KNOWN
 
 
 @dataclass

@@ -23,7 +23,7 @@ from loopkit.machine.item_list import (
     values_at,
 )
 from loopkit.validators.data import NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.lookup import source_of
 from loopkit.validators.setting import Setting
@@ -43,16 +43,16 @@ class Graph(Mutable):
 
     places: dict[Same, str] = field(default_factory=dict)
     leads: dict[Same, set[Same]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Found] = field(default_factory=list)
 
     def fault(self, location: str, what: str, message: str, value: object) -> None:
         steady = f"{what} {value_text(value)}"
-        self.faults.append(Fault(f"{location}: {message}", steady, location, value=value))
+        self.faults.append(defect(f"{location}: {message}", steady, location, value=value))
 
 
 async def check_acyclic(
     rule: AcyclicRule, subject: JudgedArtifact, setting: Setting
-) -> list[Fault]:
+) -> list[Found]:
     """A fault for each id that is taken, each edge to no node, and one cycle of each component.
 
     Nodes that all lead to each other are one component. A missing id or edge is not a fault here,
@@ -113,11 +113,11 @@ def _add_edge(graph: Graph, edge: Part, words: Sequence[str]) -> None:
             graph.fault(edge.location, "no node", unknown(message, value, known), value)
 
 
-def _cycles(graph: Graph) -> Iterator[Fault]:
+def _cycles(graph: Graph) -> Iterator[Found]:
     for cycle in shortest_cycles(graph.leads, MAX_FAULTS):
         ids = [value for _, value in cycle]
         text = cycle_text([value_text(value) for value in ids])
-        yield Fault(f"the nodes form a cycle: {text}", f"circle {text}", value=ids)
+        yield defect(f"the nodes form a cycle: {text}", f"circle {text}", value=ids)
 
 
 MAX_PAIRS = 50_000_000
@@ -125,7 +125,7 @@ MAX_PAIRS = 50_000_000
 Leads = Mapping[Same, Collection[Same]]
 
 
-def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) -> Iterator[Fault]:
+def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) -> Iterator[Found]:
     """One fault for each thing that a node needs and that neither arrives there nor is given.
 
     `leads` are the edges of the graph. Pairs lead from the node that comes first; a node that
@@ -203,10 +203,10 @@ class _Arriving(Value, frozen=True):
         return cls(bits, at)
 
 
-def _fault(part: Part, others: list[object], index: int) -> Fault:
+def _fault(part: Part, others: list[object], index: int) -> Found:
     needed, node = value_text(part.value), value_text(part.node)
     message = f"{part.location}: no node before `{node}` gives `{needed}`"
     if others:
         message += f"; `{value_text(others[0])}` gives it, and does not come before"
     steady = f"unmet {node} {needed}"
-    return Fault(message, steady, part.location, value=part.value, item=part.value, index=index)
+    return defect(message, steady, part.location, value=part.value, item=part.value, index=index)

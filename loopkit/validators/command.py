@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
-from loopkit.engine.findings import Defect, finding_ids
+from loopkit.engine.findings import Answer, Finding
 from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
 from loopkit.language.section import INPUT_FILE
@@ -34,31 +33,32 @@ from loopkit.text import end_of, printable
 from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
-from loopkit.validators.command_reports import (
-    Reader,
-    Reading,
-    ReportFile,
-    Unreadable,
-    read_junit,
-    read_lines,
-    read_program_report,
-    read_sarif,
+from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
+from loopkit.validators.fault import (
+    MAX_FAULTS,
+    CannotJudge,
+    Found,
+    NotStarted,
+    ids_of,
 )
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, Found, NotStarted
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.text import TextForm, TextVerdict, read_verdict
+from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.report import read_verdict
+from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
+from loopkit.values import Value
 
 
-async def check_command(rule: CommandRule, subject: JudgedArtifact, setting: Setting) -> Found:
+async def check_command(
+    rule: CommandRule, subject: JudgedArtifact, setting: Setting
+) -> list[Found]:
     """The defects that the program finds in the artifact, which it gets on stdin.
 
     Its templates can use `artifact`. Raises CannotJudge if there is no verdict, and
     TemplateError.
     """
     found = await _judge(rule, subject.names(setting.names), subject.content, setting)
-    faults = mark_known(rule, found.faults, setting)
-    return Found(cap_faults(faults, setting.severities), found.reason)
+    return cap_number(mark_known(rule, found, setting), setting.severities)
 
 
 async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
@@ -67,12 +67,12 @@ async def baseline_of(rule: CommandRule, setting: Setting) -> list[str]:
     Its stdin is empty, unless the rule has a text for it.
     """
     found = await _judge(rule, setting.names, None, setting)
-    return ids_of(rule, found.faults, setting)
+    return ids_of(rule, found, setting, exact=True)
 
 
 async def _judge(
     rule: CommandRule, names: Mapping[str, object], content: str | None, setting: Setting
-) -> Found:
+) -> list[Found]:
     names_used = frozenset[str]().union(*(parse(text).names for _, text in rule.templates))
     with input_file(INPUT_FILE, setting.input, names_used) as own:
         names = over(own, names)
@@ -81,110 +81,13 @@ async def _judge(
             rule,
             argv=[parse(argument).render(names) for argument in rule.command],
             stdin=content if rule.stdin is None else parse(rule.stdin).render(names),
-            file=None if file is None else ReportFile(folder_of(setting), file),
+            file=None if file is None else ReportFile(setting.root, file),
             setting=setting,
         )
         return await run_until_verdict(rule.retry, partial(_run_once, start), setting.pause)
 
 
-async def _run_once(start: Start) -> Found:
-    """Run the program once and read its verdict; raises CannotJudge."""
-    rule, program = start.rule, start.argv[0]
-    if start.file is not None:
-        start.file.clear()
-    result = await _run(start)
-    ending = ending_of(rule.errors, result)
-    if ending is not None:
-        code = result.exit_code
-        raise CannotJudge(
-            f"`{program}` ended with exit code {code}, which is an error by `errors`"
-            f"{output_clause(result.stdout, result.stderr)}",
-            ending.error_class,
-            ending.retry_after_s,
-        )
-    if result.exit_code != 0 and result.exit_code not in rule.fail_codes:
-        # By these codes a shell, `env` and the like say that there is no such program.
-        error = NotStarted if result.exit_code in (126, 127) else CannotJudge
-        error = Unfinished if result.exit_code < 0 else error
-        raise error(no_verdict_message(program, result, rule))
-    return read_result(start, result)
-
-
-async def _run(start: Start) -> CommandResult:
-    rule, setting = start.rule, start.setting
-    try:
-        return await setting.run(
-            start.argv,
-            cwd=setting.folder,
-            env=command_environment(rule.env),
-            stdin=start.stdin,
-            timeout_s=rule.timeout,
-        )
-    except CommandNotStarted as error:
-        refused = CannotJudge if isinstance(error, ArgumentsRefused) else NotStarted
-        raise refused(str(error)) from error
-    except CommandTimeout as error:
-        raise CannotJudge(
-            f"{error}{output_clause(error.stdout, error.stderr)}", "transient"
-        ) from error
-
-
-def ids_of(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[str]:
-    """The ids of these faults, which are the same before any work and after it."""
-    name = rule.code or setting.place
-    defects = [Defect(name, f.location, f.exact or f.steady, f.key) for f in faults]
-    return finding_ids(setting.validator, defects)
-
-
-def mark_known(rule: CommandRule, faults: Sequence[Fault], setting: Setting) -> list[Fault]:
-    """The faults, with those of the baseline as advice; raises CannotJudge without a baseline."""
-    if not rule.baseline:
-        return list(faults)
-    known = setting.baselines.get(setting.place)
-    if known is None:
-        program = parse(rule.command[0]).render(setting.names)
-        raise CannotJudge(
-            f"`{program}` was not run before the first work, so there is no "
-            "baseline to compare with; start a new run"
-        )
-    advisory = setting.severities.advisory
-    return [
-        fault.replace(
-            message=f"{fault.message} (was there before)", severity=advisory, is_known=True
-        )
-        if identity in known
-        else fault
-        for fault, identity in zip(faults, ids_of(rule, faults, setting), strict=True)
-    ]
-
-
-def cap_faults(faults: Sequence[Fault], levels: Severities) -> list[Fault]:
-    """At most MAX_FAULTS faults, worst first, and one more that counts the rest."""
-    if len(faults) <= MAX_FAULTS:
-        return list(faults)
-
-    ordered = sorted(
-        faults, key=lambda one: (one.is_known, levels.rank(one.severity or levels.ungraded))
-    )
-    rest = ordered[MAX_FAULTS:]
-    message = f"{len(rest):,} more findings are not named here"
-    worst = rest[0]
-    return [
-        *ordered[:MAX_FAULTS],
-        Fault(message, message, severity=worst.severity, is_known=worst.is_known, value=message),
-    ]
-
-
-READERS: Mapping[str, Reader] = {
-    "lines": read_lines,
-    "junit": read_junit,
-    "sarif": read_sarif,
-    "report": read_program_report,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Value, frozen=True):
     """A program that is ready to run."""
 
     rule: CommandRule
@@ -199,82 +102,146 @@ class Start:
         return self.argv[0]
 
 
-def folder_of(setting: Setting) -> Path:
-    """Where programs run, absolute."""
-    return (setting.folder or Path.cwd()).resolve()
+async def _run_once(start: Start) -> list[Found]:
+    """Run the program once and read its verdict; raises CannotJudge."""
+    rule, program = start.rule, start.program
+    if start.file is not None:
+        start.file.clear()
+    result = await _run(start)
+    code, printed = result.exit_code, output_clause(result.stdout, result.stderr)
+    if (ending := ending_of(rule.errors, result)) is not None:
+        told = f"`{program}` ended with exit code {code}, which is an error by `errors`{printed}"
+        raise CannotJudge(told, ending.error_class, ending.retry_after_s)
+    if code != 0 and code not in rule.fail_codes:
+        # By these codes a shell, `env` and the like say that there is no such program.
+        error = NotStarted if code in (126, 127) else Unfinished if code < 0 else CannotJudge
+        ended = f"exit code {code}" if code > 0 else f"signal {-code}"
+        codes = ", ".join(map(str, rule.fail_codes)) or "no code"
+        raise error(
+            f"`{program}` ended with {ended}, which is not a verdict: 0 passes and {codes} fails "
+            f"(see `fail_codes`){printed}"
+        )
+    return read_result(start, result)
 
 
-def read_result(start: Start, result: CommandResult) -> Found:
-    """The defects that a program names, and its rejection where it names nothing that blocks.
-
-    Raises Unfinished where it left no usable report or no verdict.
-    """
-    rule, levels = start.rule, start.setting.severities
-    reported = [] if rule.parse == "exit_code" else _read_report(start, result)
-    text_verdict = None if rule.verdict is None else _read_text_verdict(start, result)
-    faults = [*reported, *(text_verdict.faults if text_verdict else ())]
-    reasons = _disagreement(start, reported, text_verdict)
-    if rule.severity is None or levels.is_severe(rule.severity):
-        is_explained = _verdict_word(faults, levels) == "fail"
-    else:
-        is_explained = bool(faults)
-    if result.exit_code != 0 and not is_explained:
-        is_alone = rule.parse == "exit_code" or (rule.parse == "lines" and not reported)
-        but = "" if is_alone and not text_verdict else ", although nothing that it reports blocks"
-        if start.file is None and rule.parse not in ("exit_code", "lines"):
-            # A report on stdout is not for people to read.
-            result = replace(result, stdout="\n".join(fault.message for fault in faults))
-        faults.insert(0, failure(start.program, result, but=but))
-        if but:
-            code = f"`{start.program}` ended with exit code {result.exit_code}{but}"
-            reasons.append(f"{code}; the exit code counts")
-    return Found(faults, "; ".join(reasons))
+async def _run(start: Start) -> CommandResult:
+    try:
+        return await start.setting.run(
+            start.argv,
+            cwd=start.setting.folder,
+            env=command_environment(start.rule.env),
+            stdin=start.stdin,
+            timeout_s=start.rule.timeout,
+        )
+    except CommandNotStarted as error:
+        refused = CannotJudge if isinstance(error, ArgumentsRefused) else NotStarted
+        raise refused(str(error)) from error
+    except CommandTimeout as error:
+        reason = f"{error}{output_clause(error.stdout, error.stderr)}"
+        raise CannotJudge(reason, "transient") from error
 
 
-def _disagreement(
-    start: Start, reported: Sequence[Fault], text_verdict: TextVerdict | None
-) -> list[str]:
-    if text_verdict is None or start.rule.parse == "exit_code":
-        return []
-    word = _verdict_word(reported, start.setting.severities)
-    if word == text_verdict.verdict:
-        return []
+def mark_known(rule: CommandRule, found: Sequence[Found], setting: Setting) -> list[Found]:
+    """What was found, with what the baseline has as advice; raises CannotJudge without one."""
+    if not rule.baseline:
+        return list(found)
+    known = setting.baselines.get(setting.place)
+    if known is None:
+        program = parse(rule.command[0]).render(setting.names)
+        raise CannotJudge(
+            f"`{program}` was not run before the first work, so there is no "
+            "baseline to compare with; start a new run"
+        )
+    ids = ids_of(rule, found, setting, exact=True)
+    advisory = setting.severities.advisory
     return [
-        f"the report of `{start.program}` says {word} and its text says {text_verdict.verdict}; "
-        "the stricter counts"
+        _as_known(one, advisory) if identity in known else one
+        for one, identity in zip(found, ids, strict=True)
     ]
 
 
-def _verdict_word(faults: Sequence[Fault], levels: Severities) -> str:
-    """The verdict that faults amount to."""
-    if any(levels.is_severe(fault.severity or levels.ungraded) for fault in faults):
+def _as_known(found: Found, severity: str) -> Found:
+    message = f"{found.finding.message} (was there before)"
+    finding = found.finding.replace(message=message, severity=severity)
+    return found.replace(finding=finding, is_known=True)
+
+
+def cap_number(found: Sequence[Found], levels: Severities) -> list[Found]:
+    """At most MAX_FAULTS findings, worst first, and one more that counts the rest."""
+    if len(found) <= MAX_FAULTS:
+        return list(found)
+
+    def badness(one: Found) -> tuple[bool, int]:
+        return one.is_known, levels.rank(one.finding.severity or levels.ungraded)
+
+    ordered = sorted(found, key=badness)
+    message = f"{len(found) - MAX_FAULTS:,} more findings are not named here"
+    worst = ordered[MAX_FAULTS]
+    rest = Finding(id="", message=message, severity=worst.finding.severity)
+    counted = Found(rest, message, value=message, is_known=worst.is_known)
+    return [*ordered[:MAX_FAULTS], counted]
+
+
+def read_result(start: Start, result: CommandResult) -> list[Found]:
+    """The defects that a program names, and its rejection where it names nothing that blocks.
+
+    How sources of the verdict disagree is the setting's remark. Raises Unfinished where the
+    program left no usable report or no verdict.
+    """
+    rule, levels = start.rule, start.setting.severities
+    reported = [] if rule.parse == "exit_code" else _read_report(start, result)
+    told = None if rule.verdict is None else _read_text_verdict(start, result)
+    found = [*reported, *(_named_in(told) if told else ())]
+    remarks = []
+    word = _verdict_word(reported, levels)
+    if told is not None and rule.parse != "exit_code" and word != told.verdict:
+        remarks.append(
+            f"the report of `{start.program}` says {word} and its text says {told.verdict}; "
+            "the stricter counts"
+        )
+    word = _verdict_word(found, levels)
+    only_advises = rule.severity is not None and not levels.is_severe(rule.severity)
+    is_explained = word == "fail" or (only_advises and word == "warn")
+    if result.exit_code != 0 and not is_explained:
+        is_alone = rule.parse == "exit_code" or (rule.parse == "lines" and not reported)
+        but = "" if is_alone and not told else ", although nothing that it reports blocks"
+        if start.file is None and rule.parse not in ("exit_code", "lines"):
+            # A report on stdout is not for people to read.
+            result = replace(result, stdout="\n".join(one.finding.message for one in found))
+        found.insert(0, rejection(start.program, result, but=but))
+        if but:
+            code = f"`{start.program}` ended with exit code {result.exit_code}{but}"
+            remarks.append(f"{code}; the exit code counts")
+    start.setting.remark = "; ".join(remarks)
+    return found
+
+
+def _named_in(told: Answer) -> list[Found]:
+    return [Found(one, one.message, value=one.message) for one in told.findings]
+
+
+def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
+    """The verdict that findings amount to."""
+    if any(levels.is_severe(one.finding.severity or levels.ungraded) for one in found):
         return "fail"
-    return "warn" if faults else "pass"
+    return "warn" if found else "pass"
 
 
-def _read_report(start: Start, result: CommandResult) -> list[Fault]:
-    rule, setting = start.rule, start.setting
-    folder = folder_of(setting)
-    reading = Reading(
-        setting.validator, setting.severities, rule.map, folder, rule.severity, setting.origins
-    )
+def _read_report(start: Start, result: CommandResult) -> list[Found]:
+    rule, setting, file = start.rule, start.setting, start.file
     try:
-        return READERS[rule.parse](_report_text(start, result), reading)
+        if file is None:
+            return read_findings(_complete_output(result), rule, setting)
+        text = setting.redact(file.text())
+        setting.note_file(file.name, text)
+        return read_findings(text, rule, setting)
     except Unreadable as error:
-        where = "stdout" if start.file is None else repr(start.file.name)
+        where = "stdout" if file is None else repr(file.name)
         raise Unfinished(
             f"`{start.program}` ended with exit code {result.exit_code}, but its report "
             f"({rule.parse}, from {where}) is none: {error}"
-            f"{output_clause('' if start.file is None else result.stdout, result.stderr)}"
+            f"{output_clause('' if file is None else result.stdout, result.stderr)}"
         ) from error
-
-
-def _report_text(start: Start, result: CommandResult) -> str:
-    if start.file is None:
-        return _complete_output(result)
-    text = start.setting.redact(start.file.text())
-    start.setting.note_file(start.file.name, text)
-    return text
 
 
 def _complete_output(result: CommandResult) -> str:
@@ -283,7 +250,7 @@ def _complete_output(result: CommandResult) -> str:
     return result.stdout
 
 
-def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
+def _read_text_verdict(start: Start, result: CommandResult) -> Answer:
     """The verdict in the output of the program; in a transcript, in the assistant's messages."""
     rule, setting = start.rule, start.setting
     assert rule.verdict is not None
@@ -293,24 +260,23 @@ def _read_text_verdict(start: Start, result: CommandResult) -> TextVerdict:
         levels=setting.severities,
         cap=rule.severity,
     )
+    unread = f"no verdict can be read of `{start.program}`"
     try:
         printed = _complete_output(result)
     except Unreadable as error:
-        raise Unfinished(f"no verdict can be read of `{start.program}`: {error}") from error
+        raise Unfinished(f"{unread}: {error}") from error
     if reason := failure_in(result_of(events_of(printed))):
-        reason = f"it reports an error: {reason}"
-        raise Unfinished(f"no verdict can be read of `{start.program}`: {reason}")
+        raise Unfinished(f"{unread}: it reports an error: {reason}")
     # A program that prints its stdin and nothing else is a filter: all of that is its own.
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
-    read = read_verdict(messages_of(printed), form, echoes=echoes)
-    if isinstance(read, TextVerdict):
-        return read
-    if read.last_resort is None:
-        printed = output_clause(result.stdout, result.stderr)
-        raise Unfinished(f"no verdict can be read of `{start.program}`: {read.reason}{printed}")
-    rejects = setting.severities.is_severe(read.last_resort.severity)
-    return TextVerdict("fail" if rejects else "warn", (read.last_resort,))
+    read = read_verdict(setting.validator, messages_of(printed), form, echoes=echoes)
+    answer = read.last_resort if isinstance(read, Misread) else read
+    if answer is None:
+        assert isinstance(read, Misread)
+        clause = output_clause(result.stdout, result.stderr)
+        raise Unfinished(f"{unread}: {read.reason}{clause}")
+    return answer
 
 
 class Unfinished(CannotJudge):
@@ -319,9 +285,9 @@ class Unfinished(CannotJudge):
 
 async def run_until_verdict(
     retry: Retry,
-    once: Callable[[], Awaitable[Found]],
+    once: Callable[[], Awaitable[list[Found]]],
     pause: Callable[[float], Awaitable[None]],
-) -> Found:
+) -> list[Found]:
     """Return what `once` returns, in as many tries as `retry` allows; raises CannotJudge.
 
     Only a transient error or Unfinished is tried again. The wait before it doubles up to
@@ -373,9 +339,7 @@ def _match_rule(rule: ErrorRule, result: CommandResult) -> list[str] | None:
         return None
     groups: list[str] = []
     for pattern, text in ((rule.stderr, result.stderr), (rule.stdout, result.stdout)):
-        if pattern is None:
-            continue
-        captured = _match_pattern(pattern, text)
+        captured = [] if pattern is None else _match_pattern(pattern, text)
         if captured is None:
             return None
         groups += captured
@@ -412,7 +376,7 @@ def tail(stdout: str, stderr: str, limit: int = TAIL_CHARS) -> str:
     return printed if len(printed) <= limit else f"…\n{end_of(printed, limit)}"
 
 
-def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:
+def rejection(program: str, result: CommandResult, *, but: str = "") -> Found:
     """The defect that an exit code stands for, with the end of the program's output."""
     printed = tail(_PASSED.sub("", result.stdout), _PASSED.sub("", result.stderr))
     ended = f"`{program}` ended with exit code {result.exit_code}{but}"
@@ -421,19 +385,9 @@ def failure(program: str, result: CommandResult, *, but: str = "") -> Fault:
     # than in the baseline, it is a new one.
     everything = _TIMES.sub("#", printable(f"{result.stdout}\n{result.stderr}"))
     exact = f"exit code {result.exit_code}\n{everything}"
-    steady = _MEASURED.sub("#", printed)
-    return Fault(message, steady, exact=exact, value=printed, identified=False)
-
-
-def no_verdict_message(program: str, result: CommandResult, rule: CommandRule) -> str:
-    """The message for an exit code that is not a verdict on the artifact."""
-    code = result.exit_code
-    ended = f"exit code {code}" if code > 0 else f"signal {-code}"
-    codes = ", ".join(map(str, rule.fail_codes)) or "no code"
-    return (
-        f"`{program}` ended with {ended}, which is not a verdict: 0 passes and {codes} fails "
-        f"(see `fail_codes`){output_clause(result.stdout, result.stderr)}"
-    )
+    # An exit code alone does not tell one defect from another.
+    finding = Finding(id="", message=message, severity="", identified=False)
+    return Found(finding, _MEASURED.sub("#", printed), value=printed, exact=exact)
 
 
 def output_clause(stdout: str, stderr: str) -> str:

@@ -1,10 +1,9 @@
-"""Faults → findings → one answer of the validator."""
+"""What the checks of rules find → findings → one answer of the validator."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from loopkit.engine.findings import (
@@ -19,43 +18,30 @@ from loopkit.engine.findings import (
 )
 from loopkit.engine.records import Failure
 from loopkit.language.agents.calls import ErrorClass
-from loopkit.language.facts import Severities
 from loopkit.language.guard.evaluate import holder
 from loopkit.language.template.plain_data import FieldedText
-from loopkit.language.template.rendering import Template, parse
+from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.scope import over
 from loopkit.text import shorten
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.setting import Setting
 from loopkit.values import NOTHING, Value
 
 MAX_FAULTS = 50
-"""The most faults that one rule names; a text that is wrong everywhere needs no longer list."""
+"""The most findings of one rule; a text that is wrong everywhere needs no longer list."""
 
 
-class Fault(Value, frozen=True):
-    """One defect, before it has a severity and an id."""
+class Found(Value, frozen=True):
+    """A finding of a check, and what its rule needs for its id, its severity and its texts."""
 
-    message: str
-    """What is wrong and what is expected; used where the rule has no `message:`."""
+    finding: Finding
+    """Without an id; its severity, code and origins are empty where the check does not know them.
+    Its message says what is wrong and what is expected, for rules without a `message:`."""
     steady: str
     """What stays the same while the defect does: the message without counts, sizes and times."""
-    location: str = ""
-    line: int | None = None
-    severity: str = ""
-    """How bad it is, where the check knows; else the rule says it."""
-    code: str = ""
-    """The kind of defect, where the check knows it and the rule has no code."""
-    key: str = ""
-    """The name that its reviewer gives it, however it is worded."""
-    origins: tuple[str, ...] = ()
-    """The states that have to correct it, where the check knows; else the rule may say it."""
-    word: str = ""
-    """The reviewer's word for its severity."""
-    fields: Mapping[str, object] = MappingProxyType({})
-    """The further fields that a report gives it."""
     value: object = None
     """For `message:`, what was judged: a match, a count, a number of characters, an item."""
     item: object = None
@@ -65,23 +51,28 @@ class Fault(Value, frozen=True):
     """The rule could not be applied at all, so its `message:` would mislead."""
     is_known: bool = False
     """It was there before the run's first work, so it never blocks."""
-    identified: bool = True
-    """Whether `steady` tells this defect from others, as an exit code alone does not."""
     exact: str = ""
     """What makes it the same as one of a baseline, where `steady` says too little."""
 
 
-class Found(Value, frozen=True):
-    """The defects that a check found, and a remark on how it judged."""
+def defect(
+    message: str,
+    steady: str,
+    location: str = "",
+    line: int | None = None,
+    *,
+    value: object = None,
+    item: object = None,
+    index: int | None = None,
+) -> Found:
+    """A defect of which the check knows no more than what is wrong, and where."""
+    finding = Finding(id="", message=message, severity="", location=location, line=line)
+    return Found(finding, steady, value, item, index)
 
-    faults: Sequence[Fault]
-    reason: str = ""
-    """How two sources of the verdict disagree, where they do."""
 
-
-def unreadable(reason: str) -> Fault:
-    """The fault of an artifact in which there is no data."""
-    return Fault(reason, "no data", is_unreadable=True)
+def unreadable(reason: str) -> Found:
+    """The defect of an artifact in which there is no data."""
+    return defect(reason, "no data").replace(is_unreadable=True)
 
 
 class CannotJudge(Exception):
@@ -115,27 +106,6 @@ class NotStarted(CannotJudge):
 def amount(number: int) -> str:
     """`1 is`, `2,000 are`."""
     return f"{number:,} is" if number == 1 else f"{number:,} are"
-
-
-OF_FAULT = ("item", "index", "value", "parent")
-"""The names of a fault that its texts may use."""
-
-
-class RuleTexts(Value, frozen=True):
-    """What fills in the texts of a rule, and how bad a finding is."""
-
-    subject: JudgedArtifact
-    names: Mapping[str, object]
-    """The names of templates, without those of the subject."""
-    severities: Severities
-
-    def fill(self, template: Template, fault: Fault) -> str:
-        if template.constant is not None:
-            return template.constant.strip()
-        own: dict[str, object] = {"item": fault.item, "index": fault.index, "value": fault.value}
-        if "parent" in template.names:
-            own["parent"] = holder(fault.location, data_of(self.subject, tolerant=True))
-        return template.render(over(own, self.subject.names(self.names))).strip()
 
 
 def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:
@@ -182,70 +152,78 @@ def combine(validator: str, answers: Sequence[Answer]) -> Answer:
     return judged.replace(reason="; ".join(reasons))
 
 
-def findings_of(
-    validator: str, rule: FixedRule, place: str, faults: Sequence[Fault], texts: RuleTexts
+OF_FOUND = ("item", "index", "value", "parent")
+"""The names of a defect that the texts of its rule may use."""
+
+
+def ids_of(rule: FixedRule, found: Sequence[Found], setting: Setting, *, exact: bool) -> list[str]:
+    """The ids of what a rule found; `exact` ones are those that baselines are compared by."""
+    defects = [
+        Defect(
+            rule=rule.code or setting.place,
+            location=one.finding.location,
+            message=(exact and one.exact) or one.steady,
+            key=one.finding.key,
+        )
+        for one in found
+    ]
+    return finding_ids(setting.validator, defects)
+
+
+def complete(
+    rule: FixedRule, found: Sequence[Found], subject: JudgedArtifact, setting: Setting
 ) -> list[Finding]:
-    """The findings of one rule; `place` names it where it has no code.
+    """The findings of a rule, with ids, severities, codes and the texts of the rule.
 
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
-    name = rule.code or place
-    defects = [Defect(name, fault.location, fault.steady, fault.key) for fault in faults]
+    levels, names = setting.severities, subject.names(setting.names)
     findings = []
-    for identity, fault in zip(finding_ids(validator, defects), faults, strict=True):
-        level = rule.severity or texts.severities.ungraded
-        if fault.severity:
-            # The severity that the check knows, with_cap at that of the rule.
-            level = texts.severities.with_cap(fault.severity, rule.severity)
-        # An artifact that can't be read is one defect, whichever rule tries to.
-        known = finding_id(OF_ARTIFACT, "", "", fault.steady) if fault.is_unreadable else identity
-        message = _message(rule, place, fault, texts)
-        fields = {} if fault.is_unreadable else rule.fields
-        filled = {named: texts.fill(parse(text), fault) for named, text in fields.items()}
-        told = fault.replace(
-            message=message,
+    for identity, one in zip(ids_of(rule, found, setting, exact=False), found, strict=True):
+        draft = one.finding
+        level = rule.severity or levels.ungraded
+        if draft.severity:
+            # The severity that the check knows, with that of the rule as its cap.
+            level = levels.with_cap(draft.severity, rule.severity)
+        fields = {} if one.is_unreadable else rule.fields
+        filled = {key: _fill(text, one, subject, names) for key, text in fields.items()}
+        finding = draft.replace(
+            # An artifact that can't be read is one defect, whichever rule tries to.
+            id=finding_id(OF_ARTIFACT, "", "", one.steady) if one.is_unreadable else identity,
+            message=_message(rule, setting.place, one, subject, names),
             severity=level,
-            code=rule.code or fault.code,
-            origins=fault.origins or rule.origin,
-            fields={**fault.fields, **{named: text for named, text in filled.items() if text}},
+            blocking=levels.blocks(level) and not one.is_known,
+            validator=setting.validator,
+            rule=rule.code or setting.place,
+            code=rule.code or draft.code,
+            origins=draft.origins or rule.origin,
+            item={**draft.item, **{key: text for key, text in filled.items() if text}} or NOTHING,
         )
-        blocking = texts.severities.blocks(level) and not fault.is_known
-        findings.append(finding_of(validator, name, known, told, blocking=blocking))
+        findings.append(finding)
     return findings
 
 
-def finding_of(
-    validator: str, rule: str, identity: str, fault: Fault, *, blocking: bool
-) -> Finding:
-    """The finding of a fault that has its severity."""
-    return Finding(
-        id=identity,
-        message=fault.message,
-        severity=fault.severity,
-        blocking=blocking,
-        validator=validator,
-        rule=rule,
-        code=fault.code,
-        key=fault.key,
-        origins=fault.origins,
-        location=fault.location,
-        line=fault.line,
-        item={**fault.fields} or NOTHING,
-        identified=fault.identified,
-    )
-
-
-def _message(rule: FixedRule, place: str, fault: Fault, texts: RuleTexts) -> str:
-    if rule.message is None or (fault.is_unreadable and not rule.explains_unreadable):
-        return fault.message
-    template = parse(rule.message)
-    message = texts.fill(template, fault)
+def _message(
+    rule: FixedRule, place: str, found: Found, subject: JudgedArtifact, names: Mapping[str, object]
+) -> str:
+    """The rule's own message, or that of the check."""
+    if rule.message is None or (found.is_unreadable and not rule.explains_unreadable):
+        return found.finding.message
+    message = _fill(rule.message, found, subject, names)
     if not message:
         raise CannotJudge(f"the message of the rule {place} came out empty; write what is wrong")
     # The output of a program is the only trace of the defect, unless the message repeats it.
-    is_repeated = not rule.keeps_output or not template.names.isdisjoint(OF_FAULT)
-    output = fault.value if fault.item is None else fault.message
+    is_repeated = not rule.keeps_output or not parse(rule.message).names.isdisjoint(OF_FOUND)
+    output = found.value if found.item is None else found.finding.message
     return message if is_repeated or not output else f"{message}\n{output}"
+
+
+def _fill(text: str, found: Found, subject: JudgedArtifact, names: Mapping[str, object]) -> str:
+    template = parse(text)
+    own: dict[str, object] = {"item": found.item, "index": found.index, "value": found.value}
+    if "parent" in template.names:
+        own["parent"] = holder(found.finding.location, data_of(subject, tolerant=True))
+    return template.render(over(own, names)).strip()
 
 
 ITEM_CHARS = 8_000

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loopkit.engine.findings import Answer
+from loopkit import plugins
+from loopkit.engine.findings import Answer, Finding
 from loopkit.language.datatypes.datatype import NotationError, conform
 from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.guard.evaluate import compile_guard, select
@@ -30,7 +31,6 @@ from loopkit.language.validators import (
     SchemaRule,
     SectionRule,
 )
-from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.program import Placed
 from loopkit.machine.scope import over
 from loopkit.outside.processes import (
@@ -43,7 +43,6 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.redaction import redact_data
 from loopkit.outside.workspace import UnusableWorkspace, prepare
-from loopkit.plugins import Finding
 from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
@@ -53,14 +52,13 @@ from loopkit.validators.data import NoData, data_of
 from loopkit.validators.fault import (
     MAX_FAULTS,
     CannotJudge,
-    Fault,
     Found,
-    RuleTexts,
     amount,
     answer_with,
     answer_without,
     combine,
-    findings_of,
+    complete,
+    defect,
     further_fields,
     not_applicable,
     sees_data,
@@ -72,7 +70,7 @@ from loopkit.validators.lookup import check_lookup
 from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
-RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Fault] | Found]]
+RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Found]]]
 
 
 async def judge_placed(
@@ -89,11 +87,12 @@ async def judge_placed(
     answers: list[Answer] = []
     setting.validator = name
     for place, rule in rules:
-        setting.place = place
+        setting.place, setting.remark = place, ""
         try:
             if rule.guard is None or _applies(rule.guard, setting.facts):
                 found = await CHECKS[rule.kind](rule, subject, setting)
-                answer = _answer_of(found, rule, subject, setting)
+                findings = complete(rule, found, subject, setting) if found else ()
+                answer = answer_with(name, findings, setting.remark)
             else:
                 answer = not_applicable(name, f"the guard `{rule.guard}` of {place} is false")
         except CannotJudge as error:
@@ -107,20 +106,6 @@ async def judge_placed(
     if not answers:
         return not_applicable(name, "no rule of it judges without a model")
     return answers[0] if len(answers) == 1 else combine(name, answers)
-
-
-def _answer_of(
-    found: Sequence[Fault] | Found, rule: FixedRule, subject: JudgedArtifact, setting: Setting
-) -> Answer:
-    """The answer of one rule, of what its check found; raises TemplateError and CannotJudge."""
-    validator = setting.validator
-    faults, reason = (found.faults, found.reason) if isinstance(found, Found) else (found, "")
-    if not faults:
-        return Answer(validator=validator, verdict="pass", reason=reason)
-    texts = RuleTexts(subject, setting.names, setting.severities)
-    return answer_with(
-        validator, findings_of(validator, rule, setting.place, faults, texts), reason
-    )
 
 
 def _applies(guard: str, facts: Mapping[str, object]) -> bool:
@@ -138,50 +123,50 @@ def _compile(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]]
 
 async def check_length(
     rule: MinCharsRule | MaxCharsRule, subject: JudgedArtifact, _setting: Setting
-) -> list[Fault]:
+) -> list[Found]:
     number = len(subject.content.strip())
     has = f"the text has {plural(number, 'character', ',')}"
     if isinstance(rule, MinCharsRule) and number < rule.min_chars:
         message = f"{has}, at least {amount(rule.min_chars)} needed"
-        return [Fault(message, "too short", value=number)]
+        return [defect(message, "too short", value=number)]
     if isinstance(rule, MaxCharsRule) and number > rule.max_chars:
         message = f"{has}, at most {amount(rule.max_chars)} allowed"
-        return [Fault(message, "too long", value=number)]
+        return [defect(message, "too long", value=number)]
     return []
 
 
 async def check_matches(
     rule: MatchesRule, subject: JudgedArtifact, setting: Setting
-) -> list[Fault]:
+) -> list[Found]:
     text = without_code(subject.content) if rule.outside_code else subject.content
     pattern, least, most = rule.matches, rule.count.min, rule.count.max
     # Without an upper limit, counting can stop at the lower one.
     number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
     if number < least:
         message = _too_few_message(rule, number, subject, setting)
-        return [Fault(message, f"too few {pattern}", value=number)]
+        return [defect(message, f"too few {pattern}", value=number)]
     if most is not None and number > most:
         message = (
             f"`{pattern}` matches {plural(number, 'time', ',')}, at most {amount(most)} allowed"
         )
-        return [Fault(message, f"too many {pattern}", value=number)]
+        return [defect(message, f"too many {pattern}", value=number)]
     return []
 
 
 async def check_not_matches(
     rule: NotMatchesRule, subject: JudgedArtifact, setting: Setting
-) -> list[Fault]:
+) -> list[Found]:
     text = without_code(subject.content) if rule.outside_code else subject.content
-    faults: list[Fault] = []
+    found: list[Found] = []
     line, counted_to = 1, 0
-    found = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
-    for index, match in enumerate(found):
+    matches = islice(occurrences(rule.not_matches, text, setting.patterns), MAX_FAULTS)
+    for index, match in enumerate(matches):
         line += text.count("\n", counted_to, match.start())
         counted_to = match.start()
         excerpt = shorten(" ".join(match.group().split()), 80)
         message = f"`{excerpt}` is not allowed (nothing may match `{rule.not_matches}`)"
-        faults.append(Fault(message, excerpt, line=line, value=match.group(), index=index))
-    return faults
+        found.append(defect(message, excerpt, line=line, value=match.group(), index=index))
+    return found
 
 
 def _too_few_message(
@@ -205,7 +190,7 @@ class _Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    findings: list[Finding] = []
+    findings: list[plugins.Finding] = []
     error: str = ""
 
 
@@ -214,8 +199,8 @@ def _made(folder: Path | None) -> Path | None:
     return folder if folder is None or folder.is_dir() else prepare(folder)
 
 
-async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
-    """A fault for each finding of the plug-in, which has a process of its own.
+async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
+    """What the plug-in finds, which has a process of its own.
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
@@ -234,8 +219,8 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
         raise CannotJudge(
             _failure_text(rule, reason, setting, error.stderr), "transient"
         ) from error
-    found = _read_answer(rule, result, setting)
-    return [_fault_of_plugin(rule, finding, setting) for finding in found.findings]
+    told = _read_answer(rule, result, setting).findings
+    return [_found_by_plugin(rule, one, setting) for one in told]
 
 
 def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dict[str, Any]:
@@ -271,23 +256,23 @@ def _failure_text(rule: PythonRule, reason: str, setting: Setting, stderr: str =
     return setting.redact(f"{failed}{output_clause('', stderr)}")
 
 
-def _fault_of_plugin(rule: PythonRule, finding: Finding, setting: Setting) -> Fault:
-    levels = setting.severities.levels
-    if finding.severity and finding.severity not in levels:
-        reason = f"it returned the severity {finding.severity!r}; there are {', '.join(levels)}"
+def _found_by_plugin(rule: PythonRule, told: plugins.Finding, setting: Setting) -> Found:
+    levels, redact = setting.severities.levels, setting.redact
+    if told.severity and told.severity not in levels:
+        reason = f"it returned the severity {told.severity!r}; there are {', '.join(levels)}"
         raise CannotJudge(_failure_text(rule, reason, setting))
-    message = setting.redact(finding.message)
-    return Fault(
-        message,
-        message,
-        setting.redact(one_line(finding.location)),
-        line=finding.line,
-        severity=finding.severity,
-        code=setting.redact(one_line(finding.code)),
-        key=setting.redact(one_line(finding.key)),
-        fields=further_fields(redact_data(finding.fields, setting.redact), ()),
-        value=message,
+    message = redact(told.message)
+    finding = Finding(
+        id="",
+        message=message,
+        severity=told.severity,
+        code=redact(one_line(told.code)),
+        key=redact(one_line(told.key)),
+        location=redact(one_line(told.location)),
+        line=told.line,
+        item=further_fields(redact_data(told.fields, redact), ()),
     )
+    return Found(finding, message, value=message)
 
 
 MOST_CHARS = 120
@@ -296,8 +281,8 @@ MOST_CHARS = 120
 
 async def check_require(
     rule: RequireRule, subject: JudgedArtifact, setting: Setting
-) -> list[Fault]:
-    """One fault for the artifact, or with `each` for every item that does not meet the condition.
+) -> list[Found]:
+    """One finding for the artifact, or with `each` for every item that does not meet the condition.
 
     A path that leads to no item passes; another rule can require that there are some
     (`nodes.count > 0`). Names are those of the item, then `item`, `index`, `artifact` and those
@@ -312,24 +297,24 @@ async def check_require(
     own = {subject.artifact: data, "artifact": data}
     names = over(sees_data(rule, setting.names) | own, setting.names)
     known: Known = {}
-    faults = (
+    unmet = (
         _unmet_requirement(rule, location, item, index)
         for index, (location, item) in enumerate(items)
         if not requirement.holds(item, over({"item": item, "index": index}, names), known)
     )
-    return list(islice(faults, MAX_FAULTS))
+    return list(islice(unmet, MAX_FAULTS))
 
 
-def _unmet_requirement(rule: RequireRule, location: str, item: object, index: int) -> Fault:
+def _unmet_requirement(rule: RequireRule, location: str, item: object, index: int) -> Found:
     place = f"{location}: " if location else ""
     text = shorten(json.dumps(item, ensure_ascii=False), MOST_CHARS)
     shown = f", it is {text}" if rule.each is not None else ""
     message = f"{place}`{rule.require}` is required{shown}"
-    return Fault(message, rule.require, location, value=item, item=item, index=index)
+    return defect(message, rule.require, location, value=item, item=item, index=index)
 
 
-async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Setting) -> list[Fault]:
-    """One fault for each part of the data that is wrong, at its location."""
+async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Setting) -> list[Found]:
+    """One finding for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
         return [unreadable(data.reason)]
@@ -340,16 +325,16 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
     except NotJudged as error:
         raise CannotJudge(f"the data could not be checked against the schema: {error}") from error
     return [
-        Fault(f"{location}: {message}" if location else message, message, location, value=data)
+        defect(f"{location}: {message}" if location else message, message, location, value=data)
         for location, message in faults[:MAX_FAULTS]
     ]
 
 
 async def check_section(
     rule: SectionRule, subject: JudgedArtifact, _setting: Setting
-) -> list[Fault]:
+) -> list[Found]:
     message = _missing_message(rule, subject.content)
-    return [Fault(message, f"section {rule.section}")] if message else []
+    return [defect(message, f"section {rule.section}")] if message else []
 
 
 def _missing_message(rule: SectionRule, text: str) -> str:

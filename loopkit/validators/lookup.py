@@ -20,18 +20,18 @@ from loopkit.machine.item_list import (
 )
 from loopkit.machine.scope import over
 from loopkit.validators.data import NoData, data_in, data_of, place
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Fault, unreadable
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 
-async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Fault]:
-    """One fault for each value that is not known, at its location; with `cover` for each known
+async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
+    """One finding for each value that is not known, at its location; with `cover` for each known
     one that is not used, with `avoid` for each value that is known.
 
-    A missing value is not a fault here, because `schema` can require it. If the known values can't
-    be read from where they are, which is not the artifact, its author is not to blame: raises
-    CannotJudge. Raises GuardError.
+    A missing value is not a finding here, because `schema` can require it. If the known values
+    can't be read from where they are, which is not the artifact, its author is not to blame:
+    raises CannotJudge. Raises GuardError.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -39,9 +39,8 @@ async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setti
     lookup = rule.lookup
     is_own = lookup.in_ in ("artifact", subject.artifact)
     known = _select_values(lookup, data, setting) if is_own else known_values(lookup, setting)
-    find = _unused_faults if lookup.cover else _wrong_faults
-    faults = find(lookup, data, [value for _, value in known])
-    return list(islice(faults, MAX_FAULTS))
+    find = _find_unused if lookup.cover else _find_wrong
+    return list(islice(find(lookup, data, [value for _, value in known]), MAX_FAULTS))
 
 
 def known_values(lookup: Lookup, setting: Setting) -> list[tuple[str, object]]:
@@ -81,11 +80,11 @@ def holds_nothing(at: str | None, data: object) -> bool:
     return False
 
 
-def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _find_wrong(lookup: Lookup, data: object, known: list[object]) -> Iterator[Found]:
     """Each value that is not known, or with `avoid` each that is."""
     kinds = {_comparable(value) for value in known} - {None}
     words, hints = choices(known), MAX_HINTS
-    for index, (location, value) in enumerate(values_at(lookup.path, data)):
+    for index, (location, value) in enumerate(_values(lookup, data).items()):
         if (_comparable(value) in kinds) != lookup.avoid:
             continue
         told, start = value_text(value), f"{location}: " if location else ""
@@ -97,18 +96,23 @@ def _wrong_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator
             message = f"{start}`{told}` is not known in {place(lookup)}"
             message = unknown(message, value, words if hints >= 0 else ())
         steady = f"{'used' if lookup.avoid else 'unknown'} {told}"
-        yield Fault(message, steady, location, value=value, item=value, index=index)
+        yield defect(message, steady, location, value=value, item=value, index=index)
 
 
-def _unused_faults(lookup: Lookup, data: object, known: list[object]) -> Iterator[Fault]:
+def _find_unused(lookup: Lookup, data: object, known: list[object]) -> Iterator[Found]:
     """Each known value that is not among those of the artifact, once."""
-    seen = {_comparable(value) for _, value in values_at(lookup.path, data)} | {None}
+    seen = {_comparable(value) for value in _values(lookup, data).values()} | {None}
     for index, value in enumerate(known):
         if (kind := _comparable(value)) not in seen:
             seen.add(kind)
             told = value_text(value)
-            message = f"`{told}` of {place(lookup)} is not used at `{lookup.path}`"
-            yield Fault(message, f"unused {told}", value=value, item=value, index=index)
+            message = f"`{told}` of {place(lookup)} is not used at {lookup.place}"
+            yield defect(message, f"unused {told}", value=value, item=value, index=index)
+
+
+def _values(lookup: Lookup, data: object) -> dict[str, object]:
+    """The values of the artifact by location; two paths may lead to the same ones."""
+    return {at: value for path in lookup.path for at, value in values_at(path, data)}
 
 
 def source_of(name: str | DataFile, setting: Setting) -> object:

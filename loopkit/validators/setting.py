@@ -55,7 +55,14 @@ class Setting(Mutable):
     """The validator whose rules judge."""
     place: str = ""
     """The rule that judges now, such as `command[0]`; it changes from rule to rule."""
+    remark: str = ""
+    """How two sources of its verdict disagree, where they do; a check leaves it here."""
     redact: Redact = str
     """Removes the environment's secrets from the texts of plug-ins and of report files."""
     input: Mapping[str, Any] = NOTHING
     """The run's input, for programs that read it as a file."""
+
+    @property
+    def root(self) -> Path:
+        """Where programs run, absolute."""
+        return (self.folder or Path.cwd()).resolve()

@@ -102,6 +102,9 @@ def _lines_for_intended(event: Intended, before: Progress, _: float) -> Iterator
     if event.role == "tool":
         yield _row(event.state, f"calls `{event.agent}`: {one_line(event.prompt, MOST_ARGUMENTS)}")
         return
+    if event.instead_of:
+        text = f" agent `{event.instead_of}`; `{event.agent}` is asked instead"
+        yield _row(event.state, text, word="no", tone="odd")
     model = f" ({one_line(event.model, MODEL_WIDTH)})" if event.model else ""
     task = f" to judge ({event.asked_at})" if event.role == "judge" else ""
     which = f", fallback {event.fallback}" if event.fallback else ""

@@ -23,6 +23,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import describe_type
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import ERROR, UNANSWERED
+from loopkit.language.machine import NO_FINDING
 from loopkit.language.states.each import CHANGED_TOO, CONFLICT
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
@@ -241,6 +242,8 @@ def verdict_text(report: Report) -> str:
     parts: list[str] = [report.verdict]
     parts += [plural(len(report.blocking), "blocking finding")] if report.blocking else []
     parts += [plural(len(report.warnings), "warning")] if report.warnings else []
+    is_said = report.severity in ("", NO_FINDING, *(f.severity for f in report.findings))
+    parts += [] if is_said else [f"severity {report.severity}"]
     parts += [f"score {report.score:g}"] if report.score is not None else []
     return ", ".join(parts)
 

@@ -27,28 +27,23 @@ from loopkit.drive.replies import extract
 from loopkit.engine.findings import finding_id
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact
-from loopkit.language.facts import Severities
 from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.states.state import Extract
 from loopkit.language.template.errors import fresh_budget
 from loopkit.language.template.rendering import parse as parse_template
 from loopkit.language.template.sandbox import FILTERS
+from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.report_map import VerdictReading
 from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
-from loopkit.validators.command import failure
-from loopkit.validators.command_reports import (
-    Reading,
-    read_junit,
-    read_lines,
-    read_program_report,
-    read_sarif,
-)
-from loopkit.validators.judges.prompt import OwnForm
-from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.text import TextForm, read_verdict
+from loopkit.validators.command import rejection
+from loopkit.validators.command_reports import read_findings
+from loopkit.validators.judges.report import read_report, read_verdict
+from loopkit.validators.judges.report_form import OwnForm
+from loopkit.validators.judges.text import TextForm
+from loopkit.validators.setting import Setting
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",
@@ -79,7 +74,6 @@ AROUND = [
 ]
 """What stands before and behind."""
 
-READING = Reading("v", Severities(), None, Path("/work"))
 FORM = OwnForm()
 FIELDS = TypeAdapter(dict[str, Extract]).validate_python(
     {"goal": {"section": "Goal", "or_title": True}}
@@ -107,7 +101,13 @@ def filtered(name: str) -> Callable[[str], object]:
 
 def verdict(**reading: Any) -> Callable[[str], object]:
     form = TextForm(reading=VerdictReading(**reading))
-    return lambda text: read_verdict([text], form, echoes=["Review this."])
+    return lambda text: read_verdict("v", [text], form, echoes=["Review this."])
+
+
+def findings(parse: str) -> Callable[[str], object]:
+    rule = CommandRule(command=["p"], parse=parse)
+    setting = Setting(names={}, facts={}, patterns={}, folder=Path("/work"))
+    return lambda text: read_findings(text, rule, setting)
 
 
 SCANNERS: dict[str, Callable[[str], object]] = {
@@ -130,11 +130,8 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "json": parse_json,
     "json_in_text": extract_json,
     "judgement": lambda text: read_report("v", text, FORM),
-    "lines": lambda text: read_lines(text, READING),
-    "junit": lambda text: read_junit(text, READING),
-    "sarif": lambda text: read_sarif(text, READING),
-    "report": lambda text: read_program_report(text, READING),
-    "failure": lambda text: failure("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
+    **{parse: findings(parse) for parse in ("lines", "junit", "sarif", "report")},
+    "failure": lambda text: rejection("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
     "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
     "refused": refused_by_server,
     "retry_after": lambda text: retry_after_s(headers(text)),

@@ -87,6 +87,7 @@ LINKS, HEADERS, NAMES = (
         "impact": "Such files are reported as sound.",
         "affected_phase": "Both",
         "related": ["SU-001", "SU-004"],
+        "confidence": 0.9,
     },
     {
         "issue_id": "ISSUE-003",

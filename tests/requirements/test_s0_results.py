@@ -33,27 +33,6 @@ states:
 """
 
 
-BY_COUNT = """
-loopkit: 1
-guards:
-  major: error_count == 1
-  critical: error_count >= 2
-agents: {author: {command: [none]}, critic: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions:
-      - {guard: major, target: is_major}
-      - {guard: critical, target: is_critical}
-      - {target: is_none}
-  is_none: {final: success}
-  is_major: {final: failure}
-  is_critical: {final: failure}
-"""
-
-
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -140,19 +119,42 @@ def test_result_issues_and_counter_are_named_in_guards(desk: Desk) -> None:
     assert outcomes == ["exhausted", "accepted"]
 
 
+SEVERITY = """
+loopkit: 1
+input: {text: str}
+report_severity: {none: 0, major: 1, critical: 2}
+states:
+  draft: {render: "{{ input.text }}", output: plan, next: check}
+  check:
+    validate: plan
+    by: [{matches: tea}, {matches: cups}, {matches: milk, severity: warning}]
+    transitions:
+      - {guard: severity == "critical", target: told}
+      - {guard: severity == "major", target: told}
+      - {guard: severity == "none", target: told}
+  told: {render: "{{ report.severity }}", next: route}
+  route: {transitions: [{guard: check.severity == "none", target: done}, {target: failed}]}
+  done: {final: success, result: told}
+  failed: {final: failure, result: told}
+"""
+WORST = SEVERITY.replace("report_severity: {none: 0, major: 1, critical: 2}\n", "")
+WORST = WORST.replace('"critical"', '"error"').replace('"major"', '"warning"')
+
+
 @pytest.mark.parametrize(
-    ("said", "outcome"),
+    ("text", "by_count", "worst"),
     [
-        (PASS, "is_none"),
-        (warns("a", "b"), "is_none"),
-        (fails("a"), "is_major"),
-        (fails("a", "b"), "is_critical"),
-        (fails("a", "b", "c"), "is_critical"),
+        ("tea, cups, milk", "none", "none"),
+        ("tea, cups", "none", "warning"),
+        ("tea, milk", "major", "error"),
+        ("milk", "critical", "error"),
     ],
 )
-def test_severity_follows_from_the_number_of_issues(
-    desk: Desk, said: dict[str, Any], outcome: str
+def test_a_report_is_as_severe_as_its_worst_finding_or_by_their_number(
+    desk: Desk, text: str, by_count: str, worst: str
 ) -> None:
-    """S0.21: 0 → none, 1 → major, 2 and more → critical."""
-    played = desk.play(BY_COUNT, scenario(agents={"author": ["a"], "critic": [said]}))
-    assert played.outcome == outcome
+    """S0.21: for guards and templates; a guard for each word is enough."""
+    for machine, word in ((SEVERITY, by_count), (WORST, worst)):
+        run = desk.play(machine, inputs={"text": text})
+        assert (run.result["told"], run.reports[0].severity) == (word, word)
+        assert run.outcome == ("done" if word == "none" else "failed")

@@ -196,7 +196,8 @@ def test_an_escalated_plan_shows_verdict_issues_attempts_and_route(desk: Desk) -
     assert issue in page
     assert "draft 2" in page
     assert "draft 1 of 1" in page
-    assert "validate, because `cap_reached or stalled`" in page
+    assert "fail, because `input.at_maximum" in page
+    assert "The validator says: fail (attempt 2)." in page
     assert "A token bucket for each customer" in page
 
 
@@ -206,7 +207,7 @@ def test_an_approved_plan_shows_that_it_passed(desk: Desk) -> None:
     page = question_page(PLAN_REVIEW, played)
     assert "validate: pass" in page
     assert "fail" not in page.partition("validate: pass")[2]
-    assert "validate, because `valid`" in page
+    assert "approved, because `input.approver`" in page
 
 
 def test_the_gate_works_with_a_person_at_hand_and_with_one_who_comes_later(durable: Desk) -> None:

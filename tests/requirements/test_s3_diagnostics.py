@@ -19,7 +19,7 @@ limits: {revisions: 1}
 agents:
   planner:
     command: [none]
-    schema: {nodes: [{id: str, capability: str}], ...: any}
+    schema: {nodes: [{id: str, capability: str}]}
 validators:
   graph: RULE
 states:

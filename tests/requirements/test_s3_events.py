@@ -47,11 +47,12 @@ states:
   check:
     validate: plan
     by: [graph]
+    emit: {pass: plan_generated, fail: plan_rejected, infeasible: never}
     transitions:
-      - {guard: valid, target: done, emit: plan_generated}
+      - {guard: valid, target: done}
       - {guard: infeasible, target: stock, emit: {name: plan_rejected, source: planner}}
-      - {guard: stalled, target: stock, emit: plan_rejected}
-      - {revise: plan, max: input.retries, emit: plan_rejected}
+      - {guard: stalled, target: stock}
+      - {revise: plan, max: input.retries}
       - {target: stock, emit: plan_rejected}
   stock:
     render: "{{ input.stock }}"
@@ -386,9 +387,10 @@ states:
   check:
     validate: plan
     by: [form]
+    emit: {name: plan_checked, source: check, pass: plan_generated, fail: {name: plan_rejected}}
     transitions:
-      - {guard: valid, target: done, emit: plan_generated}
-      - {revise: plan, emit: plan_rejected}
+      - {guard: valid, target: done}
+      - {revise: plan}
       - {target: failed}
   done: {final: success, result: plan}
   failed: {final: failure}
@@ -406,11 +408,11 @@ def test_a_draft_that_is_rejected_inside_the_conversation_has_its_event(desk: De
     assert told(played) == [
         ("plan_requested", 1, 1, []),
         ("draft_checked", 1, 1, ["FORM", "SHORT"]),
-        ("draft_checked", 1, 1, ["SHORT"]),
+        ("plan_checked", 1, 1, []),
         ("plan_generated", 1, 1, ["SHORT"]),
     ]
     assert {event.phase for event in played.of(Emitted)} == {"initial"}
-    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "planner", "plan"]
+    assert [event.source for event in played.of(Emitted)] == ["plan", "planner", "check", "plan"]
     problems = desk.problems(TOOL.replace("input.who", "input.whom"))
     assert [p.path for p in problems if p.severity == "error"] == [
         "agents.planner.tools.validate.emit.source"

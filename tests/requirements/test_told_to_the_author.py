@@ -80,7 +80,7 @@ def test_a_fail_without_blocking_findings_gives_what_its_map_names(desk: Desk) -
     milder = {"issues_found": [{"description": "Two alike.", "severity": "Low"}]}
     rejected = said(**{**NOISE, "overall_assessment": "FAIL", "acyclic": False, **milder})
     played = play(desk, rejected, said(overall_assessment="PASS", issues_found=[]), rule=ASSESSED)
-    assert told(played) == "- Two alike."
+    assert told(played) == "- Two alike. (severity `Low`)"
 
 
 @pytest.mark.parametrize(

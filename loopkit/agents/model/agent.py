@@ -210,11 +210,28 @@ def _is_open(part: Mapping[str, Any]) -> bool:
     return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
 
 
-def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with every field required, and null for those that may be left out.
+def closed_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema with no other fields in an object that names some and says nothing of others.
 
-    The schema itself is returned if that would not make it strict.
+    The schema itself is returned if several of its parts may describe the same object.
     """
+    for part in parts(schema):
+        is_joined = "properties" in part and not part.keys().isdisjoint({"$ref", "anyOf"})
+        if is_joined or not part.keys() <= STRICT | {"default"}:
+            return schema
+    more = {"additionalProperties": False}
+    closed: Mapping[str, Any] = rewrite(
+        schema, lambda part: (more if part.get("properties") else {}) | dict(part)
+    )
+    return closed
+
+
+def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The closed schema with every field required, and null for those that may be left out.
+
+    The fields stay as they are if that would not make it strict.
+    """
+    schema = closed_form(schema)
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
         # A default is for a field that is left out, and no field is left out here.
@@ -235,7 +252,7 @@ def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
     """An answer without the nulls that only the strict form of its schema allowed."""
     answer = parse_output(text)
-    if isinstance(answer, NoJson) or strict_form(schema) is schema:
+    if isinstance(answer, NoJson) or not is_closed(strict_form(schema)):
         return text
     kept = _without_added(answer, schema, schema)
     return text if kept == answer else json.dumps(kept, ensure_ascii=False)

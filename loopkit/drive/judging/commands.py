@@ -19,7 +19,7 @@ from loopkit.engine.findings import OF_ARTIFACT, Answer
 from loopkit.engine.macrostep import suspension
 from loopkit.engine.payloads import Artifact, Ran
 from loopkit.engine.records import Failure
-from loopkit.engine.template_values import AllNames, attempt_of, fault_finding
+from loopkit.engine.template_values import AllNames, attempt_of, fault_findings
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import Severities
 from loopkit.language.guard.grammar import expand, parse
@@ -225,8 +225,8 @@ def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
 
 def content_fault(artifact: Artifact, severity: str) -> Answer:
     """The author's content fault as a blocking finding; no rule is run on a faulty artifact."""
-    finding = fault_finding(artifact, severity)
-    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=(finding,))
+    findings = fault_findings(artifact, severity)
+    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
 
 
 def setting_for(active: ActiveRun, folder: Path, rules: FixedRules) -> Setting:

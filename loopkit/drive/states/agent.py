@@ -71,7 +71,9 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         artifact = artifact_of(active, name, asked, answered.reply)
         if answered.fault:
             fault = {"fault": answered.fault, "fault_code": answered.fault_code}
-            artifact = artifact.replace(**fault, data=None, is_data=False)
+            artifact = artifact.replace(
+                **fault, fault_findings=answered.findings, data=None, is_data=False
+            )
     except CallFailed as failed:
         if failed.failure.error_class != "content":
             raise
@@ -110,6 +112,18 @@ def _is_usable(talk: Conversation, reply: Replied) -> bool:
     ):
         return False
     return not talk.asked.tools or counts_as_answer(talk, exchanges_of(talk.active, talk.work))
+
+
+def _unknown_word(active: ActiveRun, name: str, state: AgentState) -> str:
+    """The word for which there is no agent, where one of `else` is asked for the first time.
+
+    A word of the input is the same in each attempt, so that it is reported once.
+    """
+    choice, is_first = state.choice, active.state.visits[name] == 1
+    if choice is None or choice.else_ is None or (choice.is_of_input and not is_first):
+        return ""
+    word = render(active.program, active.state, choice.template)
+    return "" if word in choice.of else one_line(word, LONGEST_WORD)
 
 
 def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
@@ -189,6 +203,7 @@ def _prepare(
         ask=partial(_ask, port, agent) if asked.is_model else port.ask,
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
+        instead_of=_unknown_word(active, name, state),
     )
     talk = None
     if asked.tools or work.task in active.state.tasks:

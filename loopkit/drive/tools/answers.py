@@ -27,6 +27,7 @@ from loopkit.drive.tools.call import (
     timeout_result,
 )
 from loopkit.engine.events import Replied
+from loopkit.engine.findings import Finding
 from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
@@ -40,12 +41,12 @@ from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
-from loopkit.text.json_text import parse_output
 from loopkit.text.markdown import as_code_block
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
+REJECTED = "`{}` found errors in the last draft that it was given"
 
 
 def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
@@ -72,7 +73,7 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         return (
             Answered(reply)
             if talk.artifact_of(reply).fault
-            else Answered(reply, NOT_VALIDATED, fault)
+            else Answered(reply, NOT_VALIDATED, fault, _found_last(talk, rounds))
         )
     required = talk.definition.require_tool
     return (
@@ -92,29 +93,31 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
-    given = (
-        talk.tool_reply(number)
-        for one in rounds
-        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
-        if called.name == required
-    )
-    found = [one for one in given if one is not None and one.found_clean is not None]
+    found = _judged(talk, rounds)
     if not found:
         return f"`{required}` was not called"
     if not found[-1].found_clean:
-        return _errors_in_draft(required, found[-1])
+        return REJECTED.format(required)
     if found[-1].found_clean != program.digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
 
 
-def _errors_in_draft(required: str, reply: Replied) -> str:
-    """The findings of the last call, for an attempt that does not know this conversation."""
-    result = parse_output(reply.text)
-    listed = result["diagnostics"] if isinstance(result, dict) else ()
-    named = "; ".join(": ".join(filter(None, (d.get("location"), d["message"]))) for d in listed)
-    found = f"`{required}` found errors in the last draft that it was given"
-    return f"{found}: {named}".rstrip(".") if named else found
+def _found_last(talk: Conversation, rounds: Sequence[Exchange]) -> tuple[Finding, ...]:
+    """What the required tool found in the last draft, if it rejected that."""
+    judged = _judged(talk, rounds)
+    return judged[-1].findings if judged else ()
+
+
+def _judged(talk: Conversation, rounds: Sequence[Exchange]) -> list[Replied]:
+    """The verdicts of the required tool on drafts."""
+    given = (
+        talk.tool_reply(number)
+        for one in rounds
+        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
+        if called.name == talk.definition.require_tool
+    )
+    return [one for one in given if one is not None and one.found_clean is not None]
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
@@ -129,7 +132,7 @@ def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) ->
     if artifact.fault and (is_over or artifact.fault_code == CUT_OFF):
         return Answered(last.reply)
     if is_over:
-        return Answered(last.reply, NOT_VALIDATED, _errors_in_draft(required, given))
+        return Answered(last.reply, NOT_VALIDATED, REJECTED.format(required), given.findings)
     return (
         f"`{required}` says of this draft:\n\n{as_code_block(given.text)}\n\n"
         "Mend what it found, and answer with the whole draft."
@@ -194,6 +197,7 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
             result.text,
             exit_code=result.exit_code,
             found_clean=result.found_clean,
+            findings=result.findings,
             commands=result.commands,
         )
 

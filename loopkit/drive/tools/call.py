@@ -54,7 +54,7 @@ class ToolResult(Value, frozen=True):
     found_clean: str | None = None
     """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """The findings in a draft."""
+    """The findings in a draft that is rejected."""
     commands: tuple[Ran, ...] = ()
     """The runs of the programs that it started."""
 
@@ -138,6 +138,8 @@ class Answered(Value, frozen=True):
     fault_code: str = ""
     fault: str = ""
     """Why the reply does not count as an answer."""
+    findings: tuple[Finding, ...] = ()
+    """What the required tool found in the last draft, if it rejected that."""
 
 
 class Conversation(Value, frozen=True):

@@ -60,7 +60,7 @@ class ToolBase(Noun):
 
     @property
     def emits(self) -> Emission | None:
-        """The event that is stored at each call that finds something."""
+        """The event that is stored for each draft that is rejected."""
         return Emission.of(getattr(self, "emit", None))
 
     @property
@@ -80,7 +80,7 @@ class ValidatorTool(ToolBase):
     by: Annotated[Ids, Field(min_length=1)]
     """The names of the validators."""
     emit: Emit | None = None
-    """The name of an event to store at each call that finds something."""
+    """The name of an event to store for each draft in which something blocks."""
 
     kind = "by"
     if_in_doubt = "retry"

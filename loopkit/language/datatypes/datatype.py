@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from loopkit.document.problems import is_slip
 from loopkit.language.guard.evaluate import ITEMS
-from loopkit.language.json_schema import broken_fields, schema_faults
+from loopkit.language.json_schema import Path, broken_fields, schema_faults
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 from loopkit.values import Value
@@ -58,7 +59,9 @@ class DataType(Value, frozen=True):
     maximum: float | None = None
     fields: Mapping[str, DataType] | None = None
     others: DataType | None = None
-    """The type of further fields; without it there are no others."""
+    """The type of further fields, which may be read like the others."""
+    is_open: bool = False
+    """It keeps further fields, of which nothing is known and which nothing may read."""
     items: DataType | None = None
 
     @property
@@ -189,7 +192,12 @@ def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def with_defaults(value: object, datatype: DataType) -> object:
-    """The value with defaults, or none for optional fields, wherever a field is missing."""
+    """The value with defaults, or none for optional fields, wherever a field is missing.
+
+    Null for what always has a value is a missing value.
+    """
+    if value is None and datatype.has_default and not datatype.optional:
+        return with_defaults(datatype.default, datatype)
     if isinstance(value, Mapping) and datatype.fields is not None:
         given = {
             name: inner if (known := datatype.field(name)) is None else with_defaults(inner, known)
@@ -204,6 +212,24 @@ def with_defaults(value: object, datatype: DataType) -> object:
     if isinstance(value, list) and datatype.items is not None:
         return [with_defaults(item, datatype.items) for item in value]
     return value
+
+
+def near_misses(value: object, datatype: DataType) -> Iterator[tuple[Path, str]]:
+    """The fields of data that no type names and that are one slip away from one left out.
+
+    Each is the steps to what was given, and the name of the optional or defaulted field.
+    """
+    if isinstance(value, Mapping) and datatype.fields is not None:
+        absent = [n for n, t in datatype.fields.items() if n not in value and not t.required]
+        for name, inner in value.items():
+            if known := datatype.field(name):
+                yield from (((name, *path), meant) for path, meant in near_misses(inner, known))
+            elif datatype.is_open:
+                yield from (((name,), meant) for meant in absent if is_slip(name, meant))
+    elif isinstance(value, list) and datatype.items is not None:
+        for index, item in enumerate(value):
+            found = near_misses(item, datatype.items)
+            yield from (((index, *path), meant) for path, meant in found)
 
 
 def salvage(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:

@@ -37,6 +37,8 @@ JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynami
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
 OTHERS = "..."
 """The field of a record that says what its other fields may be."""
+NO_OTHERS = "none"
+"""What it says where there are no other fields."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
 OTHER_WORDS = {**WORDS, "text": "str", "float": "num", "double": "num"}
 """The words of other notations for single values, and those of this language."""
@@ -79,8 +81,9 @@ def _root(notation: Mapping[str, Any]) -> DataType:
 
 
 def parse_record(notation: Mapping[str, Any]) -> DataType:
-    """The type at a root that must be a mapping, as under `input:`."""
-    datatype = parse_fields(notation)
+    """The type at a root that must be a mapping, as under `input:`. Its names are all it takes."""
+    is_schema = is_json_schema(notation)
+    datatype = parse_fields(notation if is_schema else {OTHERS: NO_OTHERS, **notation})
     if datatype.fields is None:
         raise NotationError("this JSON Schema does not describe a mapping: it needs `type: object`")
     return datatype
@@ -227,7 +230,9 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
 def _with_default(datatype: DataType, default: object) -> DataType:
     if fault := _default_fault(default, datatype):
         raise NotationError(f"the default does not fit the type: {fault}", ("default",))
-    return datatype.replace(default=default, has_default=True)
+    # Null is absence, so that a type with another default always has a value.
+    is_optional = datatype.optional and default is None
+    return datatype.replace(default=default, has_default=True, optional=is_optional)
 
 
 def _default_fault(default: object, datatype: DataType) -> str:
@@ -242,17 +247,17 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     if torn is not None:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
-    types = {name: _at(inner, name) for name, inner in notation.items()}
-    others = types.pop(OTHERS, None)
+    is_open, written = OTHERS not in notation, notation.get(OTHERS)
+    types = {name: _at(inner, name) for name, inner in notation.items() if name != OTHERS}
+    others = None if is_open or written == NO_OTHERS else _at(written, OTHERS)
+    said = False if others is None else relocate(others.schema, ("additionalProperties",))
     schema = {
         "type": "object",
         "properties": {name: relocate(t.schema, ("properties", name)) for name, t in types.items()},
         "required": [name for name, inner in types.items() if inner.required],
-        "additionalProperties": False
-        if others is None
-        else relocate(others.schema, ("additionalProperties",)),
+        **({} if is_open else {"additionalProperties": said}),
     }
-    return DataType(schema, fields=types, others=others)
+    return DataType(schema, fields=types, others=others, is_open=is_open)
 
 
 def _list_of(inner: DataType) -> DataType:
@@ -351,7 +356,8 @@ class _Reader(Mutable, dict=True):
             for name, part in said.properties.items()
         }
         others = self.type_of(said.others) if said.others else None
-        return DataType({}, fields=fields, others=others, optional=optional)
+        is_open = not said.is_closed and others is None
+        return DataType({}, fields=fields, others=others, is_open=is_open, optional=optional)
 
     def _field(self, part: Part, *, is_required: bool) -> DataType:
         found = self.type_of(part)
@@ -572,7 +578,7 @@ def _either(one: DataType, other: DataType) -> DataType:
     if one.fields is not None and other.fields is not None:
         shared = [name for name in one.fields if name in other.fields]
         fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}
-        return both.replace(fields=fields)
+        return both.replace(fields=fields, is_open=True)
     if one.items is not None and other.items is not None:
         return both.replace(items=_either(one.items, other.items))
     return both

@@ -14,9 +14,11 @@ from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    Emission,
     Fields,
     Id,
     Ids,
+    ReportEmission,
     Text,
     Texts,
     Written,
@@ -38,7 +40,7 @@ from loopkit.language.validators import ByItem
 
 def _tag(value: object) -> str:
     is_choice = isinstance(value, AgentChoice) or (
-        isinstance(value, Mapping) and not {"from", "of"}.isdisjoint(value)
+        isinstance(value, Mapping) and not {"from", "of", "else"}.isdisjoint(value)
     )
     return "<from>" if is_choice else "<name>"
 
@@ -77,7 +79,7 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else tuple(dict.fromkeys(agent.of.values()))
+        return (agent,) if isinstance(agent, str) else agent.agents
 
     @cached_property
     def choice(self) -> AgentChoice | None:
@@ -214,6 +216,14 @@ class ValidateState(WorkingState):
     """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
     """The folder in which `command` rules run."""
+    emit: (
+        Annotated[
+            Annotated[Id, Tag("<name>")] | Annotated[ReportEmission, Tag("<verdicts>")],
+            Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
+        ]
+        | None
+    ) = None  # type: ignore[assignment] # it has more keys here
+    """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
     example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
@@ -225,3 +235,12 @@ class ValidateState(WorkingState):
     @property
     def about(self) -> str:
         return f"validate {self.validate_}"
+
+    @property
+    def emits(self) -> Emission | None:
+        emit = self.emit
+        return emit.at_start if isinstance(emit, ReportEmission) else Emission.of(emit)
+
+    @cached_property
+    def emits_of_verdicts(self) -> Mapping[str, Emission]:
+        return self.emit.of_verdicts if isinstance(self.emit, ReportEmission) else {}

@@ -23,6 +23,7 @@ from loopkit.language.section import (
     Texts,
     Written,
     fault,
+    id_from,
     one_or_more,
 )
 from loopkit.language.transitions import OnError, Transitions
@@ -47,13 +48,31 @@ class Example(Value, frozen=True):
     """Texts of files beside the machine file."""
 
 
+def _agents_by_name(value: object) -> object:
+    words = value if isinstance(value, list) else ()
+    is_list = words and all(isinstance(word, str) for word in words)
+    return {word: id_from(word) for word in words} if is_list else value
+
+
+WORDS = BeforeValidator(_agents_by_name, json_schema_input_type=dict[str, Id] | list[str])
+
+
 class AgentChoice(Noun):
     """A choice between several agents, made by a word in the data."""
 
     from_: str = Field(alias="from")
     """The dotted path of that word in the input or in an artifact: `input.task.agent`."""
-    of: Annotated[dict[str, Id], Field(min_length=1)]
-    """The agent to use for each word."""
+    of: Annotated[dict[str, Id], WORDS, Field(min_length=1)] = {}
+    """The agent to use for each word, or a list of words that are names of agents. Default: each
+    agent of the machine, by its name and by that of its file."""
+    else_: Id | None = Field(None, alias="else")
+    """The agent to use for any other word, and where there is none."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents, each once."""
+        others = () if self.else_ is None else (self.else_,)
+        return tuple(dict.fromkeys((*self.of.values(), *others)))
 
     @property
     def template(self) -> str:
@@ -267,6 +286,11 @@ class StateBase(Noun):
     def emits(self) -> Emission | None:
         """The event that is stored when its work starts."""
         return Emission.of(getattr(self, "emit", None))
+
+    @property
+    def emits_of_verdicts(self) -> Mapping[str, Emission]:
+        """The events that are stored when it is left with a report, by verdict."""
+        return {}
 
     @property
     def needed(self) -> tuple[str, ...] | None:

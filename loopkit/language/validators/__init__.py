@@ -39,6 +39,7 @@ from loopkit.language.section import (
     Written,
     fault,
     one_of,
+    one_or_more,
 )
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -220,11 +221,21 @@ KnownIn = Annotated[
 """The dotted name of an input, the name of an artifact, or a file of JSON or YAML."""
 
 
+Paths = Annotated[
+    tuple[str, ...],
+    Field(min_length=1),
+    BeforeValidator(
+        one_or_more, json_schema_input_type=str | Annotated[list[str], Field(min_length=1)]
+    ),
+]
+"""One path into data, or a list of them."""
+
+
 class Lookup(Noun):
     """The values to check, and the source of the known values."""
 
-    path: str
-    """The path of the values in the judged data: `nodes[].capability`."""
+    path: Paths
+    """One or several paths of the values in the judged data: `nodes[].capability`."""
     in_: KnownIn = Field(alias="in")
     """The source of the known values: an input such as `input.known`, the name of an artifact, or
     `{file: PATH}`."""
@@ -233,13 +244,18 @@ class Lookup(Noun):
     where: str | None = None
     """A condition on each item of `at`. Only the values of items that meet it count as known."""
     cover: bool = False
-    """Check the reverse: every known value must be used at `path`."""
+    """Check the reverse: every known value must be used at `path`, or at one of several."""
     avoid: bool = False
     """Check the opposite: no known value may be used at `path`."""
 
     def __str__(self) -> str:
         how = "covers" if self.cover else "avoids" if self.avoid else "in"
-        return f"{self.path} {how} {self.in_}"
+        return f"{', '.join(self.path)} {how} {self.in_}"
+
+    @property
+    def place(self) -> str:
+        """The paths in words."""
+        return " or ".join(f"`{path}`" for path in self.path)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -270,7 +286,10 @@ class LookupRule(FixedRule):
 
     @property
     def paths(self) -> Written:
-        yield from ((("lookup", *at), path) for at, path in self.lookup.written("path", "at"))
+        has_several = len(self.lookup.path) > 1
+        for index, path in enumerate(self.lookup.path):
+            yield ("lookup", "path", *([index] if has_several else ())), path
+        yield from ((("lookup", *at), path) for at, path in self.lookup.written("at"))
 
     @property
     def conditions(self) -> Written:
@@ -285,10 +304,10 @@ class LookupRule(FixedRule):
         where = f" at `{self.lookup.at}`" if self.lookup.at else ""
         where += f" where {self.lookup.where}" if self.lookup.where else ""
         if self.lookup.avoid:
-            return f"no `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"
+            return f"no {self.lookup.place} is one that `{self.lookup.in_}` has{where}"
         if self.lookup.cover:
-            return f"every value that `{self.lookup.in_}` has{where} is a `{self.lookup.path}`"
-        return f"every `{self.lookup.path}` is one that `{self.lookup.in_}` has{where}"
+            return f"every value that `{self.lookup.in_}` has{where} is a {self.lookup.place}"
+        return f"every {self.lookup.place} is one that `{self.lookup.in_}` has{where}"
 
 
 class Acyclic(Noun):

@@ -163,6 +163,9 @@ class VerdictReading(Noun):
     Default: a line such as `**Verdict:** FAIL`."""
     words: dict[str, Literal["pass", "warn", "fail"]] = {}
     """The meaning of each word, ignoring case. Default: PASS, WARN and FAIL."""
+    severities: dict[str, Id] = {}
+    """The meaning of further words for a finding: a severity of the machine, or `none` for no
+    finding. The words of verdicts and the severities themselves are known."""
     findings: str | None = None
     """The pattern of a finding's line, with the group `message`. A group `key` captures a name that
     the finding keeps in every round. Default: `- [FAIL] text`."""

@@ -26,6 +26,7 @@ from loopkit.language.facts import (
     OF_VERDICT,
     ORIGIN,
     SCORE,
+    SEVERITY,
     UNANSWERED,
     VERDICT,
     WARNINGS,
@@ -40,9 +41,10 @@ from loopkit.language.guard.grammar import (
 )
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.language.guard.type_check import check
+from loopkit.language.machine import NO_FINDING
 from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import fault_codes
+from loopkit.machine.choosing import NOT_VALIDATED, fault_codes
 from loopkit.machine.edges import Edge
 from loopkit.machine.item_list import item_counts
 from loopkit.machine.scope import own_names
@@ -200,7 +202,8 @@ def _of_report(
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop(CODES, ())
     # The codes may need this many findings, and the rules may give no more.
-    few = range(len(codes) + len(analysis.rules_at[name]) + 1)
+    most = max(analysis.machine.report_severity.values(), default=0)
+    few = range(max(len(codes) + len(analysis.rules_at[name]), most) + 1)
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
     if analysis.graph.origins:
@@ -320,7 +323,7 @@ class Panel:
     """The rules of one validate state, and the reports that they can give in a context."""
 
     def __init__(self, analysis: Analysis, name: str) -> None:
-        self._state = analysis.judges[name]
+        self._state, self._machine = analysis.judges[name], analysis.machine
         self._levels = levels_at(analysis.machine, self._state)
         self._named = rows_named(analysis, name)
         self._may_be_infeasible = may_be_infeasible(analysis, name)
@@ -381,6 +384,8 @@ class Panel:
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; missing facts may have any value."""
+        if not self._has_severity(row):
+            return False
         if ORIGIN in row and VERDICT in row and (row[ORIGIN] is None) == (row[VERDICT] == "fail"):
             return False
         match row.get(VERDICT):
@@ -393,10 +398,28 @@ class Panel:
                 has_progress = any(row.get(fact) for fact in OF_PROGRESS)
                 return not has_progress and self._is_let_through(str(verdict), row)
 
+    def _has_severity(self, row: Row) -> bool:
+        """Whether some report with the other facts of a row is as severe as the row says."""
+        word, verdict, machine = row.get(SEVERITY), row.get(VERDICT), self._machine
+        if word is None or (verdict is None and not machine.report_severity):
+            return True
+        if machine.report_severity and ERRORS in row:
+            return machine.severity_of((), int(str(row[ERRORS]))) == word
+        if machine.report_severity:
+            numbers = range(max(machine.report_severity.values()) + 1)
+            return any(self.is_possible({**row, ERRORS: number}) for number in numbers)
+        if word == NO_FINDING or verdict in ("pass", "not_applicable", "infeasible"):
+            return word == NO_FINDING and verdict not in ("warn", "fail")
+        if self._levels.blocks(str(word)):
+            # A finding that came too late to block keeps its severity.
+            return verdict == "fail" or self._state.settle_after is not None
+        return verdict != "fail"
+
     def causes(self, row: Row) -> Iterator[Cause]:
         """The ways in which a report can fail with these facts."""
         rules = self._blocking(row)
-        if self._faults and _is_of_fault(row, self._faults) and self._falls_back(row):
+        is_fault = self._faults and _is_of_fault(row, self._faults) and self._falls_back(row)
+        if is_fault or self._is_of_draft(row):
             yield "faulty"
         fixed = [(rule, source) for rule, source in rules if rule.asks is None]
         blocked = [(rule, source) for rule, source in rules if rule.is_always_asked]
@@ -406,6 +429,13 @@ class Panel:
         mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
         if _may_be([*mild, *judges], row):
             yield "judged"
+
+    def _is_of_draft(self, row: Row) -> bool:
+        """Whether the facts may be those of what the required tool found in the last draft."""
+        told = row.get(CODES)
+        is_told = not isinstance(told, Held) or NOT_VALIDATED not in told.absent
+        blocks = row.get(ERRORS, 1) != 0
+        return NOT_VALIDATED in self._faults and blocks and is_told and _is_none(row)
 
     def may_leave_judges_out(self, row: Row) -> bool:
         """Whether an incomplete report can have these facts with only `always` judges asked."""

@@ -1,17 +1,19 @@
-"""The form of a judge's answer: what its three forms share, and when verdict and findings agree."""
+"""A judge's answer in our own words, whatever its form, and when its verdict and findings agree."""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from loopkit.language.facts import Severities
+from loopkit.text.patterns import PatternTimeout
 from loopkit.values import Value
 
 if TYPE_CHECKING:
-    from loopkit.engine.findings import Answer
+    from loopkit.engine.findings import Answer, Finding
 
 VerdictWord = Literal["pass", "warn", "fail"]
 LITERALS = ("true", "false", "null")
@@ -19,11 +21,17 @@ LITERALS = ("true", "false", "null")
 
 
 class Doubt(Exception):
-    """An answer is not accepted; the message has the reason, in sentences for the judge."""
+    """An answer, or a part of it, can't be read; the message says why, in sentences for the
+    judge."""
 
 
-class NamesNothing(Doubt):
-    """The verdict is a warning, and no finding says what should be better."""
+@contextmanager
+def noting(doubts: list[str]) -> Iterator[None]:
+    """Note why what is read inside can't be read, and go on without it."""
+    try:
+        yield
+    except (Doubt, PatternTimeout) as doubt:
+        doubts.append(str(doubt))
 
 
 class Misread(Value, frozen=True):
@@ -31,8 +39,32 @@ class Misread(Value, frozen=True):
 
     reason: str
     last_resort: Answer | None = None
-    """For a rejection, or a warning in text that names nothing: an answer in the judge's own words,
-    which counts if asking again brings nothing better."""
+    """For a rejection, or a warning in text that names nothing: what could be read of it, which
+    counts if asking again brings nothing better."""
+
+
+class Opinion(Value, frozen=True, kw_only=True):
+    """What a judge says, before it is known whether that can count."""
+
+    verdict: VerdictWord | None
+    """None where it is left to the findings."""
+    word: str = ""
+    """The verdict as the judge writes it."""
+    findings: Sequence[Finding] = ()
+    """Those that it names, and the earlier ones that it leaves open."""
+    checks: Sequence[Finding] = ()
+    """The checks that failed, which contradict no verdict: they count by themselves."""
+    unmet: Sequence[Finding] = ()
+    """A warning where a pass names fewer criteria met than checked."""
+    score: float | None = None
+    doubts: Sequence[str] = ()
+    """What of it can't be read, or contradicts itself."""
+    miscounts: Sequence[str] = ()
+    """Numbers that do not match what is listed: with them nothing else is believed."""
+    words: str = ""
+    """Its own words, for a verdict that names nothing."""
+    remark: str = ""
+    """What a person should know of these words."""
 
 
 class AnswerForm(Value, frozen=True, kw_only=True):
@@ -65,20 +97,23 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     def unwanted_error(self) -> str:
         """The reason against an error beside another verdict than `fail`."""
 
-    def refuse_contradiction(
-        self, verdict: VerdictWord, word: str, severities: Sequence[str]
-    ) -> None:
-        """Raise Doubt where the findings contradict the verdict, which is given by `word`."""
+    def contradictions(self, said: Opinion) -> Iterator[str]:
+        """Why the findings contradict the verdict, if they do."""
+        severities = [one.severity for one in said.findings]
+        if said.verdict == "fail":
+            severities += [one.severity for one in said.checks]
+        if said.verdict is None or (said.checks and not severities):
+            return
         has_error = any(map(self.levels.is_severe, severities))
         # Where nothing can reject, any finding explains a verdict, whatever its severity.
         only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
-        start = f"The verdict is {word}, but"
-        if verdict == "fail" and not (severities if only_advises else has_error):
-            raise Doubt(f"{start} {self.missing_error(bool(severities))}")
-        if verdict != "fail" and any(self.levels.rejects(one, self.cap) for one in severities):
-            raise Doubt(f"{start} {self.unwanted_error()}")
-        if verdict == "warn" and not severities:
-            raise NamesNothing(
+        start = f"The verdict is {said.word}, but"
+        if said.verdict == "fail" and not (severities if only_advises else has_error):
+            yield f"{start} {self.missing_error(bool(severities))}"
+        elif said.verdict != "fail" and any(self.levels.rejects(s, self.cap) for s in severities):
+            yield f"{start} {self.unwanted_error()}"
+        elif said.verdict == "warn" and not severities:
+            yield (
                 f"{start} there are no findings. "
                 "Name what should be better, or give another verdict."
             )

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Replied
 from loopkit.language.agents import Agent
-from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.language.validators.report_map import ReportMap
-from loopkit.text.json_text import texts_in
 from loopkit.validators.fault import sees_values
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.form import AnswerForm, Doubt, VerdictWord, fold, quote, words_for
-from loopkit.validators.judges.report_form import ReportForm
-from loopkit.validators.judges.report_parts import MISSING, Report, excerpt, meaning, part
+from loopkit.validators.judges.form import AnswerForm
+from loopkit.validators.judges.report_form import OF_KNOWN, OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.text import TextForm
-from loopkit.values import field
 
 if TYPE_CHECKING:
     from loopkit.engine.findings import Finding
@@ -109,17 +104,7 @@ def reask_reason(prompt: str) -> str:
     return reason if found else ""
 
 
-KNOWN = "known"
-"""The key in a report of our form for the findings that were open, by their ids."""
-Standing = Literal["open", "resolved"]
-STANDINGS: Mapping[str, Standing] = {"open": "open", "resolved": "resolved"}
-
-OF_KNOWN = """\
-"known" says of each finding that was open, by its id, whether it is still "open" in this version \
-or "resolved". "findings" holds only what is not among them."""
-
 BESIDE = 'Write it beside "verdict", as {"ID": "open"}.'
-
 _ASKED = """\
 You have judged an earlier version of it. These findings of yours were open then, each with its id:
 
@@ -145,87 +130,6 @@ def _parts(finding: Finding) -> dict[str, object]:
     return {key: value for key, value in parts.items() if value}
 
 
-def read_open_findings(
-    validator: str,
-    report: Report,
-    verdict: VerdictWord | None,
-    listed: Sequence[Finding],
-    form: ReportForm,
-) -> list[Finding]:
-    """The earlier findings that are still open, without those that the report lists again.
-
-    Each has to be answered by its id, unless the verdict is `pass`: then those left out are
-    resolved. Raises Doubt where one is left out, unknown, answered with another word, or
-    contradicts the rest of the report.
-    """
-    if not form.known:
-        return []
-    standings, repeated = _standings(report, form), {finding.id for finding in listed}
-    if again := [finding.id for finding in listed if standings.get(finding.id) == "resolved"]:
-        raise Doubt(
-            f"{quote(KNOWN)} says that {quote(again[0])} is resolved, and a finding says "
-            "the same again. Make them agree."
-        )
-    left_out = [f.id for f in form.known if f.id not in standings and f.id not in repeated]
-    if left_out and verdict != "pass":
-        raise Doubt(
-            f"{quote(KNOWN)} does not say of {_ids(left_out)} whether it is "
-            f"{' or '.join(map(quote, STANDINGS))}."
-        )
-    still_open = [_reopen(f, validator, form) for f in form.known if standings.get(f.id) == "open"]
-    severe = [f.id for f in still_open if form.levels.rejects(f.severity, form.cap)]
-    if severe and verdict != "fail":
-        raise Doubt(
-            f"The verdict is {excerpt(part(report, form.verdict))}, but {quote(KNOWN)} says that "
-            f"{_ids(severe)} is open, which has to be corrected. Make them agree."
-        )
-    return [finding for finding in still_open if finding.id not in repeated]
-
-
-def unresolved_findings(validator: str, report: Report, form: ReportForm) -> list[Finding]:
-    """The earlier findings that an unusable report does not call resolved."""
-    known = part(report, KNOWN)
-    answers = known.items() if isinstance(known, Mapping) else ()
-    resolved = {i for i, word in answers if isinstance(word, str) and fold(word) == "resolved"}
-    return [_reopen(f, validator, form) for f in form.known if f.id not in resolved]
-
-
-def _standings(report: Report, form: ReportForm) -> dict[str, Standing]:
-    known = part(report, KNOWN)
-    if known is MISSING or known is None:
-        return {}
-    if not isinstance(known, Mapping):
-        raise Doubt(f"{quote(KNOWN)} must be an object with an answer for each id.")
-    unknown = [identity for identity in known if identity not in {f.id for f in form.known}]
-    if unknown:
-        raise Doubt(f"{quote(KNOWN)} has {_ids(unknown)}, and no such finding was open.")
-    return {
-        identity: meaning(word, STANDINGS, f"{quote(identity)} of {quote(KNOWN)}")
-        for identity, word in known.items()
-    }
-
-
-def _reopen(finding: Finding, validator: str, form: ReportForm) -> Finding:
-    """An earlier finding as this judge repeats it, at the severity that it was given."""
-    level = finding.graded or finding.severity
-    if finding.defaulted:
-        # A default origin is found anew: another author may have written this version.
-        finding = finding.replace(origins=(), defaulted=False)
-    return finding.replace(
-        severity=level,
-        graded="",
-        blocking=form.levels.is_severe(level),
-        validator=validator,
-        reviewers=(),
-        status="new",
-        identified=True,
-    )
-
-
-def _ids(ids: Sequence[str]) -> str:
-    return ", ".join(map(quote, ids))
-
-
 def form_of(
     rule: JudgeRule,
     agent: Agent,
@@ -242,163 +146,6 @@ def form_of(
         return TextForm(reading=rule.verdict, patterns=patterns, levels=levels, cap=rule.severity)
     form = report_form_of(rule, agent, levels, origins)
     return form.replace(known=known) if isinstance(form, OwnForm) else form
-
-
-def report_form_of(
-    rule: JudgeRule, agent: Agent, levels: Severities, origins: Sequence[str] = ()
-) -> ReportForm:
-    """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
-    if rule.map is None:
-        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
-    datatype = parse_fields(agent.schema_) if agent.schema_ else None
-    return ReportForm(
-        levels=levels,
-        cap=rule.severity,
-        score=rule.score,
-        parts=rule.map,
-        datatype=datatype,
-        origins=origins,
-    )
-
-
-NONCE = "nonce"
-"""The field of a report that repeats the code of the question."""
-_FORM = """\
-Answer with one JSON object and nothing else, in exactly this form:
-
-{"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
-{% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
-"findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
-{% if keyed %}"key": "…", {% endif %}\
-{% if origins %}"origin": "{{ origins | join('|') }}", {% endif %}\
-"code": "…", "location": "…", "line": 1}]}
-
-- "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
-has the severity {{ severe }}.
-{% if mild %}
-- "warn": nothing has to be, but something should; at least one finding\
-{{ ", new or still open" if known }}, all with {{ mild }}.
-{% endif %}
-- "pass": nothing is wrong; "findings" is [].
-{% if score %}
-- "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better.
-{% endif %}
-{% if known %}
-- {{ known }}
-{% endif %}
-{% if keyed %}
-- "key": a short name for the defect that every reviewer would give it, whatever the words of the \
-message.
-{% endif %}
-{% if origins %}
-- "origin": the state that has made the defect, the earliest one whose work has to change.
-{% endif %}
-- "message" says in a sentence or two what is wrong and what is expected instead.
-- "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
-line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
-
-
-class OwnForm(ReportForm, frozen=True, kw_only=True):
-    """Our form, in which a report has a verdict and each finding a severity."""
-
-    parts: ReportMap = field(
-        default_factory=lambda: ReportMap(verdict="verdict", severity="severity")
-    )
-
-    keeps_others: bool = False
-    """Whether a finding keeps fields that are not in our form."""
-
-    items = "objects"
-    is_mapped = False
-    key = "key"
-    takes_texts = False
-
-    @property
-    def origin(self) -> str | None:
-        return "origin" if self.origins else None
-
-    @property
-    def asked_origins(self) -> Sequence[str]:
-        """The origins that a judge can choose from; empty unless there are several."""
-        asked = self.of_author or self.origins
-        return asked if len(asked) > 1 else ()
-
-    @property
-    def own_names(self) -> Collection[str] | None:
-        parts = self.parts
-        names = (parts.message, self.severity, parts.code, parts.location, parts.line, self.key)
-        return (*names, "origin") if self.keeps_others else None
-
-    def text_of(self, value: object) -> str | None:
-        return value if isinstance(value, str) else None
-
-    def missing_error(self, names_any: bool) -> str:
-        return super().missing_error(names_any=True)
-
-    def rejection_texts(self, report: Report) -> Iterator[str]:
-        words = {self.verdict, self.severity, self.parts.code, KNOWN, self.key, NONCE, "origin"}
-        for at, text in texts_in(report):
-            if text.strip() and words.isdisjoint(at):
-                yield text.strip()
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """Every key is required, because only then do providers keep a schema strictly; an optional
-        one may be null."""
-        origin = {"type": ["string", "null"], "enum": [*self.asked_origins, None]}
-        finding = _strict_object(
-            {
-                "message": {"type": "string"},
-                "severity": {"type": "string", "enum": list(self.levels.levels)},
-                **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
-                **({"origin": origin} if self.asked_origins else {}),
-                "code": {"type": ["string", "null"]},
-                "location": {"type": ["string", "null"]},
-                "line": {"type": ["integer", "null"]},
-            }
-        )
-        parts: dict[str, Any] = {
-            "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
-        }
-        if self.score is not None:
-            # The reader checks the bounds: not every provider takes them.
-            parts["score"] = {"type": "number"}
-        if self.nonce:
-            parts[NONCE] = {"type": "string"}
-        if self.known:
-            standing = {"type": "string", "enum": list(STANDINGS)}
-            parts[KNOWN] = _strict_object({finding.id: standing for finding in self.known})
-        return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
-
-    @property
-    def instructions(self) -> str:
-        levels, score = self.levels, self.score
-        return parse(_FORM).render(
-            {
-                "verdicts": self._offered_verdicts,
-                "levels": levels.levels,
-                "severe": words_for(self.severities, *levels.severe),
-                "mild": words_for(self.severities, *levels.mild),
-                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
-                "known": OF_KNOWN if self.known else "",
-                "keyed": self.shares_keys,
-                "origins": self.asked_origins,
-            }
-        )
-
-    @property
-    def _offered_verdicts(self) -> tuple[str, ...]:
-        """The verdicts to choose from; where every finding rejects, there is no `warn`."""
-        return ("pass", "warn", "fail") if self.levels.mild else ("pass", "fail")
-
-
-def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 SUBMIT = "submit_review"

@@ -1,17 +1,21 @@
-"""The form of a report in JSON that a `map` reads: its parts, its words, how it rejects."""
+"""The form of a report: ours, or one that a `map` reads; its parts, its words, how it rejects."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import DataType, conform
+from loopkit.language.datatypes.notation import parse_fields
+from loopkit.language.facts import Severities
 from loopkit.language.machine import NO_FINDING
-from loopkit.language.validators.judge import Score
+from loopkit.language.template.rendering import parse
+from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.validators.judges.form import AnswerForm, VerdictWord, quote, words_for
-from loopkit.validators.judges.report_parts import Report, as_text, part
+from loopkit.validators.judges.report_parts import Report
 from loopkit.values import field
 
 if TYPE_CHECKING:
@@ -20,6 +24,15 @@ if TYPE_CHECKING:
 VERDICTS: Mapping[str, VerdictWord] = {"pass": "pass", "warn": "warn", "fail": "fail"}
 FORM_BY_SCHEMA = "Answer with one JSON object and nothing else. It fits this JSON Schema:\n\n"
 FORM_AS_ASKED = "Answer with one JSON object and nothing else, in the form that was asked for."
+KNOWN = "known"
+"""The key in a report of our form for the findings that were open, by their ids."""
+Standing = Literal["open", "resolved"]
+STANDINGS: Mapping[str, Standing] = {"open": "open", "resolved": "resolved"}
+OF_KNOWN = """\
+"known" says of each finding that was open, by its id, whether it is still "open" in this version \
+or "resolved". "findings" holds only what is not among them."""
+NONCE = "nonce"
+"""The field of a report that repeats the code of the question."""
 
 
 class ReportForm(AnswerForm, frozen=True, kw_only=True):
@@ -37,8 +50,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     known: Sequence[Finding] = ()
     """The earlier findings; a report in our form says of each whether it is still open."""
 
-    items: ClassVar[str] = "findings"
-    """The word for the items in the list of findings."""
     is_mapped: ClassVar[bool] = True
     """Whether a report has another shape than ours."""
 
@@ -75,14 +86,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         filled, faults = conform(report, self.datatype)
         return (filled if isinstance(filled, dict) else report), faults
 
-    def unwanted_error(self) -> str:
-        errors = words_for(self.severities, *self.levels.severe)
-        fails = words_for(self.verdicts, "fail")
-        milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
-        ways = [f"the verdict {fails}"] if fails else []
-        ways += [f"the finding a {milder}"] if milder else []
-        return f"a finding has the severity {errors}. Make {', or '.join(ways) or 'them agree'}."
-
     @property
     def key(self) -> str | None:
         """The path of the name that a finding has in every round, if it can have one."""
@@ -96,9 +99,8 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         return self.parts.origin or ("origin" if self.parts.origins else None)
 
     @property
-    def own_names(self) -> Collection[str] | None:
-        """The fields of an item that are not kept as further fields; None where no further fields
-        are kept."""
+    def own_names(self) -> Collection[str]:
+        """The fields of an item that are not kept as further fields."""
         return (self.parts.message,)
 
     @property
@@ -108,11 +110,15 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def takes_texts(self) -> bool:
         """Whether a finding may be a text instead of an object."""
-        return self.parts.key is None
+        return self.is_mapped and self.parts.key is None
 
-    def text_of(self, value: object) -> str | None:
-        """The text of a value in a finding: a number or a flag may stand for one."""
-        return as_text(value)
+    @property
+    def item(self) -> str:
+        """What an item in the list of findings has to be."""
+        severity = self.severity if self.has_severity else None
+        keys = [key for key in (self.parts.message, severity, self.parts.key) if key is not None]
+        record = f"an object with {' and '.join(map(quote, keys))}"
+        return f"a text, or {record}" if self.takes_texts else record
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
@@ -128,27 +134,162 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def _agreement(self) -> str:
         """Which verdict goes with which findings, if a report has to have both."""
-        fails = words_for(self.verdicts, "fail")
-        errors = words_for(self.severities, *self.levels.severe)
+        fails, errors = words_for(self.verdicts, "fail"), self._errors
         if not (self.has_verdict and self.has_severity and fails and errors):
             return ""
-        paths = (self.verdict, self.severity, self.parts.findings)
-        verdict, severity, findings = map(quote, paths)
+        verdict, severity, findings = map(quote, (self.verdict, self.severity, self.parts.findings))
         return (
             f"{verdict} is {fails} if, and only if, "
             f"some item of {findings} has {severity} {errors}."
         )
 
+    @property
+    def _errors(self) -> str:
+        """The words for what has to be corrected."""
+        return words_for(self.severities, *self.levels.severe)
+
     def missing_error(self, names_any: bool) -> str:
-        errors = words_for(self.severities, *self.levels.severe)
-        none = f"no finding has the severity {errors}"
-        none = none if names_any else f"{quote(self.parts.findings)} names none"
+        is_empty = self.is_mapped and not names_any
+        none = f"no finding has the severity {self._errors}"
+        none = f"{quote(self.parts.findings)} names none" if is_empty else none
         return f"{none}. Name what has to be corrected, or give another verdict."
 
-    def rejection_texts(self, report: Report) -> Iterator[str]:
-        """The texts of a rejection that can't be used: the message of each item that it lists."""
-        listed = part(report, self.parts.findings)
-        for item in listed if isinstance(listed, list) else ():
-            message = item if isinstance(item, str) else as_text(part(item, self.parts.message))
-            if message and message.strip():
-                yield message.strip()
+    def unwanted_error(self) -> str:
+        fails = words_for(self.verdicts, "fail")
+        milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
+        ways = [f"the verdict {fails}"] if fails else []
+        ways += [f"the finding a {milder}"] if milder else []
+        made = ", or ".join(ways) or "them agree"
+        return f"a finding has the severity {self._errors}. Make {made}."
+
+
+_FORM = """\
+Answer with one JSON object and nothing else, in exactly this form:
+
+{"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
+{% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
+"findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
+{% if keyed %}"key": "…", {% endif %}\
+{% if origins %}"origin": "{{ origins | join('|') }}", {% endif %}\
+"code": "…", "location": "…", "line": 1}]}
+
+- "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
+has the severity {{ severe }}.
+{% if mild %}
+- "warn": nothing has to be, but something should; at least one finding\
+{{ ", new or still open" if known }}, all with {{ mild }}.
+{% endif %}
+- "pass": nothing is wrong; "findings" is [].
+{% if score %}
+- "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better.
+{% endif %}
+{% if known %}
+- {{ known }}
+{% endif %}
+{% if keyed %}
+- "key": a short name for the defect that every reviewer would give it, whatever the words of the \
+message.
+{% endif %}
+{% if origins %}
+- "origin": the state that has made the defect, the earliest one whose work has to change.
+{% endif %}
+- "message" says in a sentence or two what is wrong and what is expected instead.
+- "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
+line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
+
+
+class OwnForm(ReportForm, frozen=True, kw_only=True):
+    """Our form, in which a report has a verdict and each finding a severity."""
+
+    parts: ReportMap = field(
+        default_factory=lambda: ReportMap(verdict="verdict", severity="severity")
+    )
+
+    is_mapped = False
+    key = "key"
+    own_names = ("message", "severity", "code", "location", "line", "key", "origin")
+
+    @property
+    def origin(self) -> str | None:
+        return "origin" if self.origins else None
+
+    @property
+    def asked_origins(self) -> Sequence[str]:
+        """The origins that a judge can choose from; empty unless there are several."""
+        asked = self.of_author or self.origins
+        return asked if len(asked) > 1 else ()
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Every key is required, because only then do providers keep a schema strictly; an optional
+        one may be null."""
+        origin = {"type": ["string", "null"], "enum": [*self.asked_origins, None]}
+        finding = _strict_object(
+            {
+                "message": {"type": "string"},
+                "severity": {"type": "string", "enum": list(self.levels.levels)},
+                **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
+                **({"origin": origin} if self.asked_origins else {}),
+                "code": {"type": ["string", "null"]},
+                "location": {"type": ["string", "null"]},
+                "line": {"type": ["integer", "null"]},
+            }
+        )
+        parts: dict[str, Any] = {
+            "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
+        }
+        if self.score is not None:
+            # The reader checks the bounds: not every provider takes them.
+            parts["score"] = {"type": "number"}
+        if self.nonce:
+            parts[NONCE] = {"type": "string"}
+        if self.known:
+            standing = {"type": "string", "enum": list(STANDINGS)}
+            parts[KNOWN] = _strict_object({finding.id: standing for finding in self.known})
+        return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
+
+    @property
+    def instructions(self) -> str:
+        levels, score = self.levels, self.score
+        return parse(_FORM).render(
+            {
+                "verdicts": self._offered_verdicts,
+                "levels": levels.levels,
+                "severe": words_for(self.severities, *levels.severe),
+                "mild": words_for(self.severities, *levels.mild),
+                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
+                "known": OF_KNOWN if self.known else "",
+                "keyed": self.shares_keys,
+                "origins": self.asked_origins,
+            }
+        )
+
+    @property
+    def _offered_verdicts(self) -> tuple[str, ...]:
+        """The verdicts to choose from; where every finding rejects, there is no `warn`."""
+        return ("pass", "warn", "fail") if self.levels.mild else ("pass", "fail")
+
+
+def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def report_form_of(
+    rule: JudgeRule, agent: Agent, levels: Severities, origins: Sequence[str] = ()
+) -> ReportForm:
+    """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
+    if rule.map is None:
+        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
+    return ReportForm(
+        levels=levels,
+        cap=rule.severity,
+        score=rule.score,
+        parts=rule.map,
+        datatype=parse_fields(agent.schema_) if agent.schema_ else None,
+        origins=origins,
+    )

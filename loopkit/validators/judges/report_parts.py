@@ -1,4 +1,4 @@
-"""Parts of a report in JSON: the value at a path, the meaning of a word, the record of a fault."""
+"""Parts of a report: the value at a path, the meaning of a word, the identity of a finding."""
 
 from __future__ import annotations
 
@@ -8,29 +8,35 @@ from typing import Final, TypeAlias, TypeVar
 
 from loopkit.engine.findings import OF_JUDGE, Defect, Finding, finding_ids
 from loopkit.text import shorten
-from loopkit.text.json_text import canonical
-from loopkit.validators.fault import Fault, finding_of
+from loopkit.text.json_text import canonical, parse_output
 from loopkit.validators.judges.form import AnswerForm, Doubt, fold, quote
 
 Meaning = TypeVar("Meaning", bound=str)
 Report: TypeAlias = dict[str, object]
 MISSING: Final = object()
 """A part that a report does not have; null is a part that it has."""
+MAX_LINE = 2**31
+OWN_WORDS_CHARS = 8_000
+"""The most characters of a judge's own words in one finding."""
 
 
 def part(record: object, path: str) -> object:
-    """The value at a dotted path, MISSING where a step does not exist."""
+    """The value at a dotted path, MISSING where a step does not exist.
+
+    The path may lead through a text that holds JSON.
+    """
     value = record
     for step in path.split("."):
+        if isinstance(value, str):
+            value = parse_output(value)
         if not isinstance(value, Mapping) or step not in value:
             return MISSING
         value = value[step]
     return value
 
 
-def key_of(path: str) -> str:
-    """The name of the field at the end of a path."""
-    return path.rpartition(".")[2]
+def is_absent(value: object) -> bool:
+    return value is MISSING or value is None
 
 
 def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
@@ -39,8 +45,12 @@ def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
     for word, meant in words.items():
         if text is not None and fold(word) == fold(text):
             return meant
-    was = "and is missing" if value is MISSING else f"not {excerpt(value)}"
-    raise Doubt(f"{place} must be one of {', '.join(map(quote, words))}, {was}.")
+    raise Doubt(f"{place} must be one of {', '.join(map(quote, words))}, {but_was(value)}.")
+
+
+def but_was(value: object) -> str:
+    """What a value is instead of what it must be."""
+    return "and is missing" if value is MISSING else f"not {excerpt(value)}"
 
 
 def as_text(value: object) -> str | None:
@@ -56,25 +66,28 @@ def excerpt(value: object) -> str:
     return shorten(canonical(value), 60)
 
 
-MAX_LINE = 2**31
-OWN_WORDS_CHARS = 2_000
-"""The most characters of a judge's own words that replace findings it does not name."""
-
-
-def criteria_faults(met: int, checked: int, form: AnswerForm) -> list[Fault]:
+def unmet_criteria(validator: str, met: int, checked: int, form: AnswerForm) -> tuple[Finding, ...]:
     """A warning where fewer criteria are met than were checked."""
     if met == checked:
-        return []
+        return ()
     message = f"{met} of {checked} criteria are met."
-    return [Fault(message, "unmet criteria", severity=form.levels.advisory, value=met)]
+    # The numbers change from round to round, and it stays the same finding.
+    own = Finding(id="", message=message, severity=form.levels.advisory, key="unmet criteria")
+    return tuple(identify(validator, [own], form))
 
 
-def findings_of(
-    validator: str, faults: Sequence[Fault], form: AnswerForm, rule: str = OF_JUDGE
+def identify(
+    validator: str, findings: Sequence[Finding], form: AnswerForm, rule: str = OF_JUDGE
 ) -> list[Finding]:
-    defects = [Defect(rule, fault.location, fault.steady, fault.key) for fault in faults]
+    """The findings with their ids, and with whether they block."""
+    defects = [Defect(rule, one.location, one.message, one.key) for one in findings]
     ids = finding_ids(validator, defects, shares_keys=form.shares_keys)
     return [
-        finding_of(validator, rule, one, fault, blocking=form.levels.is_severe(fault.severity))
-        for one, fault in zip(ids, faults, strict=True)
+        one.replace(
+            id=identity,
+            blocking=form.levels.is_severe(one.severity),
+            validator=validator,
+            rule=rule,
+        )
+        for identity, one in zip(ids, findings, strict=True)
     ]

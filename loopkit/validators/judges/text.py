@@ -8,102 +8,95 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from loopkit.engine.findings import Finding
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.report_map import VerdictReading
-from loopkit.text import end_of, printable
+from loopkit.text import end_of, printable, shorten
 from loopkit.text.markdown import with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
-from loopkit.validators.fault import Fault
 from loopkit.validators.judges.form import (
     AnswerForm,
     Doubt,
-    NamesNothing,
+    Opinion,
     VerdictWord,
     fold,
+    noting,
     quote,
     words_for,
 )
-from loopkit.validators.judges.report_parts import MAX_LINE, OWN_WORDS_CHARS, criteria_faults
-from loopkit.values import Value, field
+from loopkit.validators.judges.report_parts import (
+    MAX_LINE,
+    OWN_WORDS_CHARS,
+    identify,
+    unmet_criteria,
+)
+from loopkit.values import Mutable, Value, field
 
 if TYPE_CHECKING:
     from regex import Match
 
 
-class TextVerdict(Value, frozen=True):
-    """A verdict that was read, with findings that agree with it."""
+def read_text(
+    validator: str, messages: Sequence[str], form: TextForm, echoes: Sequence[str]
+) -> Opinion:
+    """The opinion that a reviewer gives in its messages.
 
-    verdict: VerdictWord
-    faults: tuple[Fault, ...] = ()
-    """Each with its severity, without those that the text calls met."""
-
-
-class NoVerdict(Value, frozen=True):
-    """No verdict could be read; the reason is in sentences that the reviewer can act on."""
-
-    reason: str
-    last_resort: Fault | None = None
-    """For a rejection, or a warning that names nothing: the end of the reviewer's own words, which
-    counts if asking again brings nothing better."""
-
-
-def read_verdict(
-    messages: Sequence[str], form: TextForm, *, echoes: Sequence[str] = ()
-) -> TextVerdict | NoVerdict:
-    """The verdict that a reviewer gives in its messages, all of which are searched.
-
-    `echoes` are texts that it was given and may have printed again. Quotes and fenced code are
-    not its own words. Whatever leaves a doubt is NoVerdict: no verdict, an unknown word, `pass`
-    or `warn` beside a finding that rejects, `fail` without one, `warn` without any, numbers
-    that are missing or make no sense, and a pattern that takes too long. `pass` with a warning,
-    or with fewer criteria met than checked, is `warn`. Never a pass without a match.
+    Raises Doubt where no verdict can be read, and PatternTimeout.
     """
     text = own_words(messages, echoes)
-    try:
-        verdicts = find_verdicts(text, form)
-        chosen = choose_verdict(verdicts, form)
-    except (Doubt, PatternTimeout) as doubt:
-        return NoVerdict(str(doubt))
+    verdicts = find_verdicts(text, form)
+    chosen = choose_verdict(verdicts, form)
     verdict = verdicts[chosen].meaning
     assert verdict is not None
-    try:
-        found = [_read(match, verdict, form) for match in occurrences(form.listed, text)]
-        if form.reading.take in ("last", "first"):
-            found = select_findings(found, verdicts, chosen)
-        faults = [one.fault for one in found if one.fault.severity != NO_FINDING]
-        faults += _unmet_criteria(text, verdict, form)
-        word = quote(verdicts[chosen].word)
-        form.refuse_contradiction(verdict, word, [fault.severity for fault in faults])
-    except (Doubt, PatternTimeout) as doubt:
-        names_nothing = verdict == "warn" and isinstance(doubt, NamesNothing)
-        is_kept = verdict == "fail" or names_nothing
-        kept = end_of_words(messages, verdict, form) if is_kept else None
-        return NoVerdict(str(doubt), kept)
-    return TextVerdict("warn" if faults and verdict == "pass" else verdict, tuple(faults))
+    doubts: list[str] = []
+    found: list[PlacedFinding] = []
+    with noting(doubts):
+        for match in occurrences(form.listed, text):
+            found.append(_read(match, verdict, form, doubts))
+    if form.reading.take in ("last", "first"):
+        found = select_findings(found, verdicts, chosen)
+    findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
+    if not found and verdict != "pass" and form.reading.findings is None:
+        findings = _points_beside(text, verdicts, chosen, form)
+    unmet: tuple[Finding, ...] = ()
+    with noting(doubts):
+        unmet = _unmet_criteria(validator, text, verdict, form)
+    return Opinion(
+        verdict=verdict,
+        word=quote(verdicts[chosen].word),
+        findings=identify(validator, findings, form),
+        unmet=unmet,
+        doubts=doubts,
+        words="" if findings or verdict == "pass" else end_of_words(messages, form),
+    )
 
 
-def _unmet_criteria(text: str, verdict: VerdictWord, form: TextForm) -> list[Fault]:
+def _unmet_criteria(
+    validator: str, text: str, verdict: VerdictWord, form: TextForm
+) -> tuple[Finding, ...]:
     """A warning where a pass names fewer criteria met than checked."""
     counts = form.reading.counts
     if counts is None or verdict != "pass":
-        return []
-    met, checked = (_number(text, form.pattern(one)) for one in (counts.met, counts.checked))
-    if met is None or checked is None:
-        missing = "met" if met is None else "checked"
-        raise Doubt(f"It does not say how many criteria are {missing}.")
+        return ()
+    numbers = [_number(text, form.pattern(one)) for one in (counts.met, counts.checked)]
+    if numbers == ["null", "null"]:
+        return ()
+    for number, what in zip(numbers, ("met", "checked"), strict=True):
+        if not number.isdecimal() or len(number) > 9:
+            raise Doubt(f"It does not say how many criteria are {what}.")
+    met, checked = map(int, numbers)
     if met > checked:
         raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
-    return criteria_faults(met, checked, form)
+    return unmet_criteria(validator, met, checked, form)
 
 
-def _number(text: str, pattern: str) -> int | None:
-    """The last number that a pattern finds; None where it finds none."""
-    number = None
+def _number(text: str, pattern: str) -> str:
+    """What a pattern finds last; empty where it finds nothing."""
+    found = ""
     for match in occurrences(pattern, text):
         found = (match[1] or "").strip()
-        number = int(found) if found.isdecimal() and len(found) < 10 else None
-    return number
+    return found
 
 
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
@@ -213,7 +206,7 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
     def listed(self) -> str:
         if self.reading.findings is not None:
             return self.pattern(self.reading.findings)
-        return _with_words(LISTED, (*self.words, *self.levels.levels))
+        return _with_words(LISTED, self.levels_by_word)
 
     @cached_property
     def choice(self) -> str:
@@ -222,8 +215,18 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
 
     def meaning(self, word: str) -> VerdictWord | None:
         """The meaning of a word of a verdict; None where it is unknown."""
-        known = {fold(own): meant for own, meant in self.words.items()}
-        return known.get(fold(word))
+        return self._meanings.get(fold(word))
+
+    @cached_property
+    def _meanings(self) -> Mapping[str, VerdictWord]:
+        return {fold(word): meant for word, meant in self.words.items()}
+
+    @cached_property
+    def levels_by_word(self) -> Mapping[str, str]:
+        """The severity that each word of a finding stands for; `none` is not a finding."""
+        own = {level: level for level in self.levels.levels}
+        known = {**own, **self.levels.of_verdicts(self.words), **self.reading.severities}
+        return {fold(word): level for word, level in known.items()}
 
     @cached_property
     def failing(self) -> str:
@@ -231,23 +234,12 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         words = (word for word, meant in self.words.items() if meant == "fail")
         return f"(?i){_any_of((*words, *self.levels.severe))}"
 
-    def level(self, word: str) -> str | None:
-        """The severity that a word of a finding stands for; `none` is not a finding."""
-        match self.meaning(word):
-            case "pass":
-                return NO_FINDING
-            case "warn":
-                return self.levels.advisory
-            case "fail":
-                return self.levels.ungraded
-        return next((level for level in self.levels.levels if level == fold(word)), None)
-
     @property
     def instructions(self) -> str:
         reading, levels = self.reading, self.levels
         # Where every finding rejects, there is nothing to warn of.
         offered = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
-        words = {**offered, **{level: level for level in levels.levels}}
+        words = {**offered, **reading.severities, **{level: level for level in levels.levels}}
         findings, pattern, counts = reading.findings, reading.pattern, reading.counts
         return parse(_FORM).render(
             {
@@ -320,25 +312,23 @@ def _without_fence(text: str) -> str:
     return text if mark in content else content
 
 
-def end_of_words(messages: Sequence[str], verdict: VerdictWord, form: TextForm) -> Fault:
-    """The end of the words as a finding, without what is met, after earlier lines that fail."""
+def end_of_words(messages: Sequence[str], form: TextForm) -> str:
+    """The end of the words, without what is met, after earlier lines that fail."""
     whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
     try:
         words = _without_met(whole, form)
         end = end_of(words, OWN_WORDS_CHARS)
-        words = end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
+        return end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
     except PatternTimeout:
         # The reason names the pattern; the words count unfiltered.
-        words = end_of(whole, OWN_WORDS_CHARS)
-    level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-    return Fault(words, words, severity=level, value=words, identified=False)
+        return end_of(whole, OWN_WORDS_CHARS)
 
 
 def _without_met(text: str, form: TextForm) -> str:
     """The text without those of its findings that report a success."""
     parts, kept = [], 0
     for match in occurrences(form.listed, text):
-        if form.level(_group(match, "severity")) == NO_FINDING:
+        if form.levels_by_word.get(fold(_group(match, "severity"))) == NO_FINDING:
             parts.append(text[kept : match.start()])
             kept = match.end()
     return "".join((*parts, text[kept:])).strip()
@@ -466,7 +456,7 @@ class PlacedFinding(Value, frozen=True):
     """A finding at its place in the text."""
 
     at: int
-    fault: Fault
+    finding: Finding
     """Its severity is a level, or `none` where the line reports a success."""
     meaning: VerdictWord
 
@@ -494,55 +484,158 @@ def select_findings(
 
 
 def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, chosen: int) -> bool:
-    """Whether a finding goes with a verdict beside it that means something else than the chosen."""
+    """Whether a finding goes with a verdict beside it that means something else than the chosen.
+
+    A verdict goes with findings that are as strict, or milder.
+    """
     beside = {said[near].meaning for near in (at - 1, at) if 0 <= near < chosen}
-    return one.meaning in beside - {said[chosen].meaning}
+    milder = BY_STRICTNESS[: BY_STRICTNESS.index(one.meaning)]
+    return one.meaning != said[chosen].meaning and bool(
+        beside - {said[chosen].meaning} - set(milder)
+    )
 
 
-def _read(match: Match[str], verdict: VerdictWord, form: TextForm) -> PlacedFinding:
-    """A finding, also one that is met; raises Doubt at an unknown word.
+MAX_POINTS = 50
+_POINT = re.compile(r"([ \t]*)(?:[-+*•]|\d+[.)])[ \t]+(?:\[([ xX✓✔])\][ \t]+)?(\S.*)")
+_DONE = ("x", "✓", "✔", "✅")
+
+
+def _points_beside(
+    text: str, said: Sequence[PlacedVerdict], chosen: int, form: TextForm
+) -> list[Finding]:
+    """The points below a verdict, else those above it, as findings; and what else is said there.
+
+    Where there are no points there is no finding.
+    """
+    verdict, levels = said[chosen], form.levels
+    start = text.rfind("\n", 0, said[chosen - 1].end) + 1 if chosen else 0
+    above = text[said[chosen - 1].end if chosen else 0 : text.rfind("\n", start, verdict.start) + 1]
+    end = said[chosen + 1].start if chosen + 1 < len(said) else len(text)
+    below = text[verdict.end : end].partition("\n")[2]
+    points, rest = _points_in(below, form)
+    words = f"{above}\n{rest}"
+    if not points:
+        points, rest = _points_in(above, form)
+        words = f"{rest}\n{below}"
+    level = levels.ungraded if verdict.meaning == "fail" else levels.advisory
+    found = []
+    for message in points:
+        file, line = _place_in(message)
+        found.append(Finding(id="", message=message, severity=level, location=file, line=line))
+    if found and levels.mild and (words := end_of(words.strip(), OWN_WORDS_CHARS)):
+        found.append(Finding(id="", message=words, severity=levels.advisory, identified=False))
+    return found
+
+
+def _points_in(text: str, form: TextForm) -> tuple[list[str], str]:
+    """The numbered and listed points that report no success, and the rest of the text.
+
+    Where points have points of their own, these are meant; the ones above them say what they share.
+    """
+    lines = text.split("\n")
+    found: list[_Point] = []
+    above: list[_Point] = []
+    for at, line in enumerate(lines):
+        match = _POINT.fullmatch(line)
+        if match:
+            point = _Point(at, len(match[1].expandtabs(4)), _is_met(match, form))
+            above = [one for one in above if one.indent < point.indent]
+            if above:
+                above[-1].is_parent, point.is_inner = True, True
+                point.is_met = point.is_met or above[-1].is_met
+            above.append(point)
+            found.append(point)
+        elif above and line.strip() and above[-1].end == at and line[:1] not in "#|":
+            above[-1].end = at + 1
+        elif line.strip() and not line[:1].isspace():
+            above = []
+    leaves = [one for one in found if not (one.is_parent or one.is_met)]
+    meant = [one for one in leaves if one.is_inner] or leaves
+    taken = {at for one in meant[:MAX_POINTS] for at in range(one.at, one.end)}
+    messages = [
+        shorten(" ".join(_text_of(lines[one.at : one.end]).split()), OWN_WORDS_CHARS)
+        for one in meant[:MAX_POINTS]
+    ]
+    return messages, "\n".join(line for at, line in enumerate(lines) if at not in taken).strip()
+
+
+class _Point(Mutable):
+    """An item of a list in a text, with the number of its first line and that after its last."""
+
+    at: int
+    indent: int
+    is_met: bool
+    is_inner: bool = False
+    is_parent: bool = False
+    end: int = 0
+
+    def __post_init__(self) -> None:
+        self.end = self.at + 1
+
+
+def _text_of(lines: Sequence[str]) -> str:
+    first = _POINT.fullmatch(lines[0])
+    assert first is not None
+    return "\n".join((first[3], *lines[1:]))
+
+
+def _is_met(match: re.Match[str], form: TextForm) -> bool:
+    """Whether a point has a tick, or begins or ends with a word that passes, as that is written."""
+    words = re.findall(r"\w+", match[3])
+    passing = {word for word, meant in form.words.items() if meant == "pass"}
+    return (match[2] or match[3][0]).casefold() in _DONE or not passing.isdisjoint(
+        (*words[:1], *words[-1:])
+    )
+
+
+def _read(
+    match: Match[str], verdict: VerdictWord, form: TextForm, doubts: list[str]
+) -> PlacedFinding:
+    """A finding, also one that is met; with a word that nobody knows, it blocks.
 
     `verdict` replaces the severity where the pattern has no such group.
     """
     message = " ".join((_group(match, "message") or match.group()).split())
+    word, levels = _group(match, "severity"), form.levels
+    level = levels.ungraded if verdict == "fail" else levels.advisory
     if not message:
-        raise Doubt(f"The finding {quote(match.group().strip()[:60])} says nothing.")
-    level, meaning = _level(match, verdict, form)
+        doubts.append(f"The finding {quote(match.group().strip()[:60])} says nothing.")
+        level = NO_FINDING
+    elif word:
+        level = form.levels_by_word.get(fold(word), "")
+    if not level:
+        known = dict.fromkeys((*form.words, *form.reading.severities, *levels.levels))
+        choices = ", ".join(map(quote, known))
+        doubts.append(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
+        level = levels.ungraded
     file, line = _place(match, message)
-    fault = Fault(
+    finding = Finding(
+        id="",
         message=message,
-        steady=message,
         location=file,
         line=line,
         severity=level,
         code=_group(match, "code"),
         key=_group(match, "key"),
-        value=message,
     )
-    return PlacedFinding(match.start(), fault, meaning)
-
-
-def _level(match: Match[str], verdict: VerdictWord, form: TextForm) -> tuple[str, VerdictWord]:
-    word = _group(match, "severity")
-    if not word:
-        meaning: VerdictWord = "fail" if verdict == "fail" else "warn"
-        level = form.levels.ungraded if verdict == "fail" else form.levels.advisory
-        return level, meaning
-    known = form.level(word)
-    if known is None:
-        choices = ", ".join(map(quote, (*form.words, *form.levels.levels)))
-        raise Doubt(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
-    if known == NO_FINDING:
-        return known, "pass"
-    return known, "fail" if form.levels.is_severe(known) else "warn"
+    rejects = level != NO_FINDING and levels.is_severe(level)
+    meaning: VerdictWord = "fail" if rejects else "pass" if level == NO_FINDING else "warn"
+    return PlacedFinding(match.start(), finding, meaning)
 
 
 def _place(match: Match[str], message: str) -> tuple[str, int | None]:
     """The file and the line that a finding names, in groups or in its message."""
     file, line = _group(match, "file"), _group(match, "line")
-    if not file and not line:
-        found = next(occurrences(IN_MESSAGE, message), None)
-        file, line = (found["file"], found["line"]) if found else ("", "")
+    return _numbered(file, line) if file or line else _place_in(message)
+
+
+def _place_in(message: str) -> tuple[str, int | None]:
+    """The first file with a line of it that a message names."""
+    found = next(occurrences(IN_MESSAGE, message), None)
+    return _numbered(found["file"], found["line"]) if found else ("", None)
+
+
+def _numbered(file: str, line: str) -> tuple[str, int | None]:
     number = int(line) if line.isdecimal() and len(line) < 10 else 0
     return file, number if 1 <= number <= MAX_LINE else None
 
