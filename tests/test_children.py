@@ -180,6 +180,17 @@ def test_only_items_of_one_group_overlap(desk: Desk) -> None:
     assert set(order(run)[:4]) == {"+a", "+c", "-a", "-c"}
 
 
+def test_items_that_need_the_same_alone_never_overlap_and_others_go_before(desk: Desk) -> None:
+    machine = tasks(parallel=4, group="task.group", exclusive=["task.locks"])
+    machine = machine.replace("[{id: str,", "[{id: str, locks: any,")
+    locks = {"a": ["db"], "b": ["web", "db"], "c": "web", "d": None}
+    inputs = {"tasks": [{"id": name, "locks": needed} for name, needed in locks.items()]}
+    steps = order(desk.play(machine, said(), inputs))
+    assert [step for step in steps if step[0] == "+"] == ["+a", "+c", "+d", "+b"]
+    assert max(steps.index("-a"), steps.index("-c")) < steps.index("+b")
+    assert max(steps.index("+c"), steps.index("+d")) < steps.index("-a")
+
+
 def test_an_outcome_can_stop_all_others(desk: Desk) -> None:
     run = desk.play(tasks(stop_on=["failed"]), said(b=["bad", "bad"]), listed("a", "b", "c", "d"))
     assert became(run) == {"a": "done", "b": "failed", "c": "cancelled", "d": "cancelled"}

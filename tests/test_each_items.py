@@ -68,15 +68,15 @@ def faults(state: EachState, data: dict[str, object]) -> list[str]:
 
 def test_items_come_in_the_order_of_the_list_with_all_that_they_say(tmp_path: Path) -> None:
     tasks: list[object] = [
-        {"id": "2", "needs": ["1.10", "1.10", 3], "group": "a"},
-        {"id": "1.10", "needs": None, "group": None},
-        {"id": 3, "group": 4.5},
+        {"id": "2", "needs": ["1.10", "1.10", 3], "group": "a", "locks": ["db", 5]},
+        {"id": "1.10", "needs": None, "group": None, "locks": None},
+        {"id": 3, "group": 4.5, "locks": "db"},
     ]
-    state = each(tmp_path, "after: task.needs\ngroup: task.group")
+    state = each(tmp_path, "after: task.needs\ngroup: task.group\nexclusive: task.locks")
     assert items_of(state, {"input": {"tasks": tasks}}) == (
-        Item("2", tasks[0], "input.tasks[0]", ("1.10", "3"), "a"),
+        Item("2", tasks[0], "input.tasks[0]", ("1.10", "3"), "a", frozenset({"db", "5"})),
         Item("1.10", tasks[1], "input.tasks[1]", (), None),
-        Item("3", tasks[2], "input.tasks[2]", (), "4.5"),
+        Item("3", tasks[2], "input.tasks[2]", (), "4.5", frozenset({"db"})),
     )
 
 
@@ -137,7 +137,8 @@ def test_one_expression_is_a_value_and_not_a_text(tmp_path: Path) -> None:
 
 
 def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
-    state = each(tmp_path, "after: task.needs\ngroup: task.group", max_items=8)
+    written = "after: task.needs\ngroup: task.group\nexclusive: task.locks"
+    state = each(tmp_path, written, max_items=8)
     tasks: list[object] = [
         {"id": "1.1", "needs": ["1.2"]},
         {"id": "1.2", "needs": ["1.3"]},
@@ -147,7 +148,7 @@ def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
         {"id": ["x"]},
         {"id": ""},
         {"id": True, "needs": ["gone"]},
-        {"id": "self", "needs": ["self", {}], "group": []},
+        {"id": "self", "needs": ["self", {}], "group": [], "locks": [True]},
         "text",
     ]
     assert faults(state, {"input": {"tasks": tasks}}) == [
@@ -160,6 +161,7 @@ def test_all_faults_are_told_each_at_its_place(tmp_path: Path) -> None:
         "`input.tasks[8].needs[0]`: `self` waits for itself",
         "`input.tasks[8].needs[1]`: `{}` is no key, which is a text or a number",
         "`input.tasks[8].group`: `[]` is no group, which is a text or a number",
+        "`input.tasks[8].locks[0]`: `true` is no name, which is a text or a number",
         "`input.tasks[9].id`: the key is missing",
         "`input.tasks[2].needs[1]`: there is no task `1.4`; did you mean `1.3`?",
         "`input.tasks`: these wait for each other: 1.1 → 1.2 → 1.3 → 1.1",

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from loopkit.drive.replies import extract
 from loopkit.engine.events import Replied, Suspended
 from loopkit.language.states.state import Extract
+from loopkit.machine.inputs import extract
 from loopkit.text.patterns import (
     PatternError,
     PatternTimeout,

@@ -543,9 +543,11 @@ def test_an_artifact_keeps_its_name(desk: Desk, revised: Played) -> None:
         "validate: plan", "validate: text"
     )
     machine = machine.replace("result: plan", "result: text")
-    [(place, message)] = refusal(desk, revised, machine)
-    assert place == "states.draft.output"
-    assert message == "the run has `plan` from `draft`, which no longer writes it"
+    machine = machine.replace("limits:", 'artifacts: {log: ""}\nlimits:', 1)
+    assert refusal(desk, revised, machine) == [
+        ("states.draft.output", "the run has `plan` from `draft`, which no longer writes it"),
+        ("artifacts.log", "the run began without a first value of `log`"),
+    ]
 
 
 def test_an_input_that_is_required_and_missing_is_refused(desk: Desk, revised: Played) -> None:

@@ -8,27 +8,31 @@ from typing import Any
 import pytest
 
 from loopkit.drive.states.performers import PERFORMERS
-from loopkit.engine.events import Intended
+from loopkit.engine.events import Intended, Suspended
 from loopkit.engine.template_values import plain_report
 from loopkit.language.inclusion import INCLUDING
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.each import ChildrenState
+from loopkit.language.states.kinds import FilledState
 from loopkit.language.states.state import AuthorState, StateBase, TemplateState, WorkingState
 from loopkit.machine.choosing import fault_codes
 from loopkit.machine.graph import Graph
+from loopkit.machine.inputs import complete_input
 from loopkit.machine.scope import REPORT, Scope, own_names
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import faults_of, table_of
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
+from loopkit.views.run_data import versions_of
 from tests.support import Desk, Played, published_faults, scenario
 from tests.test_docs import KEYS, page
 
 KINDS = pytest.mark.parametrize("noun", STATE_NOUNS, ids=lambda noun: noun.kind)
 WORKING = [noun for noun in STATE_NOUNS if issubclass(noun, WorkingState)]
-FAILING = {"agent", "run", "render", "machine", "validate"}
+FAILING = {"agent", "run", "render", "data", "machine", "validate"}
 """The kinds whose examples can fail; the list of the one of `each` is given."""
 
 
@@ -118,6 +122,87 @@ def test_templates_see_what_a_state_leaves_beside_its_artifact(
     written["states"]["work"]["next"] = "told"
     written["states"]["told"] = {"render": said, "next": "done"}
     assert [p.code for p in desk.problems(json.dumps(written)) if p.severity == "error"] == []
+
+
+def test_data_keeps_its_kind_and_is_known_by_its_type(desk: Desk) -> None:
+    machine = """
+loopkit: 1
+input: {plan: {title: str, tasks: [{id: int, done: optional bool}]}, more: any}
+states:
+  work:
+    data: {plan: "{{ input.plan }}", count: "{{ input.plan.tasks | length }}", at: [1, null]}
+    next: list
+  list:
+    for: {task: [input.plan.tasks, input.more]}
+    data: "{{ task }} of {{ loop }}"
+    next: pairs
+  pairs:
+    for: {task: work.plan.tasks}
+    data: ["{{ task.id }}", "{{ task.done }}"]
+    output: list
+    next: told
+  told:
+    render: "{{ work.plan.title }}{{ work.at }}{{ work.count + 1 }}{{ list }}{{ work.plan.titel }}"
+    transitions:
+      - {guard: work.plan.title == "T", target: done}
+      - {guard: work.count > 2, target: done}
+      - {target: failed}
+  done: {final: success, result: [work, list]}
+  failed: {final: failure}
+"""
+    told = {(problem.code, problem.path) for problem in desk.problems(machine)}
+    assert told == {
+        ("unknown-name", "states.list.data"),
+        ("unknown-field", "states.told.render"),
+        ("unknown-name", "states.told.transitions.1.guard"),
+    }
+    right = machine.replace(" of {{ loop }}", "").replace("{{ work.plan.titel }}", "")
+    right = right.replace("      - {guard: work.count > 2, target: done}\n", "")
+    given = {"title": "T", "tasks": [{"id": 1}, {"id": 2, "done": True}]}
+    run = desk.play(right, inputs={"plan": given, "more": [{"id": 3}]})
+    assert run.state.artifacts["told"].text == "T[1, null]3[[1, null], [2, true]]"
+    [failed] = desk.play(right, inputs={"plan": given, "more": 5}).of(Suspended)
+    assert failed.message == "`input.more`: `5` is no list"
+
+
+FIRST = """
+loopkit: 1
+input: {notes: any, names: {type: [str], default: [a]}}
+agents: {writer: {model: openai/gpt-5-mini}}
+artifacts:
+  log: "{{ input.names | first }}:"
+  found: {render: "{{ input.notes }}", fields: {failed: {all: 'FAIL (x+)'}}}
+  parts: {for: {part: input.names}, data: {name: "{{ part }}", steps: []}}
+states:
+  check: {validate: parts, by: [{require: name != "z", each: "[]"}], transitions: [EXITS]}
+  draft: {agent: writer, prompt: "Go on: {{ previous }}", output: log, next: told, on_error: failed}
+  told: {render: "{{ log }} {{ found.failed }} {{ parts[0].steps }}", next: done}
+  done: {final: success, result: [told, parts, found]}
+  failed: {final: failure, result: log}
+""".replace("EXITS", "{guard: valid, target: draft}, {target: failed}")
+
+
+def test_an_artifact_has_its_first_value_before_any_state_works(durable: Desk) -> None:
+    """It is version 1, outlives the process, and is judged like any other."""
+    script = scenario(agents={"writer": [["a: tea", "a: tea"]]})
+    run = durable.resume(durable.abort(FIRST, script, {"notes": "FAIL x, FAIL xx"}).state.run)
+    assert run.prompts("writer")[-1] == "Go on: a:"
+    assert run.result["told"] == 'a: tea ["x", "xx"] []'
+    assert run.result["parts"] == [{"name": "a", "steps": []}]
+    versions = versions_of(run.events)
+    assert [one.title for one in versions["log"]] == [
+        "log 1, from the start: not judged",
+        "log 2, attempt 1 by draft: not judged",
+    ]
+    assert [one.title for one in versions["parts"]] == ["parts 1, from the start: pass"]
+    refused = durable.play(FIRST, script, {"notes": "", "names": ["z"]})
+    assert (refused.outcome, refused.result) == ("failed", {"log": "z:"})
+
+
+def test_a_first_value_that_cannot_be_made_refuses_the_input(desk: Desk) -> None:
+    machine = FIRST.replace("input.notes }}", "input.notes / 2 }}")
+    with pytest.raises(InvalidInput, match=r"`artifacts.found`: .*takes numbers only"):
+        complete_input(load(desk.write("machine.yaml", machine)).machine, {"notes": "x"})
 
 
 def test_a_person_edits_an_artifact_that_is_there_and_has_no_fields_then(desk: Desk) -> None:
@@ -261,7 +346,7 @@ def test_the_published_schema_knows_every_state(noun: type[StateBase]) -> None:
 
 
 def test_every_state_that_is_defined_is_in_the_table() -> None:
-    bases = {StateBase, WorkingState, AuthorState, TemplateState, ChildrenState}
+    bases = {StateBase, WorkingState, AuthorState, TemplateState, FilledState, ChildrenState}
     defined = {noun for base in bases for noun in base.__subclasses__()} - bases
     assert defined == set(STATE_NOUNS)
 

@@ -80,7 +80,7 @@ def test_each_call_of_a_tool_is_a_line_with_what_it_gave(desk: Desk) -> None:
     assert lines == [
         asks,
         'plan calls `planner.validate_plan`: {"draft": {"nodes": []}}',
-        "2 findings",
+        "1 finding, 1 warning",
         f"{asks} again",
         "failed (transient): 429: rate limit reached",
         asks,

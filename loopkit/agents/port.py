@@ -135,7 +135,7 @@ class Reply(Value, frozen=True):
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """Of a tool that validates: what it found in a draft that it rejects."""
+    """Of a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None

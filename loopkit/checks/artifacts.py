@@ -22,7 +22,7 @@ from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.language.states.kinds import RenderState, ValidateState
+from loopkit.language.states.kinds import FilledState, ValidateState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
@@ -170,8 +170,8 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
     for name, state in machine.states.items():
         at: DocPath = ("states", name, "output", "folder")
         if _writes_folder(subject, name):
-            if isinstance(state, RenderState):
-                message = "a `render` state changes no folder"
+            if isinstance(state, FilledState):
+                message = f"a `{state.kind}` state changes no folder"
                 yield _problem(subject, at, message, "write `output: NAME` alone")
             elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
                 asked = " or ".join(map("`{}`".format, state.asks))

@@ -2,7 +2,7 @@
 
 `child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
 `input-unhandled`, `child-input`: inputs that children may not take, or never do.
-`item-path`, `unbounded-items`, `empty-range`: lists of `each` and paths inside their items; and
+`item-path`, `unbounded-items`, `empty-range`: lists of `each` and `data`, paths inside items; and
 `may-be-missing` and the like, as of templates, for what a list is read from.
 """
 
@@ -22,15 +22,24 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
-from loopkit.language.states.each import BLOCKED, WITHOUT_END, After, ChildrenState, EachState
+from loopkit.language.states.each import (
+    BLOCKED,
+    WITHOUT_END,
+    After,
+    ChildrenState,
+    EachState,
+    steps_to_items,
+)
+from loopkit.language.states.kinds import DataState, FirstData, MadeData
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse
 from loopkit.machine.graph import writers
 from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
+from loopkit.machine.scope import shape_of
 from loopkit.values import Value
 
-APART = ("serial", "alone", "group")
+APART = ("serial", "alone", "group", "exclusive")
 """The keys that say which items do not overlap."""
 
 
@@ -292,7 +301,9 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
     """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
-        problems = list(_unread(subject, name, state))
+        problems = list(
+            _unread(subject, ("states", name, "each"), state.each, subject.entering[name])
+        )
         if not problems:
             item = _walk(Fields(subject.entering[name]), state.item_steps)
             problems = list(_problems(subject, ("states", name, "each"), item))
@@ -300,18 +311,36 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
             problems = list(_check_counts(subject, name, state))
         yield from problems
         yield from _inside(subject, name, state, item.shape or Anything())
+    given = {"input": shape_of(subject.scope.input)}
+    for name, made in subject.machine.states_of(DataState).items():
+        yield from _lists(subject, ("states", name), made, subject.entering[name])
+    for name, first in subject.machine.first_values.items():
+        if isinstance(first, FirstData):
+            yield from _lists(subject, ("artifacts", name), first, given)
 
 
-def _unread(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    """The names up to the first list that are unknown or may be missing."""
-    path: DocPath = ("states", name, "each")
-    first, *steps = parse_path(state.each.split(ITEMS)[0])
+def _lists(
+    subject: Subject, at: DocPath, made: MadeData, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
+    for item_name, paths in made.for_.items():
+        for index, path in enumerate(paths):
+            here: DocPath = (*at, "for", item_name, index)
+            problems = list(_unread(subject, here, path, names))
+            found = _walk(Fields(names), steps_to_items(path))
+            yield from problems or _problems(subject, here, found)
+
+
+def _unread(
+    subject: Subject, path: DocPath, written: str, names: Mapping[str, Shape]
+) -> Iterator[Problem]:
+    """The names up to the first list of a path that are unknown or may be missing."""
+    first, *steps = parse_path(written.split(ITEMS, maxsplit=1)[0])
     text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
-    use = Use(path, text, subject.entering[name], name)
-    for fault in check(parse(text), subject.entering[name]):
+    use = Use(path, text, names, str(path[1]) if path[0] == "states" else None)
+    for fault in check(parse(text), names):
         if fault.code != "may-be-missing":
             told = explain(subject, use, fault)
-        elif not state.is_of_input:
+        elif first != "input":
             told = explain(subject, use, replace(fault, help=""))
         else:
             # A missing list has no items.
@@ -360,11 +389,12 @@ def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Pro
 
 
 def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
-    """The paths of an item: of its key, its group, and the keys that it waits for."""
+    """The paths of an item: of its key, its group, what it needs, and the keys it waits for."""
     single = {"key": state.key, "group": state.group}
     paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
     after: DocPath = ("after", "of") if isinstance(state.after, After) else ("after",)
     paths += (((*after, index), path) for index, path in enumerate(state.after_written))
+    paths += ((("exclusive", index), path) for index, path in enumerate(state.exclusive or ()))
     for key, written in paths:
         path: DocPath = ("states", name, *key)
         if key[0] == "after" and written in state.edge_paths:
@@ -377,7 +407,7 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
         else:
             found = _walk(Fields({first: item}), (first, *rest))
         if found.shape is not None:
-            found = _texts(found.shape, written, is_single=key[0] != "after")
+            found = _texts(found.shape, written, is_single=key[0] in single)
         yield from _problems(subject, path, found)
 
 

@@ -120,7 +120,7 @@ MEANINGS: Mapping[str, str] = {
     "folder-as-text": "A folder is the artifact where only a text or data can be.",
     "not-isolated": "The best version of a folder is wanted, and its workspace is not isolated.",
     "infeasible-success": "A run may succeed although the author declared the task infeasible.",
-    "item-path": "A path of `each` does not lead to what it has to lead to.",
+    "item-path": "A path of `each` or `for` does not lead where it has to, or `for` has two names.",
     "unbounded-items": "Nothing says how many items a list has at most.",
     "judged-before": "A rule repeats what an earlier state has already checked.",
     "judged-elsewhere": "Programs judge in another folder than the tree in which the author works.",

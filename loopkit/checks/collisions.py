@@ -21,8 +21,8 @@ from loopkit.language.facts import CAME_FROM, OF_REPORTS, OF_REVISING, ORIGIN
 from loopkit.language.guard.grammar import KEYWORDS
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.states import STATE_NOUNS
-from loopkit.language.states.each import EachState
-from loopkit.language.states.state import AuthorState, Output, WorkingState
+from loopkit.language.states.kinds import DataState
+from loopkit.language.states.state import Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.machine.graph import artifact_of
@@ -52,9 +52,20 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
             yield _name_problem(subject, path, name)
         artifact = artifact_of(subject.machine, name)
         if artifact is not None and artifact != name:
-            yield from _check_artifact(subject, name, artifact, taken)
-    for name, each in subject.machine.states_of(EachState).items():
-        yield from _check_item(subject, ("states", name, "as"), each.as_)
+            output = getattr(subject.machine.states[name], "output", None)
+            at: DocPath = (
+                "states",
+                name,
+                "output",
+                *(("name",) if isinstance(output, Output) else ()),
+            )
+            yield from _check_artifact(subject, at, artifact, taken)
+    for name in subject.machine.artifacts:
+        yield from _check_artifact(subject, ("artifacts", name), name, taken)
+    for name, state in subject.machine.states.items():
+        for item in state.item_lists:
+            at = ("for", item) if isinstance(state, DataState) else ("as",)
+            yield from _check_item(subject, ("states", name, *at), item)
     if "artifact" in subject.machine.validators:
         yield _name_problem(subject, ("validators", "artifact"), "artifact")
 
@@ -68,11 +79,8 @@ def _name_problem(subject: Subject, path: DocPath, name: str, *, key: bool = Tru
 
 
 def _check_artifact(
-    subject: Subject, author: str, artifact: str, taken: Set[str]
+    subject: Subject, path: DocPath, artifact: str, taken: Set[str]
 ) -> Iterator[Problem]:
-    state = subject.machine.states[author]
-    written_long = isinstance(state, AuthorState) and isinstance(state.output, Output)
-    path: DocPath = ("states", author, "output", *(("name",) if written_long else ()))
     if artifact in taken:
         yield _name_problem(subject, path, artifact, key=False)
     namesake = artifact in subject.machine.states
@@ -82,7 +90,7 @@ def _check_artifact(
 
 
 def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
-    """The name of an item hides no other name that the input of a child may read."""
+    """The name of an item hides no other name that templates beside it may read."""
     if name in OF_WORK.union(KEYWORDS):
         yield _name_problem(subject, path, name, key=False)
     elif name in subject.machine.states or name in subject.graph.artifacts:

@@ -21,6 +21,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.kleene import parse_requirement
+from loopkit.language.states.kinds import FirstText, MadeData
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
 from loopkit.language.validators import (
     AcyclicRule,
@@ -152,9 +153,10 @@ def _may_be_text(subject: Subject, name: str) -> bool:
         return True
     for author in subject.graph.artifacts.get(name, ()):
         agents = subject.machine.agents_at(author)
-        if not agents or any(agent.schema_ is None for agent in agents):
+        is_data = isinstance(subject.machine.states[author], MadeData)
+        if not (agents or is_data) or any(agent.schema_ is None for agent in agents):
             return True
-    return False
+    return isinstance(subject.machine.first_values.get(name), FirstText)
 
 
 def _check_types(
@@ -214,6 +216,8 @@ def _fields(subject: Subject, artifact: str) -> frozenset[str]:
         output = machine.states[author].output_at(author)
         is_data = any(agent.schema_ is not None for agent in machine.agents_at(author))
         each.append(frozenset() if output is None or is_data else frozenset(output.fields))
+    if (first := machine.first_values.get(artifact)) is not None:
+        each.append(frozenset(first.fields if isinstance(first, FirstText) else ()))
     return frozenset.intersection(*each) if each else frozenset()
 
 

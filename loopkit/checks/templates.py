@@ -146,6 +146,8 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
         known = ", ".join(f"`{field}`" for field in use.names or ())
         only = f"it has {known}" if known else "it has none"
         return "" if closest(name, use.names or ()) else f"a tool sees only its `input`; {only}"
+    if use.path[0] == "artifacts":
+        return "what an artifact is at first can be made of `input` alone"
     if told := next((text for names, text in KNOWN_TO if name in names), ""):
         return told
     if closest(name, use.names or ()) is not None:
@@ -173,6 +175,12 @@ def uses(subject: Subject) -> Iterator[Use]:
 
 
 def _of_states(subject: Subject) -> Iterator[Use]:
+    given = {"input": shape_of(subject.scope.input)}
+    for artifact, first in subject.machine.first_values.items():
+        known = over(dict.fromkeys(first.lists, Anything()), given)
+        is_text = isinstance(subject.machine.artifacts[artifact], str)
+        for path, text in first.texts:
+            yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)
     for name, state in subject.machine.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)

@@ -19,7 +19,7 @@ from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.section import Place
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import RenderState
+from loopkit.language.states.kinds import DataState, RenderState
 from loopkit.language.states.state import ExtractCount
 from loopkit.language.template.grammar import Path
 from loopkit.language.template.rendering import printed_by
@@ -343,8 +343,8 @@ class _Texts:
             takes = graph.machine.agents[agent].callable_tools[tool].accepts
             return "" if _is_closed(takes, path) else f"the agent `{agent}`"
         state = graph.states[name]
-        if isinstance(state, EachState) and first == state.as_:
-            return [(name, (*state.item_steps, *rest))]
+        if first in state.item_lists:
+            return [(name, (*steps, *rest)) for steps in state.item_lists[first]]
         if first == "artifact" and (judged := state.judges or graph.written.get(name)):
             return [(name, (judged, *rest))]
         if first == "prompt":
@@ -376,10 +376,18 @@ class _Texts:
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
         made, states = list[Node](), self._graph.states
+        if (first := self._graph.machine.first_values.get(artifact)) is not None:
+            # It is made of the input, whichever state reads that.
+            parts, start = first.texts_at(rest), self._graph.machine.start
+            made += ((start, (*p, *inner)) for text, inner in parts for p in printed_by(text))
         for author in self._graph.artifacts[artifact]:
             state = states[author]
             if isinstance(state, RenderState):
                 made += ((author, (*path, *rest)) for path in printed_by(state.render))
+                continue
+            if isinstance(state, DataState):
+                parts = state.texts_at(rest)
+                made += ((author, (*p, *inner)) for text, inner in parts for p in printed_by(text))
                 continue
             known = self._graph.machine.data_type(author) or state.leaves
             output = state.output_at(author)

@@ -3,7 +3,7 @@
 `unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
 `no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
 `unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a bool field of the agent's schema.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
 `infeasible-success`: an artifact that its author declares impossible ends as a success.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from loopkit.checks import guards, state_paths, templates
@@ -25,10 +26,11 @@ from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
+from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
-from loopkit.language.states.each import RESULT, EachState
-from loopkit.language.states.kinds import RenderState
+from loopkit.language.states.each import RESULT
+from loopkit.language.states.kinds import FilledState
 from loopkit.language.states.state import WorkingState
 from loopkit.language.template.rendering import prints_value
 from loopkit.language.validators.judge import JudgeRule
@@ -105,7 +107,7 @@ def _guards(subject: Subject) -> set[object]:
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
-    """`infeasible:` names a bool field of the agent's schema."""
+    """`infeasible:` names a bool field of the agent's schema, or one that may be left out."""
     for name, agent in subject.machine.agents.items():
         if agent.infeasible is None:
             continue
@@ -117,8 +119,12 @@ def check_infeasible(subject: Subject) -> Iterator[Problem]:
             add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
             remedy = f"did you mean `{near}`?" if near else add
             yield subject.problem(path, "unknown-field", message, remedy)
-        elif fields[agent.infeasible].scalar != "bool":
-            message = f"the field `{agent.infeasible}` of the schema is neither true nor false"
+            continue
+        known = fields[agent.infeasible]
+        is_always_said = known.required or known.values or known.scalar in ("int", "num")
+        if known.scalar != "bool" and is_always_said:
+            message = f"the field `{agent.infeasible}` of the schema is neither true nor false, "
+            message += "and no optional text, list or record"
             remedy = f"make it `{agent.infeasible}: bool`"
             yield subject.problem(path, "wrong-kind", message, remedy)
 
@@ -195,7 +201,7 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
     """A warning for keys of `output` that the work of its state does not ask for."""
-    for name, filled in subject.machine.states_of(RenderState).items():
+    for name, filled in subject.machine.states_of(FilledState).items():
         written = filled.output_at(name)
         if written.else_ is not None:
             message = "a filled template is the artifact, whatever its file holds"
@@ -457,8 +463,9 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         yield in_template(choice.template)
     for needing in subject.machine.states.values():
         yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
-    for state in subject.machine.states_of(EachState).values():
-        yield in_code(state.each.partition("[")[0])
+    for state in subject.machine.states.values():
+        paths = (path for lists in state.item_lists.values() for path in lists)
+        yield from (in_code(".".join(takewhile(ITEMS.__ne__, path))) for path in paths)
     guards = (edge.guard for edge in subject.graph.edges)
     of_rules = (placed.rule.guard for placed in subject.rules)
     for guard in (*guards, *of_rules, *subject.machine.guards.values()):

@@ -215,7 +215,7 @@ def _artifact_with_edit(
         "fields": {},
     }
     # A person who writes it all the same shows that it can be done.
-    can_be_done = {"infeasible": False, "missing": ()}
+    can_be_done = {"infeasible": False, "infeasible_because": "", "missing": ()}
     return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)
 
 

@@ -50,6 +50,7 @@ from loopkit.language.states.state import Output, RenderOutput
 from loopkit.language.template.rendering import MAX_OUTPUT
 from loopkit.language.transitions import Transition
 from loopkit.language.validators import Rule, Validator, rules_of
+from loopkit.machine.inputs import first_artifacts
 from loopkit.machine.program import Program, ResolvedMachine
 from loopkit.scenario.cases import Scenario
 from loopkit.text.run_ids import is_child
@@ -114,7 +115,7 @@ class ClaimedRuns(ChildRuns):
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
         active = await self._active(claim, RunState(), engine, players)
-        active.stage(started)
+        active.stage(started.replace(artifacts=_first_artifacts(machine, started.input)))
         if players.calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
             await active.append()
@@ -424,6 +425,23 @@ class StandaloneValidator:
         fields = parse_record(self.machine.input).fields or {}
         judged = artifact.data if artifact.is_data else artifact.text
         return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}
+
+
+def _first_artifacts(machine: Machine, given: Mapping[str, Any]) -> tuple[Artifact, ...]:
+    """The artifacts that a run with this input begins with."""
+    return tuple(
+        Artifact(
+            name=name,
+            author="",
+            attempt=0,
+            text=first.text,
+            data=first.value[0] if first.value else None,
+            is_data=bool(first.value),
+            fields=first.fields,
+            version=1,
+        )
+        for name, first in first_artifacts(machine, given).items()
+    )
 
 
 def _without_baseline(validator: Validator) -> Validator:

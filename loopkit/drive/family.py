@@ -503,11 +503,23 @@ class Schedule:
     def begin(self) -> Iterator[Item]:
         """Take the items that can begin now."""
         while len(self._running) < self._parallel and (group := self._next_group()) is not None:
-            _, key = heappop(self._ready[group])
-            if not self._ready[group]:
+            ready, passed = self._ready[group], []
+            while ready and not self._is_free(ready[0][1]):
+                passed.append(heappop(ready))
+            key = heappop(ready)[1] if ready else None
+            for entry in passed:
+                heappush(ready, entry)
+            if not ready:
                 del self._ready[group]
+            if key is None:
+                return
             self._running[key] = group
             yield self._items[key]
+
+    def _is_free(self, key: str) -> bool:
+        """Whether no running item needs for itself what this one does."""
+        needed = self._items[key].exclusive
+        return all(needed.isdisjoint(self._items[other].exclusive) for other in self._running)
 
     def leave(self, key: str) -> None:
         """Free the place of an item that has no work for now."""

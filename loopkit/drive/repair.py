@@ -270,6 +270,9 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
         if times and name in fitting.new.states and written != artifact_of(fitting.new, name):
             message = f"the run has `{written}` from `{name}`, which no longer writes it"
             yield ("states", name, "output"), message, f"keep `output: {written}`"
+    for name in sorted(fitting.new.artifacts.keys() - fitting.run.artifacts.keys()):
+        message = f"the run began without a first value of `{name}`"
+        yield ("artifacts", name), message, "let a state write it, or start a new run"
 
 
 def _children(fitting: Fitting) -> Iterator[Misfit]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
 from loopkit.agents.port import Message, Reply, Request
@@ -32,28 +30,19 @@ from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
-from loopkit.language.states.state import (
-    OF_FOLDERS,
-    Extract,
-    ExtractAll,
-    ExtractCount,
-    ExtractMatch,
-    ExtractSection,
-    Output,
-)
+from loopkit.language.states.state import OF_FOLDERS, Output
 from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import or_empty, storable
-from loopkit.text.json_text import NoJson, extract_json
-from loopkit.text.markdown import code_blocks, section, with_line_feeds, without_code
-from loopkit.text.patterns import occurrences
+from loopkit.text import one_line, or_empty, storable
+from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
+from loopkit.text.markdown import code_blocks
 from loopkit.values import NOTHING, Value, replace
-
-if TYPE_CHECKING:
-    from regex import Match
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
+LONGEST_REASON = 1_000
+"""Characters that are kept of the words of an author about why it can't be done."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """The characters that providers refuse in the name of a tool."""
 
@@ -219,7 +208,7 @@ def make_artifact(
 
 _CONTENT = (
     *("text", "data", "is_data", "tree"),
-    *("fault", "fault_code", "fault_findings", "infeasible", "missing"),
+    *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
 )
 """What an artifact has of its file or folder, beside its fields."""
 
@@ -278,66 +267,42 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
     datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(found, datatype)
-    declared = agent.infeasible
-    if declared is not None and isinstance(data, Mapping) and data.get(declared) is True:
+    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
+    said = found.get(agent.infeasible) if declared and isinstance(found, Mapping) else None
+    if said is True or (declared and declared.scalar != "bool" and _says_something(said)):
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
-        return known.replace(infeasible=True)
+        return known.replace(infeasible=True, infeasible_because=_words_of(said))
     if faults:
         fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
         return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
     return plain.replace(data=data, is_data=True)
 
 
+REASONS = ("reason", "message", "description", "diagnosis", "diagnostic", "explanation", "summary")
+"""The fields of a record that may say in words why something cannot be done."""
+
+
+def _says_something(value: object) -> bool:
+    """Whether a value has anything but blanks, false, null and empty records and lists in it."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    inner = [one for _, one in entries_of(value)]
+    return any(map(_says_something, inner)) if inner else value not in (None, False, [], {})
+
+
+def _words_of(said: object) -> str:
+    """The words of an author about why it can't be done; empty if it only says so."""
+    named = [said.get(key) for key in REASONS] if isinstance(said, Mapping) else []
+    words = next((one for one in named if isinstance(one, str) and one.strip()), said)
+    return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)
+
+
 def body(text: str, output: Output) -> str:
     """The artifact in a text: the whole text, or the content of its only fence."""
     blocks = code_blocks(text) if output.fence == "strip" else ()
     return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
-
-
-def extract(
-    text: str, fields: Mapping[str, Extract], patterns: Mapping[str, str]
-) -> dict[str, object]:
-    """The value of every field, in the order of `fields`.
-
-    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
-    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
-    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
-    in `all` and `count` with `outside_code`. All patterns share one time limit.
-    Raises PatternError and PatternTimeout.
-    """
-    body = with_line_feeds(text)
-    found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
-    return {name: _value(how, body, found_by) for name, how in fields.items()}
-
-
-def text_of_match(match: Match[str]) -> str:
-    """The first group that took part in the match; without one the whole match."""
-    return next((group for group in match.groups() if group is not None), match.group())
-
-
-def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
-    match how:
-        case ExtractSection():
-            found = section(
-                text,
-                how.section,
-                or_title=how.or_title,
-                strip=how.strip,
-                placeholders=how.placeholders,
-            )
-            return how.default if found is None else found
-        case ExtractMatch():
-            first = next(found_by(how.match, text), None)
-            return how.default if first is None else text_of_match(first)
-        case ExtractAll():
-            searched = without_code(text) if how.outside_code else text
-            return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
-        case ExtractCount():
-            searched = without_code(text) if how.outside_code else text
-            count = sum(1 for _ in found_by(how.count, searched))
-            return how.default if count == 0 and how.default is not None else count
 
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."

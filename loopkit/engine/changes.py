@@ -82,6 +82,8 @@ def _start(state: RunState, event: Started) -> None:
     state.folder = event.folder
     state.isolate = event.isolate
     state.input = dict(event.input)
+    for artifact in event.artifacts:
+        _take(state, artifact)
     if event.limits:
         state.limits = dict(event.limits)
     if event.feedback is not None:

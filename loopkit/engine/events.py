@@ -149,7 +149,7 @@ class Replied(Event, frozen=True, kw_only=True):
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
     findings: tuple[Finding, ...] = ()
-    """For a tool that validates: what it found in a draft that it rejects."""
+    """For a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None
@@ -318,6 +318,8 @@ class Started(Event, frozen=True, kw_only=True):
     """The project folder, which contains all workspaces."""
     input: dict[str, Any]
     """The complete input, including defaults."""
+    artifacts: tuple[Artifact, ...] = ()
+    """The artifacts that the run begins with; they have no author."""
     limits: dict[str, Any] = NOTHING
     """The limits from the command line, which replace those of the machine."""
     isolate: Literal["none", "copy", "worktree"] = "none"

@@ -319,7 +319,7 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             seen.add(name)
             source = run.artifacts[name]
             authors.append(source.author)
-            if program.machine.states[source.author].asks:
+            if source.author and program.machine.states[source.author].asks:
                 yield source
 
 

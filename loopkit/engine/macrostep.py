@@ -34,7 +34,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.feedback import feedback_for
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
@@ -396,7 +396,9 @@ def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitt
     about = [each for each in reports if each.artifact == name or not each.valid]
     mild = {finding.id: finding for report in about for finding in report.warnings}
     found = (*blocking_for(program, run, run.state), *mild.values())
-    return event_of_work(program, run, emission, found)
+    last = run.last_report if run.state in program.graph.fallbacks else None
+    reason = _reason_of(last) if last is not None else ""
+    return event_of_work(program, run, emission, found, reason=reason)
 
 
 def event_on_edge(program: Program, run: RunState, emission: Emission, work: Worked) -> Emitted:
@@ -465,7 +467,11 @@ def _findings_in(
         return fault_findings(work.artifact, program.machine.levels.worst), ""
     if report is None or (report.artifact, report.version) != (artifact.name, artifact.version):
         return (), work.error
-    return report.findings, report.reason
+    return report.findings, _reason_of(report)
+
+
+def _reason_of(report: Report) -> str:
+    return f"infeasible: {report.reason}" if report.verdict == "infeasible" else report.reason
 
 
 def _label(program: Program, run: RunState, text: str | None, names: Mapping[str, object]) -> str:

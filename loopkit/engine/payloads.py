@@ -68,7 +68,7 @@ class Artifact(Record, frozen=True, kw_only=True):
 
     name: str
     author: str
-    """The state that wrote it."""
+    """The state that wrote it; empty for what the run began with."""
     attempt: int
     text: str
     data: Any = None
@@ -81,6 +81,8 @@ class Artifact(Record, frozen=True, kw_only=True):
     fault_findings: tuple[Finding, ...] = ()
     """If the last draft did not pass the required tool: what that found."""
     infeasible: bool = False
+    infeasible_because: str = ""
+    """What its author says of why it can't be done, if it says more than that."""
     missing: tuple[str, ...] = ()
     """The fields that an infeasible answer left missing or invalid; they are empty."""
     fallback: bool = False
@@ -106,6 +108,11 @@ class Artifact(Record, frozen=True, kw_only=True):
     """For a file or a folder: its path; empty if a scenario plays it."""
     rereads: int = 0
     """How many times it was read again since its author left it, because it had changed there."""
+
+    @property
+    def by(self) -> str:
+        """Where it comes from, for a person: `attempt 2 by draft`."""
+        return f"attempt {self.attempt} by {self.author}" if self.author else "from the start"
 
     @property
     def size(self) -> int:

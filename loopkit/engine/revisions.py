@@ -8,7 +8,8 @@ from loopkit.engine.events import Worked
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import CAME_FROM, VERDICT
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.language.guard.kleene import truth
+from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.machine.graph import cap_value
 from loopkit.machine.program import Program, flat_facts
 
@@ -90,6 +91,27 @@ def has_room(program: Program, run: RunState, edge: Edge) -> bool:
         if run.counters.get(counter, 0) >= cap_of(program, run, counter):
             return False
     return True
+
+
+def used_up(program: Program, run: RunState) -> list[str]:
+    """The counters that leave no way back from the state before, or from the last rejection.
+
+    A budget and `total_revisions` have their names; an edge's own count that of its target.
+    """
+    report, source = run.last_report, came_from(program, run)
+    if source is None or not program.plans[source].revises:
+        source = report.state if report else None
+    if source is None or run.verdicts.get(source, "fail") != "fail":
+        return []
+    origin, names = earliest_origin(program, run, source), dict[str, None]()
+    for edge in program.plans[source].revises:
+        guard = program.guards.get(edge.id)
+        holds = guard is None or truth(guard.tree, run.facts.get(source, {})) is not False
+        for counter in edge.counters if holds and edge.origin in (None, origin) else ():
+            if run.counters.get(counter, 0) >= cap_of(program, run, counter):
+                own = edge.target if counter == edge.id else counter.removeprefix(budget_key(""))
+                names["total_revisions" if counter == TOTAL else own] = None
+    return list(names)
 
 
 Facts = dict[str, object]

@@ -66,14 +66,15 @@ class Round:
 def what_blocks(report: Report) -> tuple[frozenset[str], object]:
     """The ids of blocking findings, and a value that is equal if the same findings block.
 
-    If one id stands for every failure, that value is equal to nothing else.
+    If one id stands for every failure, that value is equal to nothing else. A judge's own words
+    are the same only if each of them is.
     """
     ids: list[str] = []
     is_identified = True
     for finding in report.findings:
         if finding.blocking:
             ids.append(finding.id)
-            is_identified = is_identified and finding.identified
+            is_identified = is_identified and (finding.identified or finding.rule == OF_JUDGE)
     blocking = frozenset(ids)
     return blocking, blocking if is_identified else object()
 

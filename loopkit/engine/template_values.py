@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from loopkit.engine.findings import OF_ARTIFACT, Finding, Report, finding_id
 from loopkit.engine.payloads import Artifact, Deferral, HumanAnswer
-from loopkit.engine.revisions import revision_of
+from loopkit.engine.revisions import revision_of, used_up
 from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes.notation import parse_fields
@@ -281,6 +281,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "schema": _schema,
     "telemetry": lambda _, run: _Telemetry(run),
     "attempt": attempt_of,
+    "used_up": used_up,
     "revision": lambda program, run: entering_revision(program, run)[0],
     "max_revisions": lambda program, run: entering_revision(program, run)[1],
 }

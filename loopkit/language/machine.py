@@ -22,6 +22,7 @@ from loopkit.language.datatypes.notation import common_type, parse_fields, parse
 from loopkit.language.facts import ERROR, WARNING, Severities
 from loopkit.language.section import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
 from loopkit.language.states import STATE_KINDS, FinalState, State, each
+from loopkit.language.states.kinds import DataState, FirstData, FirstText, FirstValue
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
 
@@ -86,6 +87,8 @@ class Machine(Noun):
     """A summary of what the machine does, shown in plans, on pages and to MCP clients."""
     input: Fields = {}
     """The inputs of a run, with their types."""
+    artifacts: dict[Id, FirstValue] = {}
+    """The artifacts that there are when a run starts, made of its input."""
     limits: Limits = Limits()
     """The limits of a run."""
     severities: Annotated[Ids, Field(min_length=1)] = (ERROR, WARNING)
@@ -201,6 +204,12 @@ class Machine(Noun):
         return of_models + [name for server in self.mcp.values() for name in server.variables]
 
     @property
+    def first_values(self) -> dict[str, FirstText | FirstData]:
+        """What artifacts are when a run starts, by name."""
+        written = self.artifacts.items()
+        return {n: FirstText(render=one) if isinstance(one, str) else one for n, one in written}
+
+    @property
     def start(self) -> str:
         return self.initial or next(iter(self.states))
 
@@ -256,11 +265,15 @@ class Machine(Noun):
         return self.states[name].own_workspace or of_agent or self.workspace
 
     def data_type(self, name: str) -> DataType | None:
-        """The type of the data that a state leaves: an answer's or a form's; none for texts.
+        """The type of the data that a state leaves: an answer's, a form's or its own; none for
+        texts.
 
         Of the answers of several agents it is what they have in common.
         """
-        agents, form = self.agents_at(name), self.states[name].asked_form
+        state = self.states[name]
+        if isinstance(state, DataState):
+            return state.type_with(parse_record(self.input))
+        agents, form = self.agents_at(name), state.asked_form
         if form is not None:
             return parse_record(form)
         schemas = [agent.schema_ for agent in agents if agent.schema_ is not None]

@@ -338,16 +338,15 @@ class ReportEmission(Noun):
     @property
     def at_start(self) -> Emission | None:
         """The event of the state that starts."""
-        named = {"name": self.name, "phase": self.phase, "source": self.source}
-        return Emission.model_validate(named) if self.name is not None else None
+        name, phase, source = self.name, self.phase, self.source
+        return None if name is None else Emission(name=name, phase=phase, source=source)
 
     @property
     def of_verdicts(self) -> dict[str, Emission]:
         """The event of each verdict that has one; `pass` stands for all that accept."""
-        verdicts = {"pass": self.pass_, "fail": self.fail}
-        verdicts |= {"infeasible": self.infeasible, "incomplete": self.incomplete}
-        written = {verdict: Emission.of(emit) for verdict, emit in verdicts.items()}
-        return {verdict: each for verdict, each in written.items() if each is not None}
+        written = {"pass": self.pass_, "fail": self.fail}
+        written |= {"infeasible": self.infeasible, "incomplete": self.incomplete}
+        return {verdict: e for verdict, emit in written.items() if (e := Emission.of(emit))}
 
 
 class Kind(Protocol):

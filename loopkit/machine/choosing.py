@@ -15,9 +15,7 @@ def word_types(graph: Graph, choice: AgentChoice) -> list[DataType | None]:
     first, *inner = choice.steps
     if choice.is_of_input:
         return [parse_record(graph.machine.input).at(inner)]
-    authors = graph.artifacts.get(first, (first,) if first in graph.states else ())
-    roots = [graph.machine.data_type(author) for author in authors]
-    return [root.at(inner) if root is not None else None for root in roots]
+    return [root.at(inner) if root is not None else None for root in graph.types_of(first)]
 
 
 def may_be_nobody(graph: Graph, state: str) -> bool:

@@ -124,17 +124,20 @@ class Step(Value, frozen=True):
     gained: int
 
 
-def on_every_path(order: Sequence[str], start: str, steps: Iterable[Step]) -> dict[str, int]:
+def on_every_path(
+    order: Sequence[str], start: str, steps: Iterable[Step], first: int = 0
+) -> dict[str, int]:
     """The bits that hold at each state on every path to it.
 
-    `order` names all states; this is fastest if most of them precede those that they lead to.
+    `first` are those that hold at the start, and `order` names all states; this is fastest if most
+    of them precede those that they lead to.
     """
     onward: dict[str, list[Step]] = {name: [] for name in order}
-    every = 0
+    every = first
     for step in steps:
         onward[step.source].append(step)
         every |= step.gained
-    holds = dict.fromkeys(order, every) | {start: 0}
+    holds = dict.fromkeys(order, every) | {start: first}
     rank = {name: number for number, name in enumerate(order)}
     waiting, queued = list(range(len(order))), set(order)
     while waiting:

@@ -67,6 +67,11 @@ class Flow:
         """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
         """What surely exists at each node."""
+        first = (
+            (kind, name) for name in graph.machine.artifacts for kind in ("artifact", "fields")
+        )
+        self._first = self._bits(first)
+        """What exists from the start."""
 
     @cached_property
     def entering(self) -> dict[str, Made]:
@@ -90,7 +95,7 @@ class Flow:
 
     def _entering(self, state: str, surely: Mapping[str, int], possibly: Mapping[str, int]) -> Made:
         """What exists at a state, over all of its nodes."""
-        every, some = (1 << len(self._numbers)) - 1, 0
+        every, some = (1 << len(self._numbers)) - 1, self._first
         for node in self._graph.junctions.nodes_of(state):
             every &= surely[node]
             some |= possibly[node]
@@ -106,14 +111,14 @@ class Flow:
         routed = [edge for edge in edges if edge.origin and not self._judges(edge.source)]
         others = (edge for edge in edges if edge not in routed)
         plain = [step for edge in others for step in self._steps(edge)]
-        surely, brought = on_every_path(order, start, plain), dict[str, int]()
+        surely, brought = on_every_path(order, start, plain, self._first), dict[str, int]()
         while routed:
             found = {edge.id: self._surely_where_found(edge.origin, surely) for edge in routed}
             if found == brought:
                 break
             brought = found
             led = [step for edge in routed for step in self._steps(edge, brought[edge.id])]
-            surely = on_every_path(order, start, [*plain, *led])
+            surely = on_every_path(order, start, [*plain, *led], self._first)
         return surely, brought
 
     def _judges(self, state: str) -> bool:

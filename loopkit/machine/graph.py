@@ -18,7 +18,8 @@ from heapq import merge
 from operator import and_, itemgetter, or_
 from typing import NamedTuple, TypeVar
 
-from loopkit.language.datatypes.datatype import value_at
+from loopkit.language.datatypes.datatype import DataType, value_at
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import CAME_FROM
 from loopkit.language.guard.grammar import Guard, GuardError, expand, readable
 from loopkit.language.guard.grammar import parse as parse_guard
@@ -116,8 +117,17 @@ class Graph:
 
     @cached_property
     def artifacts(self) -> dict[str, tuple[str, ...]]:
-        """The states that write each artifact."""
-        return _group(self.written, self.written.__getitem__)
+        """The states that write each artifact; none where it only has a first value."""
+        first = dict.fromkeys(self.machine.artifacts, ())
+        return {**first, **_group(self.written, self.written.__getitem__)}
+
+    def types_of(self, name: str) -> Iterator[DataType | None]:
+        """The types of the data that a name may stand for, one for each source; None for a text."""
+        for author in self.artifacts.get(name, (name,) if name in self.states else ()):
+            yield self.machine.data_type(author) or self.states[author].leaves
+        if name in self.machine.artifacts:
+            given = parse_record(self.machine.input)
+            yield self.machine.first_values[name].type_with(given)
 
     @cached_property
     def fallbacks(self) -> frozenset[str]:
@@ -340,7 +350,7 @@ class Origins:
     def of_author(self, author: str) -> tuple[str, ...]:
         """The origins of an author's artifact, the earliest first."""
         if author not in self._of_author:
-            before = self._before[author]
+            before = self._before.get(author, 0)
             known = (name for name, bit in self._bits.items() if before & bit or name == author)
             self._of_author[author] = self.in_order((*known, self.default_of(author)))
         return self._of_author[author]
@@ -597,7 +607,8 @@ def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
             # A template that can't be parsed is a problem of its own.
             with suppress(TemplateError):
                 names |= parse(text).names
-    return names
+    lists = graph.states[name].item_lists.values()
+    return names | {first for paths in lists for first, *_ in paths}
 
 
 def names_needed(graph: Graph, name: str) -> frozenset[str]:

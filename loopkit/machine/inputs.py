@@ -1,13 +1,16 @@
 """The input of a run and of its children: completed with defaults, or every fault of it.
 
-Of the input of a child, as much is known before a run as the input of its parent tells.
+Of the input of a child, as much is known before a run as the input of its parent tells. The data
+that a state makes is filled in the same way.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
@@ -15,14 +18,28 @@ from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
+from loopkit.language.states.kinds import FirstData, FirstText, MadeData
+from loopkit.language.states.state import (
+    Extract,
+    ExtractAll,
+    ExtractCount,
+    ExtractMatch,
+    ExtractSection,
+)
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import parse
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
-from loopkit.machine.item_list import Item, item_counts, items_of, refuse
+from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
 from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import over
+from loopkit.text.json_text import text_or_json
+from loopkit.text.markdown import section, with_line_feeds, without_code
+from loopkit.text.patterns import PatternTimeout, occurrences
+
+if TYPE_CHECKING:
+    from regex import Match
 
 
 def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +71,10 @@ def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]
     """The faults of an input that fits its type and with which no run could work."""
     yield from without_agent(machine, filled)
     yield from child_faults(machine, filled)
+    try:
+        first_artifacts(machine, filled if isinstance(filled, Mapping) else {})
+    except InvalidInput as error:
+        yield from error.faults
 
 
 def child_faults(machine: Machine, filled: object) -> Iterator[InputFault]:
@@ -100,7 +121,7 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     given: dict[str, Any] = {}
     for name, written in state.input.items():
         try:
-            given[name] = _fill_in(written, names)
+            given[name] = fill_in(written, names)
         except TemplateError as error:
             faults.append(InputFault(f"input `{name}`: {error}"))
     if faults:
@@ -108,14 +129,64 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
     return complete_input(state.child, given)
 
 
-def _fill_in(written: object, names: Mapping[str, object]) -> object:
+class FirstArtifact(NamedTuple):
+    """An artifact as it is when a run starts."""
+
+    text: str
+    value: tuple[object, ...]
+    """Its data, if it is no text."""
+    fields: dict[str, object]
+
+
+def first_artifacts(machine: Machine, given: Mapping[str, Any]) -> dict[str, FirstArtifact]:
+    """The artifacts of a run that begins with this complete input; raises InvalidInput."""
+    names = {"input": readable(given, parse_record(machine.input))}
+    made: dict[str, FirstArtifact] = {}
+    faults: list[str] = []
+    for name, first in machine.first_values.items():
+        try:
+            made[name] = _first_artifact(first, names, machine.patterns)
+        except (InvalidInput, TemplateError, PatternTimeout) as error:
+            faults.append(f"`artifacts.{name}`: {error}")
+    refuse(faults)
+    return made
+
+
+def _first_artifact(
+    first: FirstText | FirstData, names: Mapping[str, object], patterns: Mapping[str, str]
+) -> FirstArtifact:
+    if isinstance(first, FirstData):
+        value = data_made(first, names)
+    elif isinstance(value := fill_in(first.render, names), str | int | float | None):
+        text = parse(first.render).render(names)
+        return FirstArtifact(text, (), extract(text, first.fields, patterns))
+    return FirstArtifact(text_or_json(value), (value,), {})
+
+
+def data_made(made: MadeData, names: Mapping[str, object]) -> object:
+    """The data that values give; raises InvalidInput for lists that are none, and
+    TemplateError."""
+    if not made.for_:
+        return fill_in(made.data, names)
+    faults: list[str] = []
+    found = [
+        (name, item)
+        for name, lists in made.lists.items()
+        for steps in lists
+        for _, item in list_at(steps, names, faults)
+    ]
+    refuse(faults)
+    return [fill_in(made.data, over({name: item}, names)) for name, item in found]
+
+
+def fill_in(written: object, names: Mapping[str, object]) -> object:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
         return _plain_data(parse(written).value(names))
     if isinstance(written, Mapping):
-        return {key: _fill_in(inner, names) for key, inner in written.items()}
+        return {key: fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
-        return [_fill_in(inner, names) for inner in written]
+        return [fill_in(inner, names) for inner in written]
     return written
 
 
@@ -130,6 +201,50 @@ def _plain_data(value: object) -> object:
             return [_plain_data(inner) for inner in value]
         case _:
             return value
+
+
+def extract(
+    text: str, fields: Mapping[str, Extract], patterns: Mapping[str, str]
+) -> dict[str, object]:
+    """The value of every field, in the order of `fields`.
+
+    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
+    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
+    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
+    in `all` and `count` with `outside_code`. All patterns share one time limit.
+    Raises PatternError and PatternTimeout.
+    """
+    body = with_line_feeds(text)
+    found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
+    return {name: _value(how, body, found_by) for name, how in fields.items()}
+
+
+def text_of_match(match: Match[str]) -> str:
+    """The first group that took part in the match; without one the whole match."""
+    return next((group for group in match.groups() if group is not None), match.group())
+
+
+def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
+    match how:
+        case ExtractSection():
+            found = section(
+                text,
+                how.section,
+                or_title=how.or_title,
+                strip=how.strip,
+                placeholders=how.placeholders,
+            )
+            return how.default if found is None else found
+        case ExtractMatch():
+            first = next(found_by(how.match, text), None)
+            return how.default if first is None else text_of_match(first)
+        case ExtractAll():
+            searched = without_code(text) if how.outside_code else text
+            return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
+        case ExtractCount():
+            searched = without_code(text) if how.outside_code else text
+            count = sum(1 for _ in found_by(how.count, searched))
+            return how.default if count == 0 and how.default is not None else count
 
 
 Given = Mapping[str, Any]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -17,8 +18,8 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path, select
 from loopkit.language.input_faults import InputFault, InvalidInput
 from loopkit.language.json_schema.equality import canonical
-from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.template.grammar import Anything, Fields, Items, Shape, member
+from loopkit.language.states.each import ChildrenState, EachState, steps_to_items
+from loopkit.language.template.grammar import Anything, Fields, Items, Shape, either, member
 from loopkit.language.template.plain_data import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.graph import Graph
@@ -43,6 +44,8 @@ class Item(Value, frozen=True):
     """The keys of the items that it waits for, without repetition."""
     group: str | None = None
     """What the items have in common that may run beside it."""
+    exclusive: frozenset[str] = frozenset()
+    """What it needs for itself alone."""
 
 
 def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
@@ -51,7 +54,7 @@ def items_of(state: EachState, data: Mapping[str, object]) -> tuple[Item, ...]:
     `data` has the values for the first steps of paths: the input, and artifacts.
     """
     reading = _Reading(state)
-    found = reading.read_list(state.item_steps, data)
+    found = list_at(state.item_steps, data, reading.faults)
     reading.check_count(len(found))
     reading.read_edges(data)
     items = [reading.read_item(place, value) for place, value in found]
@@ -70,6 +73,36 @@ def refuse(faults: Sequence[str]) -> None:
     raise InvalidInput([InputFault(fault) for fault in listed])
 
 
+def list_at(
+    path: Sequence[str], data: Mapping[str, object], faults: list[str]
+) -> list[tuple[str, object]]:
+    """The items of a list with their places; a list that is not there has none.
+
+    What is no list on the way there is added to `faults`.
+    """
+    first, *steps = path
+    found = [(first, data.get(first))]
+    for step in steps:
+        found = [next_one for one in found for next_one in _follow_step(*one, step, faults)]
+    return found
+
+
+def _follow_step(
+    place: str, value: object, step: str, faults: list[str]
+) -> Iterator[tuple[str, object]]:
+    if value is None:
+        return
+    if isinstance(value, FieldedText) and step in value.fields:
+        yield f"{place}.{step}", value.fields[step]
+    elif step != ITEMS and isinstance(value, Mapping):
+        yield f"{place}.{step}", value.get(step)
+    elif step == ITEMS and isinstance(value, list | tuple):
+        yield from ((f"{place}[{index}]", item) for index, item in enumerate(value))
+    else:
+        what = "is no list" if step == ITEMS else f"has no field `{step}`"
+        faults.append(f"`{place}`: `{value_text(value)}` {what}")
+
+
 class _Reading(Mutable):
     """Reads the items of one list and collects their faults."""
 
@@ -85,29 +118,6 @@ class _Reading(Mutable):
     def add_fault(self, place: str, message: str) -> None:
         self.faults.append(f"`{place}`: {message}")
 
-    def read_list(
-        self, path: Sequence[str], data: Mapping[str, object]
-    ) -> list[tuple[str, object]]:
-        """The items of a list with their places; a list that is not there has none."""
-        first, *steps = path
-        found = [(first, data.get(first))]
-        for step in steps:
-            found = [next_one for one in found for next_one in self._follow_step(*one, step)]
-        return found
-
-    def _follow_step(self, place: str, value: object, step: str) -> Iterator[tuple[str, object]]:
-        if value is None:
-            return
-        if isinstance(value, FieldedText) and step in value.fields:
-            yield f"{place}.{step}", value.fields[step]
-        elif step != ITEMS and isinstance(value, Mapping):
-            yield f"{place}.{step}", value.get(step)
-        elif step == ITEMS and isinstance(value, list | tuple):
-            yield from ((f"{place}[{index}]", item) for index, item in enumerate(value))
-        else:
-            what = "is no list" if step == ITEMS else f"has no field `{step}`"
-            self.add_fault(place, f"`{value_text(value)}` {what}")
-
     def check_count(self, items: int) -> None:
         least, most = self.state.min_items, self.state.max_items
         found = plural(items, "item", ",")
@@ -122,7 +132,7 @@ class _Reading(Mutable):
         if key is None:
             return None
         after, group = self._awaited_keys(key, location, value), self._read_group(location, value)
-        return Item(key, value, location, after, group)
+        return Item(key, value, location, after, group, self._read_exclusive(location, value))
 
     def _read_key(self, location: str, item: object) -> str | None:
         place, found = _value_inside(self.state.key, location, item)
@@ -147,10 +157,19 @@ class _Reading(Mutable):
             self.add_fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
         return group
 
+    def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
+        found: set[str] = set()
+        for place, value in _texts_in(self.state.exclusive or (), location, item):
+            if (name := single_text(value)) is None:
+                self.add_fault(place, f"`{value_text(value)}` is no name, which is {SINGLE}")
+            else:
+                found.add(name)
+        return frozenset(found)
+
     def read_edges(self, data: Mapping[str, object]) -> None:
         """Read the edges that are written beside the items."""
         for path in self.state.edge_paths:
-            for place, value in self.read_list(parse_path(path.removesuffix(ITEMS) + ITEMS), data):
+            for place, value in list_at(steps_to_items(path), data, self.faults):
                 ends = ends_of(value)
                 key = single_text(ends[1]) if ends is not None else None
                 if ends is None or key is None:
@@ -160,11 +179,7 @@ class _Reading(Mutable):
 
     def _awaited_keys(self, key: str, location: str, item: object) -> tuple[str, ...]:
         keys: dict[str, None] = {}
-        waits = (
-            (_full_location(location, place), value)
-            for path in self.state.after_paths
-            for place, value in values_at(_rest(path) or None, item)
-        )
+        waits = _texts_in(self.state.after_paths, location, item)
         for place, value in chain(waits, self.pairs.get(key, ())):
             awaited = single_text(value)
             if awaited is None:
@@ -210,6 +225,13 @@ def single_text(value: object) -> str | None:
 def _rest(path: str) -> str:
     """A path of an item without its first step, which names the item."""
     return path.removeprefix(parse_path(path)[0]).removeprefix(".")
+
+
+def _texts_in(paths: Iterable[str], location: str, item: object) -> Iterator[tuple[str, object]]:
+    """What stands at paths of an item, which lead to single values or lists of these."""
+    for path in paths:
+        for place, value in values_at(_rest(path) or None, item):
+            yield _full_location(location, place), value
 
 
 def _value_inside(path: str, location: str, item: object) -> tuple[str, object]:
@@ -308,10 +330,13 @@ def ends_of(value: object) -> tuple[object, object] | None:
     return None
 
 
-def items_at(names: Mapping[str, Shape], state: EachState) -> Shape:
-    """The shape of the items of a list; Anything where the path leads nowhere."""
-    known: Shape = Fields(names)
-    for step in state.item_steps:
+def items_at(names: Mapping[str, Shape], lists: Iterable[Sequence[str]]) -> Shape:
+    """The shape of the items of lists; Anything where a path leads nowhere."""
+    return reduce(either, (_shape_at(Fields(names), steps) for steps in lists))
+
+
+def _shape_at(known: Shape, steps: Iterable[str]) -> Shape:
+    for step in steps:
         known = step_into(known, step) or Anything()
     return known
 
@@ -359,8 +384,7 @@ def _roots(graph: Graph, path: str) -> Iterator[DataType | None]:
     if first == "input":
         yield DataType({}, fields={first: parse_record(graph.machine.input)})
         return
-    for author in graph.artifacts.get(first, (first,) if first in graph.states else ()):
-        data = graph.machine.data_type(author) or graph.states[author].leaves
+    for data in graph.types_of(first):
         yield None if data is None else DataType({}, fields={first: data})
 
 

@@ -33,9 +33,8 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.type_check import GuardType, Kind
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
-from loopkit.language.states.each import EachState
-from loopkit.language.states.kinds import RenderState
-from loopkit.language.states.state import ExtractAll
+from loopkit.language.states.kinds import FirstData, RenderState
+from loopkit.language.states.state import Extract, ExtractAll
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
 from loopkit.language.template.plain_data import Record
@@ -87,6 +86,7 @@ FOUND = ("findings", "warnings", "resolved", "regressed")
 EVERYWHERE: Mapping[str, Shape] = {
     **dict.fromkeys(("feedback", "schema", "attempt", "revision", "max_revisions"), Scalar()),
     "previous": Anything(),
+    "used_up": Items(Scalar()),
     "telemetry": Fields(
         {
             **dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()),
@@ -111,9 +111,8 @@ class Scope:
         """What templates see when a state starts its work: prompts, questions, paths."""
         working = self.graph.states[state]
         names = self._shapes(self.flow.entering[state], self.always_empty(state))
-        if not isinstance(working, EachState):
-            return names
-        return over({working.as_: items_at(names, working)}, names)
+        lists = working.item_lists
+        return over({one: items_at(names, lists[one]) for one in lists}, names) if lists else names
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state, where they never judge a faulty artifact.
@@ -213,6 +212,8 @@ class Scope:
         if (name, whole) not in self._shapes_of:
             authors = self.graph.artifacts.get(name, ())
             shapes = [self._shape_from_author(author, whole=whole) for author in authors]
+            if name in self.graph.machine.artifacts:
+                shapes.append(self._shape_at_first(name, whole=whole))
             self._shapes_of[name, whole] = reduce(_merge, shapes) if shapes else Scalar()
         return self._shapes_of[name, whole]
 
@@ -222,24 +223,29 @@ class Scope:
         if answer is not None:
             return _with_absent_fields(shape_of(answer), whole=whole)
         output = state.output_at(author)
-        extracted = output.fields if output is not None else {}
-        fields: dict[str, Shape] = {
-            name: Items(Scalar()) if isinstance(one, ExtractAll) else Scalar()
-            for name, one in extracted.items()
-        }
+        fields = _shapes_extracted(output.fields if output is not None else {})
         if output is not None and output.name == author:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
         fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
-        passed = self._shape_passed_on(state) if isinstance(state, RenderState) else None
+        passed = self._shape_passed_on(state.render) if isinstance(state, RenderState) else None
         if passed is not None:
             return passed
         return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
-    def _shape_passed_on(self, state: RenderState) -> Shape | None:
-        """The shape of a value that a render state passes on; None where it makes a text."""
+    def _shape_at_first(self, name: str, *, whole: bool) -> Shape:
+        """The shape of an artifact when a run starts."""
+        first = self.graph.machine.first_values[name]
+        if isinstance(first, FirstData):
+            return shape_of(first.type_with(self.input))
+        fields = Fields(_shapes_extracted(first.fields))
+        text = _with_absent_fields(fields, whole=whole) if first.fields else Scalar()
+        return self._shape_passed_on(first.render) or text
+
+    def _shape_passed_on(self, template: str) -> Shape | None:
+        """The shape of a value that a template passes on; None where it makes a text."""
         try:
-            path = parse(state.render).whole
+            path = parse(template).whole
         except TemplateError:
             return None
         if path is None:
@@ -258,6 +264,13 @@ class Scope:
     @cached_property
     def _input_shape(self) -> Shape:
         return shape_of(self.input)
+
+
+def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
+    """The shapes of the fields that are extracted from a text."""
+    return {
+        n: Items(Scalar()) if isinstance(e, ExtractAll) else Scalar() for n, e in fields.items()
+    }
 
 
 def _of_item(datatype: DataType | None) -> Shape:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -151,23 +150,14 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
 def _tool_result(event: Replied) -> tuple[str, LineTone]:
     """The result of a tool, in a few words."""
     if event.found_clean is not None:
-        found = _count_diagnostics(event.text)
+        counts = _counts(event.findings)
         if not event.found_clean:
-            return plural(found, "finding"), "odd"
-        return "valid" + (f", {plural(found, 'warning')}" if found else ""), "good"
+            return ", ".join(counts), "odd"
+        return ", ".join(["valid", *counts]), "good"
     if event.exit_code is not None:
         return f"exit {event.exit_code}", "plain"
     is_error = event.text.startswith("Error: ")
     return one_line(event.text, MOST_ARGUMENTS), "odd" if is_error else "plain"
-
-
-def _count_diagnostics(text: str) -> int:
-    """How many diagnostics a tool reported about a draft."""
-    report: dict[str, Any] = {}
-    # A text that is too long is stored without its middle.
-    with suppress(ValueError):
-        report = json.loads(text)
-    return len(report.get("diagnostics", ())) + int(report.get("left_out", 0))
 
 
 def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:

@@ -52,8 +52,7 @@ def review(engine: Engine, run: RunState) -> str:
 
 def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
-        by = f"attempt {artifact.attempt} by {artifact.author}"
-        yield f"{RULE}\n{name}, {by}{suffix_beside_attempt(artifact.made)}\n{RULE}"
+        yield f"{RULE}\n{name}, {artifact.by}{suffix_beside_attempt(artifact.made)}\n{RULE}"
         text = artifact.text
         if artifact.is_data:
             text = json.dumps(artifact.data, indent=2, ensure_ascii=False)

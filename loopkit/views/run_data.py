@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.events import Event, Reread, Suspended, Waiting, Worked
+from loopkit.engine.events import Event, Reread, Started, Suspended, Waiting, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, HumanAnswer
 from loopkit.engine.records import Record, Usage
@@ -308,7 +308,7 @@ class KeptVersion:
     @property
     def title(self) -> str:
         """`plan 2, attempt 2 by draft: fail, 1 blocking finding`."""
-        by = f"attempt {self.artifact.attempt} by {self.artifact.author}"
+        by = self.artifact.by
         edited = ", edited" if self.artifact.edited else ""
         verdict = verdict_text(self.report) if self.report is not None else "not judged"
         name = f"{self.artifact.name} {self.number}"
@@ -323,9 +323,11 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
     """Every version of each artifact of a run, oldest first."""
     found: dict[str, list[KeptVersion]] = {}
     for event in events:
-        if isinstance(event, Worked | Reread) and event.artifact is not None:
-            versions = found.setdefault(event.artifact.name, [])
-            versions.append(KeptVersion(len(versions) + 1, event.artifact))
+        left = (event.artifact,) if isinstance(event, Worked | Reread) else ()
+        for artifact in event.artifacts if isinstance(event, Started) else left:
+            if artifact is not None:
+                versions = found.setdefault(artifact.name, [])
+                versions.append(KeptVersion(len(versions) + 1, artifact))
         if isinstance(event, Worked) and event.report is not None:
             # A report may be about an earlier version than the last.
             known = found.get(event.report.artifact, ())

@@ -23,7 +23,6 @@ from loopkit.agents.model.client import retry_after_s
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.checks.subject import in_template
 from loopkit.document.writing import to_yaml
-from loopkit.drive.replies import extract
 from loopkit.engine.findings import finding_id
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact
@@ -34,6 +33,7 @@ from loopkit.language.template.rendering import parse as parse_template
 from loopkit.language.template.sandbox import FILTERS
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.report_map import VerdictReading
+from loopkit.machine.inputs import extract
 from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json

@@ -88,6 +88,61 @@ def test_a_used_up_total_is_named_as_the_reason(desk: Desk) -> None:
     assert "Came here from review: the one revision of the run is used up" in shown(desk, run)
 
 
+ROUNDS = """
+loopkit: 1
+input:
+  design: {type: int, default: 3, minimum: 0, maximum: 9}
+  code: {type: int, default: 2, minimum: 0, maximum: 9}
+  all: {type: int, default: 10, minimum: 0, maximum: 20}
+limits: {budgets: {design: input.design, code: input.code}, total_revisions: input.all}
+agents: {author: {command: [none]}}
+states:
+  planning: {agent: author, prompt: Plan., output: plan, on_error: ask, next: plan_check}
+  plan_check:
+    validate: plan
+    by: [{matches: ^P}]
+    transitions:
+      - {guard: valid, target: design}
+      - {revise: planning, budget: design}
+      - {target: noted}
+  design: {agent: author, prompt: Design., output: sketch, on_error: ask, next: review}
+  review:
+    validate: sketch
+    by: [{matches: ^S, code: S}, {not_matches: x, code: X}]
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: '"X" in codes', revise: design, budget: code}
+      - {guard: '"S" in codes', revise: planning, budget: design}
+      - {target: noted}
+  noted: {render: "The last word: {{ used_up | join(', ') }}.", next: ask}
+  ask:
+    human: "Used up: {{ used_up | join(', ') | default('nothing', true) }}. Again?"
+    choices: [again, stop]
+    transitions: [{guard: choice == "again", revise: planning, feedback: Again.}, {target: stopped}]
+  done: {final: success}
+  stopped: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "texts", "told"),
+    [
+        ({}, ["-", "P", "-", "-", "P", "-"], "design"),
+        ({"design": 9, "code": 2}, ["P", "Sx", "Sx", "Sx"], "code"),
+        ({"all": 1, "design": 1}, ["-", "-"], "design, total_revisions"),
+        ({"all": 2}, ["-", "P", "Sx", "Sx"], "total_revisions"),
+    ],
+)
+def test_the_counter_that_is_used_up_is_named_of_those_that_loops_share(
+    desk: Desk, inputs: dict[str, int], texts: list[str], told: str
+) -> None:
+    """S2.12: rounds of planning and design count together, those of code alone, and all in all."""
+    run = desk.play(ROUNDS, scenario(agents={"author": texts}), inputs)
+    [question] = run.questions
+    assert question.text == f"Used up: {told}. Again?"
+    assert run.state.artifacts["noted"].text == f"The last word: {told}."
+
+
 def test_a_stalled_review_is_named_as_the_reason(desk: Desk) -> None:
     """S2.16"""
     stalling = PHASES.replace(

@@ -153,9 +153,30 @@ def test_an_exhausted_planner_falls_back_with_the_next_version(desk: Desk) -> No
     assert (version.fallback, version.fallback_reason) == (True, "exhausted")
 
 
-def test_what_cannot_be_done_stops_at_once(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("form", "answer", "because"),
+    [
+        ("bool", {"nodes": [], "impossible": True}, ""),
+        ("optional str", {"impossible": " No\n voice.", "missing": ["audio"]}, ": No voice."),
+        ("'optional [str]'", {"impossible": ["No voice."]}, ': ["No voice."]'),
+        (
+            "{type: {missing: {type: [str], default: []}, ...: any}, default: {}}",
+            {"impossible": {"missing": ["audio"], "diagnosis": "No voice."}},
+            ": No voice.",
+        ),
+        (
+            "{type: object, default: {}}",
+            {"impossible": {"missing": ["audio"]}},
+            ': {"missing": ["audio"]}',
+        ),
+    ],
+)
+def test_what_cannot_be_done_stops_at_once(
+    desk: Desk, form: str, answer: dict[str, Any], because: str
+) -> None:
     """S3.14: no revision is spent, and the event says why there is no verdict."""
-    played = play(desk, {"nodes": [], "impossible": True})
+    machine = MACHINE.replace("impossible: {type: bool, default: false}", f"impossible: {form}")
+    played = desk.play(machine, scenario(agents={"planner": [{"data": answer}]}))
     assert played.outcome == "fallen_back"
     assert told(played)[1:] == [
         ("plan_requested", 1, 1, []),
@@ -164,11 +185,9 @@ def test_what_cannot_be_done_stops_at_once(desk: Desk) -> None:
         ("plan_generated", 1, 2, []),
     ]
     rejected, used = played.of(Emitted)[2:4]
-    assert (rejected.reason, rejected.source) == (
-        "`plan` declared that it can't be done",
-        "planner",
-    )
-    assert used.fallback == "infeasible"
+    reason = f"infeasible: `plan` declared that it can't be done{because}"
+    assert (rejected.reason, rejected.source) == (reason, "planner")
+    assert (used.fallback, used.reason) == ("infeasible", reason)
     assert not any(decided.spends for decided in played.of(Decided))
 
 

@@ -218,7 +218,8 @@ def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
 def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
     """The answer if no rule is asked: the artifact is faulty, or says that it can't be done."""
     if artifact.infeasible:
-        reason = f"`{artifact.author}` declared that it can't be done"
+        because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
+        reason = f"`{artifact.author}` declared that it can't be done{because}"
         return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
     return content_fault(artifact, levels.worst)
 

@@ -30,7 +30,7 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, extract, make_artifact, with_content
+from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
@@ -41,14 +41,24 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.rounds import Earlier
-from loopkit.engine.template_values import render, value_of
+from loopkit.engine.template_values import AllNames, render, value_of
+from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
-from loopkit.language.states.kinds import AgentState, CommandState, RenderState, ValidateState
+from loopkit.language.states.kinds import (
+    AgentState,
+    CommandState,
+    DataState,
+    FilledState,
+    RenderState,
+    ValidateState,
+)
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
+from loopkit.machine.inputs import data_made, extract
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,
@@ -56,6 +66,7 @@ from loopkit.outside.processes import (
     require_program,
     run_command,
 )
+from loopkit.text.json_text import text_or_json
 from loopkit.validators.fault import NotStarted, answer_without
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
@@ -132,12 +143,28 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
 
 async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Worked:
     """The filled template as an artifact; a single expression passes the value itself."""
-    output, made = state.output_at(name), work_digest(active.program, active.state)
     value = value_of(active.program, active.state, state.render)
-    is_data = not isinstance(value, str)
     text = render(active.program, active.state, state.render)
-    text = text if is_data else body(text, output)
-    place = ""
+    if isinstance(value, str):
+        return await _filled(active, name, state, body(text, state.output_at(name)))
+    return await _filled(active, name, state, text, (value,))
+
+
+async def perform_data(active: ActiveRun, name: str, state: DataState) -> Worked:
+    """The data as an artifact; a list that is none is a fatal error."""
+    try:
+        value = data_made(state, AllNames(active.program, active.state))
+    except InvalidInput as error:
+        raise CallFailed("fatal", "; ".join(fault.message for fault in error.faults)) from error
+    return await _filled(active, name, state, text_or_json(value), (value,))
+
+
+async def _filled(
+    active: ActiveRun, name: str, state: FilledState, text: str, data: tuple[object, ...] = ()
+) -> Worked:
+    """The work that leaves a text, or the one value in `data` of which it is the text."""
+    output, made = state.output_at(name), work_digest(active.program, active.state)
+    datatype, place = active.program.type_from(name), ""
     if output.file is not None:
         place = await _write(active, name, output.file, text, adds=state.adds)
     artifact = Artifact(
@@ -145,14 +172,19 @@ async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Wo
         author=name,
         attempt=active.state.attempts.get(name, 0) + 1,
         text=text,
-        data=value if is_data else None,
-        is_data=is_data,
-        fields={} if is_data else extract(text, output.fields, active.program.machine.patterns),
+        data=data[0] if data else None,
+        is_data=bool(data),
+        fields={} if data else extract(text, output.fields, active.program.machine.patterns),
         fallback=state.fallback,
-        place="" if is_data else place,
+        place="" if data else place,
     )
     return Worked(
-        state=name, visit=active.state.visit, outcome="done", artifact=artifact, made_from=made
+        state=name,
+        visit=active.state.visit,
+        outcome="done",
+        facts=facts_of(artifact.data, datatype) if datatype else {},
+        artifact=artifact,
+        made_from=made,
     )
 
 
@@ -384,6 +416,7 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     AgentState: perform_agent,
     ChoiceState: perform_choice,
     CommandState: perform_command,
+    DataState: perform_data,
     EachState: perform_each,
     MachineState: perform_machine,
     RenderState: perform_render,

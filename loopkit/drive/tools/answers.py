@@ -27,7 +27,6 @@ from loopkit.drive.tools.call import (
     timeout_result,
 )
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import Finding
 from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
@@ -69,12 +68,12 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         return Answered(reply)
     asked_again = sum(not one.goes_on for one in rounds) - 1
     if is_over or asked_again >= talk.definition.reask:
-        # An answer that is not a draft at all has a fault of its own.
-        return (
-            Answered(reply)
-            if talk.artifact_of(reply).fault
-            else Answered(reply, NOT_VALIDATED, fault, _found_last(talk, rounds))
-        )
+        if talk.artifact_of(reply).fault:
+            # An answer that is not a draft at all has a fault of its own.
+            return Answered(reply)
+        found = _last_verdict(talk, rounds)
+        findings = found.findings if found and not found.found_clean else ()
+        return Answered(reply, NOT_VALIDATED, fault, findings)
     required = talk.definition.require_tool
     return (
         f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
@@ -93,31 +92,26 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return ""
     if artifact.fault:
         return f"it is no draft: {artifact.fault}"
-    found = _judged(talk, rounds)
-    if not found:
+    found = _last_verdict(talk, rounds)
+    if found is None:
         return f"`{required}` was not called"
-    if not found[-1].found_clean:
+    if not found.found_clean:
         return REJECTED.format(required)
-    if found[-1].found_clean != program.digest(artifact):
+    if found.found_clean != program.digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
 
 
-def _found_last(talk: Conversation, rounds: Sequence[Exchange]) -> tuple[Finding, ...]:
-    """What the required tool found in the last draft, if it rejected that."""
-    judged = _judged(talk, rounds)
-    return judged[-1].findings if judged else ()
-
-
-def _judged(talk: Conversation, rounds: Sequence[Exchange]) -> list[Replied]:
-    """The verdicts of the required tool on drafts."""
-    given = (
-        talk.tool_reply(number)
-        for one in rounds
-        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1)
-        if called.name == talk.definition.require_tool
-    )
-    return [one for one in given if one is not None and one.found_clean is not None]
+def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
+    """What the required tool said of the last draft that it was given."""
+    for one in reversed(rounds):
+        for number, called in reversed(
+            [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
+        ):
+            given = talk.tool_reply(number) if called.name == talk.definition.require_tool else None
+            if given is not None and given.found_clean is not None:
+                return given
+    return None
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
@@ -218,8 +212,8 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     request = Request(name, talk.state, "tool", called.arguments)
     await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
-    if emit is not None and found and (findings := found[-1].findings):
-        active.stage(event_of_work(active.program, active.state, emit, findings))
+    if emit is not None and found and found[-1].found_clean == "":
+        active.stage(event_of_work(active.program, active.state, emit, found[-1].findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:

@@ -54,7 +54,7 @@ class ToolResult(Value, frozen=True):
     found_clean: str | None = None
     """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """The findings in a draft that is rejected."""
+    """The findings in a draft."""
     commands: tuple[Ran, ...] = ()
     """The runs of the programs that it started."""
 

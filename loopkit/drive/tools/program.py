@@ -189,7 +189,7 @@ async def run_validator_tool(called: ToolCalled) -> ToolResult:
     return ToolResult(
         json.dumps(result, ensure_ascii=False),
         found_clean=digest(artifact) if result["ok"] else "",
-        findings=() if result["ok"] else findings,
+        findings=findings,
         commands=tuple(ran),
     )
 

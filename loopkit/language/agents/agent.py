@@ -41,8 +41,8 @@ class AgentBase(Noun):
     schema_: Schema | None = Field(None, alias="schema")
     """The type of the answer, which is then JSON data instead of text."""
     infeasible: str | None = None
-    """The name of a bool field of the schema. The author sets it to declare that the task cannot be
-    done."""
+    """The name of a field of the schema with which the author declares that the task cannot be
+    done: a bool, or an optional text, list or record that says why."""
     session: Annotated[
         Annotated[Session, Tag("<session>")] | Annotated[KeptSession, Tag("<turns>")],
         Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),

@@ -87,22 +87,32 @@ class ValidatorTool(ToolBase):
     example = {"by": ["length"]}
 
 
-class CommandTool(ToolBase):
+class StartedTool(ToolBase):
+    """What every tool may say that something outside of loopkit runs."""
+
+    timeout: Duration = 60.0
+    """The time after which the program, the function or the server is ended. The model gets an
+    error as the result."""
+    on_in_doubt: OnInDoubt | None = None
+    """The policy for a call in doubt, which may have been made before a crash. Default: `ask`."""
+
+
+class ProgramTool(StartedTool):
+    """What every tool may say that loopkit starts as a program."""
+
+    input: Fields = {}
+    """The fields that the model fills in, with their types."""
+    env: Texts = ()
+    """Environment variables to pass on, besides the harmless ones."""
+
+
+class CommandTool(ProgramTool):
     """A tool that is a program, given as a list of arguments. No shell is involved."""
 
     command: Argv
     """The program and its arguments; each is a template that can use the fields of `input`."""
-    input: Fields = {}
-    """The fields that the model fills in, with their types."""
     stdin: Text | None = None
     """A template for the program's stdin. Default: no input."""
-    env: Texts = ()
-    """Environment variables to pass on, besides the harmless ones."""
-    timeout: Duration = 60.0
-    """The time after which the program is killed. The model gets an error as the result."""
-    on_in_doubt: OnInDoubt | None = None
-    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
-    models, `ask` for programs and tools."""
 
     kind = "command"
     example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
@@ -132,7 +142,7 @@ Digest = Annotated[
 ]
 
 
-class McpTool(ToolBase):
+class McpTool(StartedTool):
     """A tool of an MCP server."""
 
     mcp: ServerTool
@@ -140,11 +150,6 @@ class McpTool(ToolBase):
     digest: Digest | None = None
     """The digest of the name, description and schema that the tool must have. Any other tool is a
     fatal error."""
-    timeout: Duration = 60.0
-    """The time after which the call is abandoned and the server is ended."""
-    on_in_doubt: OnInDoubt | None = None
-    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
-    models, `ask` for programs and tools."""
 
     kind = "mcp"
     example = {"mcp": "files.read_file"}
@@ -160,7 +165,7 @@ class McpTool(ToolBase):
         return self.mcp.partition(".")[2]
 
 
-class PythonTool(ToolBase):
+class PythonTool(ProgramTool):
     """A tool that is a Python function, run in a process of its own."""
 
     python: Annotated[
@@ -175,20 +180,11 @@ class PythonTool(ToolBase):
     ]
     """`package.module:function`, called with the fields of `input` and `with` as keyword
     arguments."""
-    input: Fields = {}
-    """The fields that the model fills in, with their types."""
     with_: dict[str, Any] = Field({}, alias="with")
     """Further arguments, as data, which the model does not see; not templates."""
     folder: str | None = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
-    timeout: Duration = 60.0
-    """The time after which the function is killed. The model gets an error as the result."""
-    env: Texts = ()
-    """Environment variables to pass on, besides the harmless ones."""
-    on_in_doubt: OnInDoubt | None = None
-    """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
-    models, `ask` for programs and tools."""
 
     kind = "python"
     example = {"python": "catalogue:search", "input": {"word": "str"}}

@@ -52,7 +52,7 @@ def parse_type(notation: object) -> DataType:
         case str():
             return _from_words(notation.strip())
         case [inner]:
-            return _list_of(_at(inner, 0))
+            return list_of(_at(inner, 0))
         case list() | tuple():
             raise NotationError("a list type holds exactly one type: `[str]`")
         case Mapping():
@@ -140,7 +140,7 @@ def _from_words(text: str) -> DataType:
     if text.startswith("optional "):
         return _optional(_from_words(text.removeprefix("optional ").strip()))
     if text.startswith("[") and text.endswith("]"):
-        return _list_of(_from_words(text[1:-1].strip()))
+        return list_of(_from_words(text[1:-1].strip()))
     if text == "any":
         return DataType({})
     if json_type := SCALARS.get(text):
@@ -250,6 +250,14 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     is_open, written = OTHERS not in notation, notation.get(OTHERS)
     types = {name: _at(inner, name) for name, inner in notation.items() if name != OTHERS}
     others = None if is_open or written == NO_OTHERS else _at(written, OTHERS)
+    return record_with(types, others, is_open=is_open)
+
+
+def record_with(
+    types: Mapping[str, DataType], others: DataType | None = None, *, is_open: bool = False
+) -> DataType:
+    """The record with fields of these types, and with further ones where it is open or `others`
+    says their type."""
     said = False if others is None else relocate(others.schema, ("additionalProperties",))
     schema = {
         "type": "object",
@@ -260,7 +268,8 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     return DataType(schema, fields=types, others=others, is_open=is_open)
 
 
-def _list_of(inner: DataType) -> DataType:
+def list_of(inner: DataType) -> DataType:
+    """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 

@@ -13,6 +13,7 @@ from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    DataState,
     HumanState,
     RenderState,
     ValidateState,
@@ -51,6 +52,7 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     AgentState,
     CommandState,
     RenderState,
+    DataState,
     EachState,
     MachineState,
     ValidateState,

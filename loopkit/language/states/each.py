@@ -50,6 +50,11 @@ ItemPaths = Annotated[
 ]
 
 
+def steps_to_items(path: str) -> tuple[str, ...]:
+    """The steps of the path of a list to its items: `[]` at the end can be left out."""
+    return parse_path(path.removesuffix(ITEMS) + ITEMS)
+
+
 class After(Noun):
     """The items that an item waits for, and the outcomes that it waits for."""
 
@@ -176,6 +181,9 @@ class EachState(ChildrenState):
     group: ItemPath | None = None
     """The path of the item's group. Only items of the same group run at the same time; an item
     without one runs alone."""
+    exclusive: ItemPaths | None = None
+    """The paths of what an item needs for itself alone: items that need the same never run at the
+    same time."""
     parallel: Positive = 1
     """The maximum number of items that run at the same time, not counting those that wait for a
     person."""
@@ -227,8 +235,12 @@ class EachState(ChildrenState):
 
     @property
     def item_steps(self) -> tuple[str, ...]:
-        """The steps of the path to the items themselves: `[]` at the end can be left out."""
-        return parse_path(self.each.removesuffix(ITEMS) + ITEMS)
+        """The steps of the path to the items themselves."""
+        return steps_to_items(self.each)
+
+    @property
+    def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {self.as_: (self.item_steps,)}
 
     @property
     def after_written(self) -> tuple[str, ...]:

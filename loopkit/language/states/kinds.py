@@ -1,13 +1,16 @@
-"""States that do their work themselves: `agent`, `run`, `human`, `render` and `validate`."""
+"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`
+and `validate`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
+from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
+from loopkit.language.datatypes.notation import common_type, list_of, parse_type, record_with
 from loopkit.language.facts import INT, OF_REPORTS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
@@ -18,16 +21,21 @@ from loopkit.language.section import (
     Fields,
     Id,
     Ids,
+    Noun,
+    PlainText,
     ReportEmission,
     Text,
     Texts,
     Written,
+    fault,
     templates_of,
 )
+from loopkit.language.states.each import ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
     Example,
+    Extract,
     Output,
     OutputName,
     RenderOutput,
@@ -36,6 +44,7 @@ from loopkit.language.states.state import (
     WorkingState,
 )
 from loopkit.language.validators import ByItem
+from loopkit.text.json_text import texts_in
 
 
 def _tag(value: object) -> str:
@@ -79,7 +88,9 @@ class AgentState(TemplateState):
     @cached_property
     def asks(self) -> tuple[str, ...]:
         agent = self.agent
-        return (agent,) if isinstance(agent, str) else agent.agents
+        if isinstance(agent, str):
+            return (agent,)
+        return tuple(dict.fromkeys([*agent.of.values(), *filter(None, [agent.else_])]))
 
     @cached_property
     def choice(self) -> AgentChoice | None:
@@ -173,19 +184,14 @@ class HumanState(WorkingState):
         return {"choice": GuardType("str", values=self.choices)}
 
 
-class RenderState(TemplateState):
-    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
+class FilledState(TemplateState):
+    """A state whose artifact is made of templates alone."""
 
-    render: Text
-    """The template. Its text is the artifact."""
     output: RenderOutputName | None = None
     """The artifact to write. Default: one with the state's name."""
     fallback: bool = False
     """Mark the artifact and the result as a fallback."""
 
-    kind = "render"
-    example = Example({"render": "{{ plan }} And cake."})
-    told_by = kind
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("fatal",)
 
@@ -193,6 +199,174 @@ class RenderState(TemplateState):
     def adds(self) -> bool:
         """Whether its text is added to what its file holds."""
         return isinstance(self.output, RenderOutput) and self.output.append
+
+
+class RenderState(FilledState):
+    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
+
+    render: Text
+    """The template. Its text is the artifact."""
+
+    kind = "render"
+    example = Example({"render": "{{ plan }} And cake."})
+    told_by = kind
+
+
+def _of_one(lists: dict[str, ItemPaths]) -> dict[str, ItemPaths]:
+    if len(lists) > 1:
+        raise fault(
+            "item-path",
+            f"one name goes through lists, and here are {len(lists)}",
+            help="write `for: {NAME: [PATH, PATH]}` for one list after another",
+        )
+    return lists
+
+
+class MadeData(Noun):
+    """Data out of values, without writing JSON: one value, or one for each item of a list."""
+
+    data: Any
+    """The artifact. Texts at any depth are templates; a single `{{ … }}` passes on the value
+    itself."""
+    for_: Annotated[dict[Id, ItemPaths], AfterValidator(_of_one)] = Field({}, alias="for")
+    """The name of an item, and the path of its list. The artifact is then a list, with the data
+    once for each item; of several lists, one after the other."""
+
+    @property
+    def texts(self) -> Written:
+        """Its templates."""
+        yield from texts_in(self.data, ("data",))
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The name of an item, with the steps to the lists."""
+        return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The templates that make what a path of the artifact leads to, with the steps inside."""
+        yield from _texts_at(self.data, tuple(steps[1 if self.for_ and steps else 0 :]))
+
+    def type_with(self, given: DataType) -> DataType:
+        """The type of the artifact, in a machine with this input."""
+        names = {"input": given}
+        for name, lists in self.lists.items():
+            found = [given.at(steps[1:]) if steps[0] == "input" else None for steps in lists]
+            names[name] = common_type(one or DataType({}) for one in found)
+        made = _type_of(self.data, names)
+        return list_of(made) if self.for_ else made
+
+
+class DataState(FilledState, MadeData):
+    """Makes data."""
+
+    kind = "data"
+    example = Example({"data": {"title": "{{ plan }}", "tags": ["tea"]}})
+
+    @property
+    def about(self) -> str:
+        lists = (f" for each {name} of {', '.join(paths)}" for name, paths in self.for_.items())
+        return self.kind + "".join(lists)
+
+    @property
+    def templates(self) -> Written:
+        yield from self.texts
+        yield from super().templates
+
+    @property
+    def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return self.lists
+
+    @property
+    def may_be_kept(self) -> bool:
+        # Its templates alone say nothing of the lists.
+        return self.needs is not None and super().may_be_kept
+
+
+class FirstText(Noun):
+    """The text that an artifact has when a run starts."""
+
+    render: Text
+    """The template, which reads only `input`."""
+    fields: dict[Id, Extract] = {}
+    """Typed fields to extract from the text."""
+
+    @property
+    def texts(self) -> Written:
+        yield ("render",), self.render
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The template, with the steps inside what it passes on."""
+        yield self.render, tuple(steps)
+
+    def type_with(self, given: DataType) -> DataType | None:
+        """The type of the value that it passes on; None for a text."""
+        known = _type_of_template(self.render, {"input": given})
+        return known if known.scalar is None else None
+
+
+class FirstData(MadeData):
+    """The data that an artifact has when a run starts."""
+
+
+def _first_kind(value: object) -> str:
+    keys = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+    return "<text>" if isinstance(value, str) else "<data>" if "data" in keys else "<render>"
+
+
+FirstValue = Annotated[
+    Annotated[PlainText, Tag("<text>")]
+    | Annotated[FirstText, Tag("<render>")]
+    | Annotated[FirstData, Tag("<data>")],
+    Discriminator(_first_kind),
+]
+
+
+def _texts_at(value: object, steps: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if isinstance(value, str) or not steps:
+        yield from ((text, steps) for _, text in texts_in(value))
+    elif isinstance(value, Mapping):
+        yield from _texts_at(value.get(steps[0]), steps[1:])
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_at(inner, steps[1:])
+
+
+def _type_of(value: object, names: Mapping[str, DataType]) -> DataType:
+    """The type of a value with templates; what these read of `names` is known."""
+    match value:
+        case str():
+            return _type_of_template(value, names)
+        case Mapping():
+            return record_with({name: _type_of(inner, names) for name, inner in value.items()})
+        case [_, *_]:
+            return list_of(common_type(_type_of(inner, names) for inner in value))
+    word = next((word for word, kinds in PYTHON_TYPES.items() if type(value) in kinds), "any")
+    return parse_type(word)
+
+
+def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
+    # The schema of machines is printed without the template sandbox.
+    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+
+    unknown = DataType({})
+    try:
+        template = parse(text)
+    except TemplateError:
+        # The checks tell of it.
+        return unknown
+    if not template.is_expression:
+        return parse_type("str")
+    first, *steps = template.whole or ("",)
+    known = names.get(first)
+    for step in steps:
+        known = known.field(step) if known is not None and not known.optional else None
+    # Defaults have been filled in.
+    return unknown if known is None else known.replace(default=None, has_default=False)
 
 
 class ValidateState(WorkingState):

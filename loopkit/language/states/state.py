@@ -69,12 +69,6 @@ class AgentChoice(Noun):
     """The agent to use for any other word, and where there is none."""
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """The agents, each once."""
-        others = () if self.else_ is None else (self.else_,)
-        return tuple(dict.fromkeys((*self.of.values(), *others)))
-
-    @property
     def template(self) -> str:
         """What fills in the word."""
         return f"{{{{ {self.from_} }}}}"
@@ -343,6 +337,11 @@ class StateBase(Noun):
         """The templates that its work fills in."""
         if self.told_by:
             yield (self.told_by,), self.work_template
+
+    @property
+    def item_lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The names of items that its work goes through, with the steps to their lists."""
+        return {}
 
     @property
     def own_workspace(self) -> Workspace | None:

@@ -136,8 +136,7 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
         return None
     if not found and said.words:
         level = levels.advisory if names_nothing else levels.ungraded
-        # What is said in the same words is the same; silence is no sign that nothing changed.
-        own = Finding(id="", message=said.words, severity=level, identified=not said.remark)
+        own = Finding(id="", message=said.words, severity=level, identified=False)
         found = identify(validator, [own], form)
     if said.verdict == "fail" and not any(one.blocking for one in found):
         found = [one.with_level(levels.ungraded, blocking=True) for one in found]

@@ -17,8 +17,8 @@ from loopkit.language.states.each import EachState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    FilledState,
     HumanState,
-    RenderState,
     ValidateState,
 )
 from loopkit.language.validators import Rule, rules_of
@@ -238,7 +238,7 @@ def state_texts(machine: Machine, name: str) -> Iterator[str]:
             agents = machine.agents_at(name)
             if tools := dict.fromkeys(tool for agent in agents for tool in agent.callable_tools):
                 yield _clip("may call " + ", ".join(tools))
-        case RenderState(fallback=True) | CommandState(fallback=True):
+        case FilledState(fallback=True) | CommandState(fallback=True):
             yield "fallback"
         case EachState() if state.parallel > 1:
             yield f"up to {state.parallel} at once"

@@ -550,7 +550,7 @@ def _artifacts(
         yield ShownArtifact(
             name=name,
             number=number,
-            by=f"attempt {artifact.attempt} by {artifact.author}{how}",
+            by=f"{artifact.by}{how}",
             text=_text(artifact),
             change=difference(known, number) if number else None,
         )

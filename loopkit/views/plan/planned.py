@@ -426,7 +426,10 @@ class Sizes:
         self._written = {
             **dict.fromkeys(("report", "reports"), answer),
             **{name: self.artifact_size(name) for name in states},
-            **{name: max(map(self.artifact_size, by)) for name, by in artifacts.items()},
+            **{
+                name: max(map(self.artifact_size, by), default=answer)
+                for name, by in artifacts.items()
+            },
         }
 
     def answer(self, agent: ModelAgent, model: str) -> int:
@@ -529,7 +532,7 @@ class _Walk:
         """The cost in USD of all calls for one work: at first, and after each revision."""
         graph = self.program.graph
         judged = self.program.machine.states[name].judges
-        authors = graph.artifacts.get(judged or "", (name,))
+        authors = graph.artifacts.get(judged or "") or (name,)
         back = next((edge for edge in graph.edges if edge.back and edge.target in authors), None)
         for number in count() if back is not None else (0,):
             entered = back if number and judged is None else None
