@@ -33,6 +33,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.inclusion import digest_of
+from loopkit.language.input_files import with_files
 from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
 from loopkit.views.console import lines
@@ -378,6 +379,7 @@ class Desk:
         filled, faults = conform(inputs, parse_fields(loaded.machine.input))
         assert isinstance(filled, dict)
         assert not faults, faults
+        filled = with_files(filled, parse_fields(loaded.machine.input), self.folder)
         if len(_ENGINES) > MOST_ENGINES:
             _ENGINES.clear()
         app = self._app(_ENGINES)

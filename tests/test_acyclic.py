@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from loopkit.engine.findings import Answer
 from loopkit.language.validators import AcyclicRule
 from loopkit.machine.cycles import shortest_cycles
+from loopkit.machine.item_list import PAIR
 from tests.judging import judge_by, told_in
 
 NEEDS = {"nodes": "nodes[].id", "edges": "nodes[].needs[]"}
@@ -91,13 +92,6 @@ def test_each_knot_gives_a_shortest_cycle_whatever_the_order(
         assert [[name for (name,) in cycle] for cycle in again] == found
 
 
-async def test_a_cycle_is_told_in_its_order_from_its_first_id() -> None:
-    needs = {"c": ["a"], "b": ["c"], "a": ["b"], "d": ["a"]}
-    assert await told(nodes(needs)) == ["the nodes form a cycle: a → b → c → a"]
-    assert await told(nodes({"a": ["a"]})) == ["the nodes form a cycle: a → a"]
-    assert await told(nodes({"a": ["b", "c"], "b": ["c"], "c": []})) == []
-
-
 async def test_each_knot_is_one_finding_that_keeps_its_id_when_the_data_is_sorted() -> None:
     needs = {"a": ["b"], "b": ["a", "c"], "c": ["d"], "d": ["c"], "e": ["d"]}
     first = await judge(nodes(needs))
@@ -106,64 +100,64 @@ async def test_each_knot_is_one_finding_that_keeps_its_id_when_the_data_is_sorte
     assert [f.id for f in (await judge(nodes(turned))).findings] == [f.id for f in first.findings]
 
 
-async def test_an_edge_to_no_node_is_found_at_its_place() -> None:
-    answer = await judge(nodes({"boil": [], "brew": ["boil", "biol"]}))
-    (found,) = answer.findings
-    assert found.location == "nodes[1].needs[1]"
-    assert found.message == ("nodes[1].needs[1]: there is no node `biol`; did you mean `boil`?")
+def listed(*edges: object, among: object = ("a", "b")) -> dict[str, Any]:
+    """A graph whose edges stand by themselves."""
+    return {"nodes": among, "edges": list(edges)}
 
 
-async def test_an_id_that_is_taken_is_found_where_it_stands_again() -> None:
-    data = {"nodes": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "a", "needs": ["b"]}]}
-    assert await told(data) == [
-        "nodes[2].id: `a` is taken already, at nodes[0].id",
-        "the nodes form a cycle: a → b → a",
-    ]
+async def test_edges_may_lead_out_of_an_open_graph() -> None:
+    data = nodes({"boil": [], "brew": ["boil", "kettle"]})
+    assert (await judge(data)).findings
+    assert not (await judge(data, {**NEEDS, "open": True})).findings
 
 
-async def test_an_id_is_a_text_or_a_number_and_what_is_missing_is_none() -> None:
-    data = {"nodes": [{"needs": ["1"]}, {"id": 1, "needs": [1.0]}, {"id": "1"}]}
-    assert await told(data) == ["the nodes form a cycle: 1 → 1"]
-    paths = {"nodes": "nodes[]", "edges": "edges[]"}
-    assert await told({"nodes": [["x"], "y"]}, paths) == [
-        'nodes[0]: `["x"]` is not an id; a text or a number names a node'
-    ]
+A_AND_B = "the nodes form a cycle: a → b → a"
+TAKEN = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "a", "needs": ["b"]}]
+PHASES = [{"tasks": [{"id": 1, "after": [2]}]}, {"tasks": [{"id": 2, "after": [1]}]}]
+IN_PHASES = {"nodes": "phases[].tasks[].id", "edges": "phases[].tasks[].after[]"}
 
 
 @pytest.mark.parametrize(
-    "edges",
+    ("data", "paths", "found"),
     [
-        [["a", "b"], ["b", "a"]],
-        [{"from": "a", "to": "b"}, {"from": "b", "to": "a", "label": "x"}],
-        [{"source": "a", "target": "b"}, ["b", "a"]],
+        # A cycle is told in its order, from its first id.
+        (nodes({"c": ["a"], "b": ["c"], "a": ["b"], "d": ["a"]}), NEEDS,
+         ["the nodes form a cycle: a → b → c → a"]),
+        (nodes({"a": ["a"]}), NEEDS, ["the nodes form a cycle: a → a"]),
+        (nodes({"a": ["b", "c"], "b": ["c"], "c": []}), NEEDS, []),
+        (nodes({"boil": [], "brew": ["boil", "biol"]}), NEEDS,
+         ["nodes[1].needs[1]: there is no node `biol`; did you mean `boil`?"]),
+        ({"nodes": TAKEN}, NEEDS,
+         ["nodes[2].id: `a` is taken already, at nodes[0].id", A_AND_B]),
+        # An id is a text or a number, and what is missing is none.
+        ({"nodes": [{"needs": ["1"]}, {"id": 1, "needs": [1.0]}, {"id": "1"}]}, NEEDS,
+         ["the nodes form a cycle: 1 → 1"]),
+        (listed(among=[["x"], "y"]), {"nodes": "nodes[]", "edges": "edges[]"},
+         ['nodes[0]: `["x"]` is not an id; a text or a number names a node']),
+        # Edges may stand by themselves.
+        (listed(["a", "b"], ["b", "a"]), PAIRS, [A_AND_B]),
+        (listed({"from": "a", "to": "b"}, {"from": "b", "to": "a", "label": "x"}), PAIRS,
+         [A_AND_B]),
+        (listed({"source": "a", "target": "b"}, ["b", "a"]), PAIRS, [A_AND_B]),
+        (listed(["a", "x"], ["y", "a"], among=["a"]), PAIRS,
+         ["edges[0]: there is no node `x`; allowed: `a`",
+          "edges[1]: there is no node `y`; allowed: `a`"]),
+        (listed(["a"], None), PAIRS, [f'edges[0]: `["a"]` is not an edge; {PAIR}']),
+        (listed({"from": "a"}), PAIRS, [f'edges[0]: `{{"from": "a"}}` is not an edge; {PAIR}']),
+        # The keys of a mapping may be the nodes.
+        (listed(["a", "b"], ["b", "c"], among={"a": 1, "b": 2}), PAIRS,
+         ["edges[1]: there is no node `c`; allowed: `a`, `b`"]),
+        # Items of lists in lists are nodes of one graph.
+        ({"phases": PHASES}, IN_PHASES, ["the nodes form a cycle: 1 → 2 → 1"]),
     ],
-)
-async def test_edges_may_stand_by_themselves(edges: list[object]) -> None:
-    data = {"nodes": ["a", "b"], "edges": edges}
-    assert await told(data, PAIRS) == ["the nodes form a cycle: a → b → a"]
-
-
-async def test_both_ends_of_an_edge_that_stands_by_itself_have_to_be_nodes() -> None:
-    data = {"nodes": ["a"], "edges": [["a", "x"], ["y", "a"], ["a"], {"from": "a"}, None]}
-    assert [message.partition(";")[0] for message in await told(data, PAIRS)] == [
-        "edges[0]: there is no node `x`",
-        "edges[1]: there is no node `y`",
-        'edges[2]: `["a"]` is not an edge',
-        'edges[3]: `{"from": "a"}` is not an edge',
-    ]
-
-
-async def test_the_keys_of_a_mapping_may_be_the_nodes() -> None:
-    data = {"nodes": {"a": 1, "b": 2}, "edges": [["a", "b"], ["b", "c"]]}
-    (message,) = await told(data, PAIRS)
-    assert message.startswith("edges[1]: there is no node `c`")
-
-
-async def test_items_of_lists_in_lists_are_nodes_of_one_graph() -> None:
-    paths = {"nodes": "phases[].tasks[].id", "edges": "phases[].tasks[].after[]"}
-    tasks = [[{"id": 1, "after": [2]}], [{"id": 2, "after": [1]}]]
-    data = {"phases": [{"tasks": some} for some in tasks]}
-    assert await told(data, paths) == ["the nodes form a cycle: 1 → 2 → 1"]
+)  # fmt: skip
+async def test_a_cycle_and_what_is_no_node_or_edge_are_told_at_their_places(
+    data: dict[str, Any], paths: dict[str, str], found: list[str]
+) -> None:
+    answer = await judge(data, paths)
+    assert told_in(answer) == found
+    places = ["" if "cycle" in message else message.partition(": ")[0] for message in found]
+    assert [finding.location for finding in answer.findings] == places
 
 
 async def test_data_that_is_none_is_a_finding() -> None:

@@ -228,59 +228,10 @@ BAD = (
 )
 
 
-async def test_each_test_that_failed_is_a_finding() -> None:
-    lost = '<testcase name="lost"><error message="boom"/></testcase>'
-    left = '<testcase name="left"><skipped message="not now"/></testcase>'
-    answer = await read("junit", junit(GOOD, BAD, lost, left), 1)
-    assert told(answer) == [
-        ("error", "t.py", None, "t.C::bad failed: 1 != 2\ntrace\n<b> t.py:3"),
-        ("error", "", None, "lost ended with an error: boom"),
-    ]
-
-
 async def test_a_test_that_fails_otherwise_is_the_same_finding() -> None:
     [before] = (await read("junit", junit(BAD))).findings
     [after] = (await read("junit", junit(BAD.replace("1 != 2", "1 != 3")))).findings
     assert before.id == after.id
-
-
-async def test_a_test_that_fails_twice_over_is_one_finding() -> None:
-    twice = BAD.replace("</testcase>", '<error message="teardown"/></testcase>')
-    assert len((await read("junit", junit(twice))).findings) == 1
-
-
-async def test_a_suite_that_ended_with_an_error_is_a_finding() -> None:
-    answer = await read("junit", junit('<error message="no database"/>', GOOD))
-    assert [f.message for f in answer.findings] == ["s ended with an error: no database"]
-
-
-async def test_a_name_space_and_a_root_of_one_suite_are_fine() -> None:
-    text = f'<j:testsuite xmlns:j="urn:x">{BAD.replace("<", "<j:").replace("<j:/", "</j:")}'
-    answer = await read("junit", text + "</j:testsuite>")
-    assert len(answer.findings) == 1
-
-
-async def test_tests_that_all_passed_pass() -> None:
-    assert (await read("junit", junit(GOOD))).verdict == "pass"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "it is not XML: no element found"),
-        ("3 passed", "it is not XML: syntax error"),
-        (junit(GOOD)[:-5], "it is not XML: "),
-        (junit(GOOD) + "x", "it is not XML: junk after document element"),
-        ("<html/>", "it is not a test report: its root is <html>"),
-        (junit(), "it has no test case, so nothing was tested"),
-        (junit(GOOD, attributes=' failures="2"'), "it counts 2 failures and shows none"),
-        (junit("<a>" * 100 + "</a>" * 100), "nested more than 64 levels deep"),
-        (junit(GOOD).replace("good", "go\0od"), "it is not XML: "),
-        (f"<!-- x --><!DOCTYPE a [<!ENTITY b 'c'>]>{junit(GOOD)[21:]}", "a document type"),
-    ],
-)
-async def test_what_is_no_report_of_tests_is_an_error(text: str, why: str) -> None:
-    assert why in await refused("junit", text)
 
 
 async def test_a_bomb_of_entities_is_not_even_read() -> None:
@@ -289,11 +240,6 @@ async def test_a_bomb_of_entities_is_not_even_read() -> None:
     started = time.process_time()
     assert "document type" in await refused("junit", bomb)
     assert time.process_time() - started < 2
-
-
-async def test_a_web_page_in_the_output_of_a_test_is_no_document_type() -> None:
-    page = BAD.replace("trace\n", "<![CDATA[<!DOCTYPE html><p>&nope;]]>")
-    assert len((await read("junit", junit(page))).findings) == 1
 
 
 # sarif
@@ -313,12 +259,6 @@ def sarif(*results: dict[str, Any], **run: Any) -> str:
     return json.dumps({"version": "2.1.0", "runs": [{"results": listed, **run}]})
 
 
-async def test_a_result_is_a_finding_with_its_rule_and_place() -> None:
-    [finding] = (await read("sarif", sarif({"level": "error"}))).findings
-    assert (finding.code, finding.location, finding.line) == ("R1", "src/a b.py", 3)
-    assert finding.message == "src/a b.py:3:7: R1 It is bad."
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -336,35 +276,12 @@ async def test_what_a_tool_does_not_hold_against_the_code_is_no_finding(
     assert (await read("sarif", sarif(result))).verdict == "pass"
 
 
-async def test_a_suppression_that_was_rejected_suppresses_nothing() -> None:
-    result = {"suppressions": [{"kind": "external", "status": "rejected"}]}
-    assert len((await read("sarif", sarif(result))).findings) == 1
-
-
 async def test_a_level_that_is_left_out_is_that_of_the_rule() -> None:
     rules = [{"id": "R1", "defaultConfiguration": {"level": "error"}}]
     [finding] = (await read("sarif", sarif({}, tool={"driver": {"rules": rules}}))).findings
     assert finding.severity == "error"
     [other] = (await read("sarif", sarif({}))).findings
     assert other.severity == "warning"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON: it is nested more than 64 levels deep"),
-        ('{"runs": [NaN]}', "it is not JSON: NaN is not a JSON number"),
-        ("[]", "it has no `runs`"),
-        ('{"runs": []}', "it has no `runs`"),
-        ('{"runs": [{"results": null}]}', "a run of it has no `results`"),
-        (sarif(invocations=[{"executionSuccessful": False}]), "its tool says that it did not"),
-        (sarif({"level": "horrible"}), "not a SARIF level"),
-        (sarif({"level": ["error"]}), "not a SARIF level"),
-    ],
-)
-async def test_what_is_no_sarif_is_an_error(text: str, why: str) -> None:
-    assert why in await refused("sarif", text)
 
 
 async def test_odd_parts_of_a_result_are_left_out() -> None:
@@ -377,13 +294,84 @@ async def test_odd_parts_of_a_result_are_left_out() -> None:
     assert told(answer) == [("warning", "a?.py", None, "a?.py: R1 It is bad.")]
 
 
-# report
+# Every format
 
 
-async def test_a_report_in_our_form_is_read_as_that_of_a_judge() -> None:
-    findings = [{"message": "Bad.", "severity": "error", "location": "a.py", "line": 4}]
-    answer = await read("report", json.dumps({"verdict": "fail", "findings": findings}), 1)
-    assert told(answer) == [("error", "a.py", 4, "a.py:4: Bad.")]
+def report(verdict: str, *findings: object, **more: Any) -> str:
+    return json.dumps({"verdict": verdict, "findings": findings, **more})
+
+
+LOST = '<testcase name="lost"><error message="boom"/></testcase>'
+LEFT = '<testcase name="left"><skipped message="not now"/></testcase>'
+PREFIXED = BAD.replace("<", "<j:").replace("<j:/", "</j:")
+TRACE = "t.C::bad failed: 1 != 2\ntrace\n<b> t.py:3"
+FAILED = [("t.py", None, TRACE)]
+REJECTED = {"level": "error", "suppressions": [{"kind": "external", "status": "rejected"}]}
+LOCATED = "src/a b.py:3:7: R1 It is bad."
+AT_LINE = {"message": "Bad.", "severity": "error", "location": "a.py", "line": 4}
+
+
+@pytest.mark.parametrize(
+    ("parse", "printed", "found"),
+    [
+        ("junit", junit(GOOD), []),
+        ("junit", junit(GOOD, BAD, LEFT), FAILED),
+        ("junit", junit(LOST), [("", None, "lost ended with an error: boom")]),
+        # A test that fails twice over is one finding.
+        ("junit", junit(BAD.replace("</test", '<error message="x"/></test')), FAILED),
+        ("junit", junit('<error message="no base"/>', GOOD),
+         [("", None, "s ended with an error: no base")]),
+        # With a name space, and a root of one suite.
+        ("junit", f'<j:testsuite xmlns:j="urn:x">{PREFIXED}</j:testsuite>', FAILED),
+        # A web page in the output of a test is no document type.
+        ("junit", junit(BAD.replace("trace\n", "<![CDATA[<!DOCTYPE html>&nope;]]>")),
+         [("t.py", None, TRACE.replace("trace\n", "<!DOCTYPE html>&nope;"))]),
+        ("sarif", sarif({"level": "error"}), [("src/a b.py", 3, LOCATED)]),
+        ("sarif", sarif(REJECTED), [("src/a b.py", 3, LOCATED)]),
+        ("report", report("fail", AT_LINE), [("a.py", 4, "a.py:4: Bad.")]),
+        # A rejection that names nothing counts in its own words.
+        ("report", report("fail", summary="No tests."), [("", None, "No tests.")]),
+    ],
+)  # fmt: skip
+async def test_a_report_names_its_findings_with_their_places(
+    parse: str, printed: str, found: list[tuple[str, int | None, str]]
+) -> None:
+    assert told(await read(parse, printed)) == [("error", *one) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("parse", "printed", "why"),
+    [
+        ("junit", "", "it is not XML: no element found"),
+        ("junit", "3 passed", "it is not XML: syntax error"),
+        ("junit", junit(GOOD)[:-5], "it is not XML: "),
+        ("junit", junit(GOOD) + "x", "it is not XML: junk after document element"),
+        ("junit", "<html/>", "it is not a test report: its root is <html>"),
+        ("junit", junit(), "it has no test case, so nothing was tested"),
+        ("junit", junit(GOOD, attributes=' failures="2"'), "it counts 2 failures and shows none"),
+        ("junit", junit("<a>" * 100 + "</a>" * 100), "nested more than 64 levels deep"),
+        ("junit", junit(GOOD).replace("good", "go\0od"), "it is not XML: "),
+        ("junit", f"<!-- x --><!DOCTYPE a [<!ENTITY b 'c'>]>{junit(GOOD)[21:]}", "a document type"),
+        ("sarif", "", "it is not JSON"),
+        ("sarif", "[" * 100_000, "it is not JSON: it is nested more than 64 levels deep"),
+        ("sarif", '{"runs": [NaN]}', "it is not JSON: NaN is not a JSON number"),
+        ("sarif", "[]", "it has no `runs`"),
+        ("sarif", '{"runs": []}', "it has no `runs`"),
+        ("sarif", '{"runs": [{"results": null}]}', "a run of it has no `results`"),
+        ("sarif", sarif(invocations=[{"executionSuccessful": False}]), "says that it did not"),
+        ("sarif", sarif({"level": "horrible"}), "not a SARIF level"),
+        ("sarif", sarif({"level": ["error"]}), "not a SARIF level"),
+        ("report", "all fine", "it cannot be used: The answer holds no JSON object"),
+        ("report", report("maybe"), '"verdict" must be one of'),
+        ("report", report("pass", AT_LINE), "but a findi"),
+        ("report", report("pass", error_count=2), "there are 0 of them"),
+        ("report", report("pass") + report("fail"), "several different reports"),
+    ],
+)
+async def test_what_is_no_report_or_leaves_a_doubt_is_an_error(
+    parse: str, printed: str, why: str
+) -> None:
+    assert why in await refused(parse, printed)
 
 
 async def test_a_report_of_another_shape_has_a_map() -> None:
@@ -395,25 +383,6 @@ async def test_a_report_of_another_shape_has_a_map() -> None:
     }  # fmt: skip
     answer = await read("report", json.dumps(report), 0, map=mapped)
     assert told(answer) == [("warning", "", None, "Bad."), ("error", "", None, "Worse.")]
-
-
-@pytest.mark.parametrize(
-    ("report", "why"),
-    [
-        ("all fine", "it cannot be used: The answer holds no JSON object"),
-        ('{"verdict": "maybe", "findings": []}', '"verdict" must be one of'),
-        ('{"verdict": "pass", "findings": [{"message": "x", "severity": "error"}]}', "but a findi"),
-        ('{"verdict": "pass", "findings": [], "error_count": 2}', "there are 0 of them"),
-        ('{"verdict": "pass"}{"verdict": "fail"}', "several different reports"),
-    ],
-)
-async def test_a_report_that_leaves_a_doubt_is_an_error(report: str, why: str) -> None:
-    assert why in await refused("report", report)
-
-
-async def test_a_rejection_that_names_nothing_counts_in_its_own_words() -> None:
-    report = '{"verdict": "fail", "findings": [], "summary": "No tests at all."}'
-    assert [f.message for f in (await read("report", report)).findings] == ["No tests at all."]
 
 
 async def test_a_report_that_was_cut_is_no_report() -> None:
@@ -442,15 +411,16 @@ async def test_a_report_is_read_from_the_file_that_the_program_writes(tmp_path: 
     assert (await filed(tmp_path, "pass")).verdict == "error"
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../r.json", "", "~/r.json", "a\0b"])
-async def test_a_report_lies_in_the_workspace(tmp_path: Path, name: str) -> None:
-    reason = no_verdict(await filed(tmp_path, PASSES, name))
-    assert "write a path that starts at the workspace" in reason
-
-
-async def test_a_report_whose_name_is_too_long_for_a_file_is_no_verdict(tmp_path: Path) -> None:
-    reason = no_verdict(await filed(tmp_path, PASSES, "x" * 300))
-    assert "can't be deleted (File name too long); name a file that the program" in reason
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *((name, "write a path that starts at the workspace")
+          for name in ("/etc/passwd", "../r.json", "", "~/r.json", "a\0b")),
+        ("x" * 300, "can't be deleted (File name too long); name a file that the program"),
+    ],
+)  # fmt: skip
+async def test_a_report_lies_in_the_workspace(tmp_path: Path, name: str, why: str) -> None:
+    assert why in no_verdict(await filed(tmp_path, PASSES, name))
 
 
 async def test_a_folder_in_the_place_of_the_report_is_left_alone(tmp_path: Path) -> None:

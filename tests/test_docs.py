@@ -42,6 +42,7 @@ from loopkit.language.states.kinds import (
     FirstText,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import (
@@ -108,6 +109,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     DataState: ("data", STATE),
     FirstText: ("First values",),
     FirstData: ("First values",),
+    SetState: ("set", STATE),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

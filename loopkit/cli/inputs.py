@@ -17,7 +17,7 @@ from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import data_of
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
@@ -64,7 +64,7 @@ def read_inputs(
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
-            remedy = f"; add `--set {fault.missing}=…`" if fault.missing else ""
+            remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
     return inputs if filled == "defaults" else {name: inputs[name] for name in given}
@@ -81,10 +81,13 @@ def inputs_from_options(
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
+        known = datatype.at(path)
+        if known is not None and known.is_file:
+            value = value.removeprefix("@")
         file = value[1:] if value.startswith("@") else ""
         if value.startswith("@"):
             value = read_stdin() if file == "-" else read_text(Path(file))
-        _put(given, path, as_type(value, datatype.at(path), file))
+        _put(given, path, as_type(value, known, file))
     for written in set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
@@ -111,7 +114,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text from the command line as its field's type; else unchanged for `conform` to report."""
-    if datatype is None or datatype.scalar == "str":
+    if datatype is None or datatype.scalar == "str" or datatype.is_file:
         return text
     if file.endswith(YAML):
         return data_of(text, file)

@@ -38,6 +38,11 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
     """
     # A name with bytes that are no UTF-8 could be neither printed nor kept.
     file = os.fsencode(shown_as or path).decode(errors="backslashreplace")
+    return read(decode(read_bytes(path, file), file), file)
+
+
+def read_bytes(path: Path, file: str) -> bytes:
+    """Return what is in the file, which messages call `file`; raises `ProblemsFound`."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -50,7 +55,7 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
         raise ProblemsFound([mistake("too-large", _start_of(file))])
-    return read(decode(content, file), file)
+    return content
 
 
 def decode(content: bytes, file: str) -> str:

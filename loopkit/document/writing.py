@@ -5,10 +5,12 @@ Long texts become blocks, short values stand on one line.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -23,10 +25,10 @@ _ESCAPED = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
 _UNFIT_FOR_BLOCK = "\\A[ \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[ \t]\\Z"
 
 
-def to_yaml(value: Mapping[str, Any], indent: int = 0) -> str:
-    """A mapping as lines of YAML, each behind `indent` blanks; reading it gives the same value."""
+def to_yaml(value: Mapping[str, Any] | Sequence[Any], indent: int = 0) -> str:
+    """A collection as lines of YAML behind `indent` blanks; reading it gives the same value."""
     pad = " " * indent
-    return "".join(f"{pad}{line}\n" if line else "\n" for line in _mapping(value, indent))
+    return "".join(f"{pad}{line}\n" if line else "\n" for line in _below(value, indent))
 
 
 def inline(value: Any) -> str:
@@ -150,13 +152,32 @@ def replace_file(path: Path, text: str | bytes) -> None:
         with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as made:
             beside = Path(made.name)
         try:
-            beside.write_bytes(text if isinstance(text, bytes) else text.encode())
+            with beside.open("wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode())
+                file.flush()
+                os.fsync(file.fileno())
             beside.chmod(mode)
             beside.replace(real)
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
         raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait for others who have locked a folder, and let them wait; raises NotWritable."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise NotWritable(f"`{folder}` can't be opened: {error.strerror}") from error
+    try:
+        # The kernel frees it, whatever becomes of the process.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def size_of(path: Path) -> int:

@@ -30,7 +30,7 @@ from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.datatypes.datatype import DataType, default_fault
 from loopkit.language.inclusion import digest_of
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.load import Loaded, Source, load_resolved, with_definition
 from loopkit.language.machine import Limits, Machine
 from loopkit.language.states.each import EachState
@@ -295,7 +295,7 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
     except InvalidInput as error:
         for fault in error.faults:
             message = f"{fault.message}; the run's input stays what it was"
-            path = ("input", fault.missing) if fault.missing else ("input",)
+            path = ("input", fault.path) if fault.code == MISSING else ("input",)
             yield path, message, "give it a default"
 
 

@@ -33,6 +33,7 @@ from loopkit.engine.events import (
     Reread,
     Restored,
     Resumed,
+    Setting,
     Settled,
     Started,
     Suspended,
@@ -213,7 +214,7 @@ def _end_child(state: RunState, event: ChildEnded) -> None:
     state.usage = state.usage.plus(event.usage.replace(time_s=event.time_s))
 
 
-def _add(state: RunState, event: Adding) -> None:
+def _add(state: RunState, event: Adding | Setting) -> None:
     state.adding = event
 
 
@@ -443,6 +444,7 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     ChildStarted: _start_child,
     ChildEnded: _end_child,
     Adding: _add,
+    Setting: _add,
     Worked: _work,
     Kept: _keep,
     Baselined: _keep_baseline,

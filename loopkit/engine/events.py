@@ -305,6 +305,18 @@ class Adding(Event, frozen=True, kw_only=True):
     """The size of the file in bytes before the text is appended."""
 
 
+class Setting(Event, frozen=True, kw_only=True):
+    """A state is about to set values in a file. A resumed run sets the same ones."""
+
+    state: str
+    visit: int
+    file: str
+    where: dict[str, Any] = NOTHING
+    """The values by which the item is known."""
+    values: dict[str, Any]
+    """The new values, by key."""
+
+
 class Started(Event, frozen=True, kw_only=True):
     """A run begins."""
 
@@ -640,7 +652,7 @@ class ChildEnded(Event, frozen=True, kw_only=True):
 _BY_AREA: dict[str, tuple[type[Event], ...]] = {
     "calls": (Held, Intended, Replied, Failed, InDoubt, Settled),
     "children": (ChildStarted, ChildEnded),
-    "files": (Captured, Adding, Isolated, Merging, Merged, Restored, Reread),
+    "files": (Captured, Adding, Setting, Isolated, Merging, Merged, Restored, Reread),
     "runs": (Started, Claimed, Suspended, Repaired, Resumed, Refused, Finished, Cancelled),
     "steps": (Baselined, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting),
 }

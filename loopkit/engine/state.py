@@ -20,6 +20,7 @@ from loopkit.engine.events import (
     Isolated,
     Merging,
     Replied,
+    Setting,
     Suspended,
     Waiting,
 )
@@ -259,7 +260,7 @@ class RunState(Mutable):
     """The state in which folders were last restored."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
-    adding: Adding | None = None
+    adding: Adding | Setting | None = None
     """The last addition of a text to a file."""
     usage: Usage = Usage()
     counted: Log[Event] | None = EMPTY

@@ -6,32 +6,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopkit.document.problems import did_you_mean, short
+from loopkit.document.problems import Problem, did_you_mean, short
 from loopkit.language.datatypes.datatype import DataType, misfit, value_at
 from loopkit.language.json_schema import MAX_FAULTS
 from loopkit.language.machine import Machine
-from loopkit.values import Value
 
-
-class InputFault(Value, frozen=True):
-    """One thing that is wrong with an input."""
-
-    message: str
-    missing: str = ""
-    """The name of the input, where it was not given and has no default."""
-    where: str = ""
-    """The dotted place in the input of what was given and does not fit."""
-
-    @property
-    def path(self) -> str:
-        """The dotted place in the input; "" for the whole of it."""
-        return self.where or self.missing
+MISSING = "missing-field"
+"""The code of the problem of an input that was not given and has no default."""
 
 
 class InvalidInput(Exception):
-    """An input that a machine does not take; `faults` are all that is wrong with it."""
+    """An input that a machine does not take; `faults` are all that is wrong with it.
 
-    def __init__(self, faults: Sequence[InputFault]) -> None:
+    The path of each leads into the input; "" is the whole of it.
+    """
+
+    def __init__(self, faults: Sequence[Problem]) -> None:
         super().__init__("\n".join(fault.message for fault in faults))
         self.faults = tuple(faults)
 
@@ -39,17 +29,18 @@ class InvalidInput(Exception):
 def json_data(what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Data of a program as a resumed run reads it; raises InvalidInput for what is not JSON."""
     if given is not None and not isinstance(given, Mapping):
-        raise InvalidInput([InputFault(f"{what} has to be a mapping, not {type(given).__name__}")])
+        message = f"{what} has to be a mapping, not {type(given).__name__}"
+        raise InvalidInput([Problem("wrong-kind", message)])
     try:
         data: dict[str, Any] = json.loads(
             json.dumps(dict(given or {}), ensure_ascii=False).encode()
         )
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput([InputFault(f"{what} is not JSON data: {error}")]) from error
+        raise InvalidInput([Problem("wrong-kind", f"{what} is not JSON data: {error}")]) from error
     return data
 
 
-def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
+def without_agent(machine: Machine, filled: object) -> Iterator[Problem]:
     """The inputs that should choose an agent but are missing or name an unknown one."""
     for state, choice in machine.choices.items():
         if not choice.is_of_input or choice.else_ is not None:
@@ -59,11 +50,11 @@ def without_agent(machine: Machine, filled: object) -> Iterator[InputFault]:
         where = choice.from_.removeprefix("input.")
         if word is None:
             message = f"input `{where}` is missing: it chooses the agent of `{state}`"
-            yield InputFault(message, steps[0])
+            yield Problem(MISSING, message, path=steps[0])
         elif word not in choice.of:
             hint = did_you_mean(str(word), choice.of)
             message = f"input `{where}`: `{state}` has no agent for `{word}`; {hint}"
-            yield InputFault(message, where=where)
+            yield Problem("unknown-value", message, path=where)
 
 
 def input_faults(
@@ -71,7 +62,7 @@ def input_faults(
     given: Mapping[str, Any],
     datatype: DataType,
     noun: str = "input",
-) -> Iterator[InputFault]:
+) -> Iterator[Problem]:
     """The faults that `conform` found, in words, and the missing and unknown inputs.
 
     Of very many missing or unknown ones, the first, and how many more there are.
@@ -80,11 +71,11 @@ def input_faults(
     missing = [name for name, field in fields.items() if field.required and name not in given]
     unknown = [name for name in given if datatype.field(name) is None]
     for name in missing[:MAX_FAULTS]:
-        yield InputFault(f"{noun} `{name}` is missing", missing=name)
+        yield Problem(MISSING, f"{noun} `{name}` is missing", path=name)
     for name in unknown[:MAX_FAULTS]:
         hint = did_you_mean(name, fields)
         told = f"unknown {noun} `{short(name)}`"
-        yield InputFault(told + (f"; {hint}" if hint else ""), where=name)
+        yield Problem("unknown-input", told + (f"; {hint}" if hint else ""), path=name)
     for where, what in faults:
         if where:
             # What the value there should be, if it is a single one.
@@ -92,6 +83,6 @@ def input_faults(
             known = datatype.at(steps)
             plain = misfit(value_at(given, steps), known) if known is not None else ""
             message = f"{noun} `{where}` {plain}" if plain else f"{noun} `{where}`: {what}"
-            yield InputFault(message, where=where)
+            yield Problem("wrong-kind", message, path=where)
     if more := len(missing[MAX_FAULTS:]) + len(unknown[MAX_FAULTS:]):
-        yield InputFault(f"{more:,} more {noun}s are missing or unknown")
+        yield Problem("unknown-input", f"{more:,} more {noun}s are missing or unknown")

@@ -20,7 +20,7 @@ from loopkit.language.agents.tools import McpServer
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import common_type, parse_fields, parse_record
 from loopkit.language.facts import ERROR, WARNING, Severities
-from loopkit.language.section import Argv, Bound, Duration, Fields, Id, Ids, Noun, Text, fault
+from loopkit.language.section import Argv, Bound, Duration, Id, Ids, Inputs, Noun, Text, fault
 from loopkit.language.states import STATE_KINDS, FinalState, State, each
 from loopkit.language.states.kinds import DataState, FirstData, FirstText, FirstValue
 from loopkit.language.states.state import AgentChoice, StateBase
@@ -85,7 +85,7 @@ class Machine(Noun):
     """The name of the machine. Default: the file name without its extension, turned into an id."""
     description: str = ""
     """A summary of what the machine does, shown in plans, on pages and to MCP clients."""
-    input: Fields = {}
+    input: Inputs = {}
     """The inputs of a run, with their types."""
     artifacts: dict[Id, FirstValue] = {}
     """The artifacts that there are when a run starts, made of its input."""

@@ -27,8 +27,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from loopkit.language.datatypes.datatype import NotationError
-from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type
+from loopkit.language.datatypes.datatype import DataType, NotationError
+from loopkit.language.datatypes.notation import (
+    parse_fields,
+    parse_record,
+    parse_type,
+    refuse_files,
+)
 from loopkit.values import Value
 
 
@@ -139,12 +144,12 @@ def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
-def _check_with(parse: Callable[[Any], object]) -> AfterValidator:
+def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> AfterValidator:
     """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
     def check(value: Any) -> Any:
         try:
-            parse(value)
+            refuse_files(parse(value), is_input=is_input)
         except NotationError as error:
             raise fault(
                 "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
@@ -234,6 +239,8 @@ Schema = Annotated[dict[str, Any], _check_with(parse_fields)]
 """The type of data at its root: a mapping from field to type notation, or JSON Schema."""
 Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 """The type of data that must be a mapping: from field to type notation, or JSON Schema."""
+Inputs = Annotated[dict[str, Any], _check_with(parse_record, is_input=True)]
+"""The type of what a run is given, of which each field may also be a file."""
 Bound = Annotated[
     int | str,
     BeforeValidator(_bound),

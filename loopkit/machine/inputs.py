@@ -10,12 +10,15 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
-from loopkit.language.input_faults import InputFault, InvalidInput, input_faults, without_agent
+from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, without_agent
+from loopkit.language.input_files import with_files
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import FirstData, FirstText, MadeData
@@ -42,32 +45,45 @@ if TYPE_CHECKING:
     from regex import Match
 
 
-def complete_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given input with its defaults; raises InvalidInput."""
+def complete_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """The given input with its defaults and the data of its files; raises InvalidInput.
+
+    Files have to be `inside` of a folder, where their paths start; by default they may be anywhere.
+    """
     datatype = parse_record(machine.input)
     # Without a declared and a given input, no schema has to be read.
     filled, faults = conform(given, datatype) if given or machine.input else (given, ())
     if faults:
         told = list(input_faults(faults, given, datatype))
-        raise InvalidInput(told or [InputFault(f"the input does not fit: {faults[0][1]}")])
+        raise InvalidInput(
+            told or [Problem("wrong-kind", f"the input does not fit: {faults[0][1]}")]
+        )
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
-def partial_input(machine: Machine, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given inputs with defaults; raises InvalidInput, but not for missing ones."""
+def partial_input(
+    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+) -> dict[str, Any]:
+    """As `complete_input`; raises InvalidInput, but not for missing ones."""
     datatype = parse_record(machine.input)
     filled, faults = conform(given, datatype)
     # A fault without a path says that inputs are missing, or that one is unknown.
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
+    assert isinstance(filled, dict)
+    filled = with_files(filled, datatype, inside)
     words, lists = without_agent(machine, filled), () if faults else child_faults(machine, filled)
-    if wrong := [fault for fault in (*told, *words, *lists) if not fault.missing]:
+    if wrong := [fault for fault in (*told, *words, *lists) if fault.code != MISSING]:
         raise InvalidInput(wrong)
-    return filled if isinstance(filled, dict) else {}
+    return filled
 
 
-def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]:
+def faults_beyond_type(machine: Machine, filled: object) -> Iterator[Problem]:
     """The faults of an input that fits its type and with which no run could work."""
     yield from without_agent(machine, filled)
     yield from child_faults(machine, filled)
@@ -77,7 +93,7 @@ def faults_beyond_type(machine: Machine, filled: object) -> Iterator[InputFault]
         yield from error.faults
 
 
-def child_faults(machine: Machine, filled: object) -> Iterator[InputFault]:
+def child_faults(machine: Machine, filled: object) -> Iterator[Problem]:
     """The faults that would keep children from running, as far as the parent's input shows them."""
     if isinstance(filled, Mapping):
         for name, state in machine.states_of(ChildrenState).items():
@@ -86,7 +102,7 @@ def child_faults(machine: Machine, filled: object) -> Iterator[InputFault]:
 
 def _child_faults_of(
     machine: Machine, name: str, state: ChildrenState, filled: Mapping[str, Any]
-) -> Iterator[InputFault]:
+) -> Iterator[Problem]:
     names = {"input": readable(filled, parse_record(machine.input))}
     try:
         if not isinstance(state, EachState):
@@ -97,7 +113,9 @@ def _child_faults_of(
             if not state.faults:
                 child_inputs(state, items, names)
     except InvalidInput as error:
-        yield from (InputFault(f"`{name}`: {fault.message}") for fault in error.faults)
+        yield from (
+            one.replace(message=f"`{name}`: {one.message}", path="") for one in error.faults
+        )
 
 
 def child_inputs(
@@ -117,13 +135,13 @@ def child_inputs(
 
 def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, Any]:
     """The complete input of a child; `names` fill its templates. Raises InvalidInput."""
-    faults: list[InputFault] = []
+    faults: list[Problem] = []
     given: dict[str, Any] = {}
     for name, written in state.input.items():
         try:
             given[name] = fill_in(written, names)
         except TemplateError as error:
-            faults.append(InputFault(f"input `{name}`: {error}"))
+            faults.append(Problem("wrong-kind", f"input `{name}`: {error}"))
     if faults:
         raise InvalidInput(faults)
     return complete_input(state.child, given)
@@ -179,7 +197,7 @@ def data_made(made: MadeData, names: Mapping[str, object]) -> object:
     return [fill_in(made.data, over({name: item}, names)) for name, item in found]
 
 
-def fill_in(written: object, names: Mapping[str, object]) -> object:
+def fill_in(written: object, names: Mapping[str, object]) -> Any:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
         return _plain_data(parse(written).value(names))

@@ -12,11 +12,11 @@ from functools import reduce
 from itertools import chain
 from typing import Any
 
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path, select
-from loopkit.language.input_faults import InputFault, InvalidInput
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.json_schema.equality import canonical
 from loopkit.language.states.each import ChildrenState, EachState, steps_to_items
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, either, member
@@ -70,7 +70,7 @@ def refuse(faults: Sequence[str]) -> None:
     listed = [*faults[:MAX_FAULTS]]
     if rest := len(faults) - len(listed):
         listed.append(f"there are {rest:,} more faults like these")
-    raise InvalidInput([InputFault(fault) for fault in listed])
+    raise InvalidInput([Problem("wrong-kind", fault) for fault in listed])
 
 
 def list_at(

@@ -96,7 +96,8 @@ class Host:
             hint = did_you_mean(machine, self.machines) or "there is none"
             raise NotRunnable(f"there is no machine `{one_line(machine)}` here; {hint}")
         loaded = self.machines[machine]
-        active = await self.app.start(loaded, complete_input(loaded.machine, inputs))
+        complete = complete_input(loaded.machine, inputs, self.app.folder)
+        active = await self.app.start(loaded, complete)
         await active.append()
         self._drive(active)
         return active.state.run

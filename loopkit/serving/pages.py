@@ -22,7 +22,7 @@ from loopkit.engine.payloads import Delivery
 from loopkit.journal.errors import JournalError, RunUnreadable
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
-from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
@@ -186,8 +186,9 @@ async def start_run(call: Call) -> Response:
     try:
         run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
-        faults = {f"{PREFIX}{one.missing}": one.message for one in error.faults if one.missing}
-        message = "; ".join(one.message for one in error.faults if not one.missing)
+        missing = [one for one in error.faults if one.code == MISSING]
+        faults = {f"{PREFIX}{one.path}": one.message for one in missing}
+        message = "; ".join(one.message for one in error.faults if one not in missing)
         return await _start_page(call, typed, faults, message, 422)
     except (NotRunnable, JournalError) as error:
         status = status_of(error) or 500

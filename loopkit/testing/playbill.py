@@ -17,6 +17,8 @@ from loopkit.language.agents.tools import Tool
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import include, include_data
+from loopkit.language.input_faults import InvalidInput
+from loopkit.language.input_files import with_files
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import CANCELLED, ChildrenState, EachState
@@ -233,12 +235,17 @@ def inputs_of(
         return {}, [written.source.problem(at, "wrong-input", message, key=True)]
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
-    elif not problems:
+    elif not problems and isinstance(filled, dict):
         own = (written.scenario.cases or {})[case].input
-        problems = [
+        try:
+            filled = with_files(filled, datatype, written.folder)
             # No run would start: a word chooses no agent, or a list has no valid items.
+            strange = tuple(faults_beyond_type(machine, filled))
+        except InvalidInput as error:
+            strange = error.faults
+        problems = [
             written.source.problem(_place(case, bool(own)), "wrong-input", fault.message, key=True)
-            for fault in faults_beyond_type(machine, filled)
+            for fault in strange
         ]
     return (filled if isinstance(filled, dict) else {}), problems
 
@@ -276,7 +283,7 @@ def _include_files(
             holder = {name: given[name]}
             problems += include(holder, folder, document, frozenset({name}), at)[1]
             given |= holder
-        elif field is not None and "file" not in (field.fields or {}):
+        elif field is not None and not field.is_file and "file" not in (field.fields or {}):
             problems += include_data(given, name, folder, document, at)[1]
     return given, problems
 

@@ -7,6 +7,7 @@ pass at once, and all other work takes no time.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import secrets
 import shutil
@@ -32,6 +33,7 @@ from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.journal import Journal, open_journal
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.outside.processes import CommandResult
@@ -126,7 +128,8 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     script = Script(read_resolved(resolved), resolved, digest_of(resolved))
     case = suite.case(name)
     resumes = list(case.resumes)
-    active = await app.start(suite.machine, suite.inputs[name], script, case.limits.named)
+    inputs = _with_own_files(suite, name, app.folder)
+    active = await app.start(suite.machine, inputs, script, case.limits.named)
     refused: Refusal | None = None
     goes_on = True
     while goes_on:
@@ -143,6 +146,23 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     family = await family_of(app, active.state.run)
     unprepared = tuple(dict.fromkeys(app.unprepared))
     return Run(active.state, family.events, family.children, unprepared, refused)
+
+
+def _with_own_files(suite: Suite, name: str, folder: Path) -> dict[str, Any]:
+    """The input of a case, with each file where it is played: its bytes, or at least its data."""
+    inputs, source = dict(suite.inputs[name]), suite.written.folder.resolve()
+    for key, field in (parse_record(suite.machine.machine.input).fields or {}).items():
+        if not field.is_file or not (file := inputs.get(key)):
+            continue
+        path = Path(file["path"])
+        target = folder / (path.relative_to(source) if path.is_relative_to(source) else path.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != file["digest"]:
+            content = json.dumps(file["data"], ensure_ascii=False).encode()
+        target.write_bytes(content)
+        inputs[key] = {**file, "path": str(target)}
+    return inputs
 
 
 async def _resume(app: App, run: str, resume: Resume) -> ActiveRun:

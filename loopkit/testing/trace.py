@@ -201,7 +201,7 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
 PROCESS = frozenset(
     {
         *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        *("adding", "reread"),
+        *("adding", "setting", "reread"),
     }
 )
 """Events about the process that drives a run and about its files, not about its work."""

@@ -144,6 +144,11 @@ def code_blocks(text: str) -> tuple[tuple[str, str], ...]:
     return _outline(with_line_feeds(text)).fences
 
 
+def list_items(text: str) -> tuple[tuple[int, int, int], ...]:
+    """The items of all lists in order, each as (first line, line after its last, depth from 0)."""
+    return _outline(with_line_feeds(text)).items
+
+
 class _Heading(Value, frozen=True):
     level: int
     name: str
@@ -175,6 +180,7 @@ class _Outline(Value, frozen=True):
     ends: dict[int, int]
     """For each line at which a block starts, where the outermost such block ends."""
     fences: tuple[tuple[str, str], ...]
+    items: tuple[tuple[int, int, int], ...]
 
 
 _Section: TypeAlias = _Heading | _Label
@@ -211,6 +217,11 @@ def _outline(text: str) -> _Outline:
             (next(iter(token.info.lower().split()), ""), token.content)
             for token in tokens
             if token.type == "fence"
+        ),
+        items=tuple(
+            (start, end, token.level // 2)
+            for token, start, end in placed
+            if token.type == "list_item_open"
         ),
     )
 

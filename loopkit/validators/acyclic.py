@@ -5,7 +5,7 @@ Also what a node needs, and no node before it gives.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from loopkit.language.guard.evaluate import ITEMS, select
@@ -39,26 +39,26 @@ class Part(Value, frozen=True):
 
 
 class Graph(Mutable):
-    """The nodes and edges of some data, and the faults of single ones."""
+    """The nodes and edges of some data, and what is wrong with single ones."""
 
     places: dict[Same, str] = field(default_factory=dict)
     leads: dict[Same, set[Same]] = field(default_factory=dict)
-    faults: list[Found] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
 
-    def fault(self, location: str, what: str, message: str, value: object) -> None:
+    def add(self, location: str, what: str, message: str, value: object) -> None:
         steady = f"{what} {value_text(value)}"
-        self.faults.append(defect(f"{location}: {message}", steady, location, value=value))
+        self.found.append(defect(f"{location}: {message}", steady, location, value=value))
 
 
 async def check_acyclic(
     rule: AcyclicRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Found]:
-    """A fault for each id that is taken, each edge to no node, and one cycle of each component.
+    """A finding for each id that is taken, each edge to no node, and one cycle of each component.
 
-    Nodes that all lead to each other are one component. A missing id or edge is not a fault here,
-    because `schema` can require it. With `needs`, the only faults are things that a node needs and
-    no node before it gives. Raises GuardError; CannotJudge where what is given is not there, or
-    there are too many nodes.
+    Nodes that all lead to each other are one component. A missing id or edge is not a finding
+    here, because `schema` can require it. With `needs`, the only findings are things that a node
+    needs and no node before it gives. Raises GuardError; CannotJudge where what is given is not
+    there, or there are too many nodes.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -67,10 +67,11 @@ async def check_acyclic(
     _add_nodes(graph, rule.acyclic, data)
     words = choices(node_id for _, node_id in graph.leads)
     for edge in _edges(graph, rule.acyclic, data):
-        _add_edge(graph, edge, words)
+        if not rule.acyclic.open or same_as(edge.value) in graph.leads:
+            _add_edge(graph, edge, words)
     if rule.acyclic.needs is not None:
         return list(islice(unmet_needs(rule.acyclic, data, graph.leads, setting), MAX_FAULTS))
-    return [*graph.faults, *_cycles(graph)][:MAX_FAULTS]
+    return [*graph.found, *_cycles(graph)][:MAX_FAULTS]
 
 
 def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
@@ -78,10 +79,10 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
         node = same_as(value)
         if node is None:
             message = f"`{value_text(value)}` is not an id; a text or a number names a node"
-            graph.fault(location, "no id", message, value)
+            graph.add(location, "no id", message, value)
         elif node in graph.places:
             message = f"`{value_text(value)}` is taken already, at {graph.places[node]}"
-            graph.fault(location, "taken", message, value)
+            graph.add(location, "taken", message, value)
         else:
             graph.places[node] = location
             graph.leads[node] = set()
@@ -95,7 +96,7 @@ def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Part]:
                 yield Part(location, *ends)
             elif value is not None:
                 message = f"`{value_text(value)}` is not an edge; {PAIR}"
-                graph.fault(location, "no edge", message, value)
+                graph.add(location, "no edge", message, value)
         return
     # Nothing can lead back to an item without an id.
     yield from (edge for edge in _parts(paths, paths.edges, data) if same_as(edge.node))
@@ -107,10 +108,10 @@ def _add_edge(graph: Graph, edge: Part, words: Sequence[str]) -> None:
         graph.leads[start].add(end)
         return
     for value, node in ((edge.node, start), (edge.value, end)):
-        if node not in graph.leads and len(graph.faults) < MAX_FAULTS:
+        if node not in graph.leads and len(graph.found) < MAX_FAULTS:
             message = f"there is no node `{value_text(value)}`"
-            known = words if len(graph.faults) < MAX_HINTS else ()
-            graph.fault(edge.location, "no node", unknown(message, value, known), value)
+            known = words if len(graph.found) < MAX_HINTS else ()
+            graph.add(edge.location, "no node", unknown(message, value, known), value)
 
 
 def _cycles(graph: Graph) -> Iterator[Found]:
@@ -126,7 +127,7 @@ Leads = Mapping[Same, Collection[Same]]
 
 
 def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) -> Iterator[Found]:
-    """One fault for each thing that a node needs and that neither arrives there nor is given.
+    """One finding for each thing that a node needs and that neither arrives there nor is given.
 
     `leads` are the edges of the graph. Pairs lead from the node that comes first; a node that
     names others itself comes after these. Raises CannotJudge.
@@ -135,14 +136,18 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     given = {same_as(value) for _, value in values_at(None, source)}
     gives = list(_parts(paths, paths.gives, data))
     after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
-    arriving = _Arriving.along(after, gives)
+    arrives = _arriving(after, gives)
     for index, part in enumerate(_parts(paths, paths.needs, data)):
-        needed = same_as(part.value)
-        if needed not in given and not arriving.reaches(part):
-            others = [
-                one.node for one in gives if needed is not None and same_as(one.value) == needed
-            ]
-            yield _fault(part, others, index)
+        needed, value = same_as(part.value), part.value
+        if needed in given or arrives(part):
+            continue
+        told, node = value_text(value), value_text(part.node)
+        message = f"{part.location}: no node before `{node}` gives `{told}`"
+        others = (one.node for one in gives if needed and same_as(one.value) == needed)
+        if (other := next(others, None)) is not None:
+            message += f"; `{value_text(other)}` gives it, and does not come before"
+        steady = f"unmet {node} {told}"
+        yield defect(message, steady, part.location, value=value, item=value, index=index)
 
 
 def item_of(location: str, depth: int) -> str:
@@ -170,43 +175,26 @@ def _reverse(leads: Leads) -> Leads:
     return back
 
 
-class _Arriving(Value, frozen=True):
-    """By node, the things given that arrive there: a bit for each."""
-
-    bits: Mapping[Same | None, int]
-    at: Mapping[Same | None, int]
-
-    def reaches(self, part: Part) -> bool:
-        return bool(self.bits.get(same_as(part.value), 0) & self.at.get(same_as(part.node), 0))
-
-    @classmethod
-    def along(cls, after: Leads, gives: Collection[Part]) -> _Arriving:
-        bits: dict[Same | None, int] = {}
-        for part in gives:
-            bits.setdefault(same_as(part.value), 1 << len(bits))
-        if len(bits) * len(after) > MAX_PAIRS:
-            raise CannotJudge("the graph is too large to follow what its nodes give to each other")
-        own: dict[Same | None, int] = dict.fromkeys(after, 0)
-        for part in gives:
-            node = same_as(part.node)
-            own[node] = own.get(node, 0) | bits[same_as(part.value)]
-        at: dict[Same | None, int] = dict.fromkeys(after, 0)
-        for component in strong_components(after):
-            is_circle = is_cyclic(component, after)
-            inside = 0
-            for node in component:
-                inside |= at[node] | (own[node] if is_circle else 0)
-            for node in component:
-                at[node] |= inside
-                for other in after[node]:
-                    at[other] |= inside | own[node]
-        return cls(bits, at)
-
-
-def _fault(part: Part, others: list[object], index: int) -> Found:
-    needed, node = value_text(part.value), value_text(part.node)
-    message = f"{part.location}: no node before `{node}` gives `{needed}`"
-    if others:
-        message += f"; `{value_text(others[0])}` gives it, and does not come before"
-    steady = f"unmet {node} {needed}"
-    return defect(message, steady, part.location, value=part.value, item=part.value, index=index)
+def _arriving(after: Leads, gives: Collection[Part]) -> Callable[[Part], bool]:
+    """Whether what a node needs arrives there from those before it."""
+    # By what is given a bit, and by node the bits of all that arrives.
+    bits: dict[Same | None, int] = {}
+    for part in gives:
+        bits.setdefault(same_as(part.value), 1 << len(bits))
+    if len(bits) * len(after) > MAX_PAIRS:
+        raise CannotJudge("the graph is too large to follow what its nodes give to each other")
+    own: dict[Same | None, int] = dict.fromkeys(after, 0)
+    for part in gives:
+        node = same_as(part.node)
+        own[node] = own.get(node, 0) | bits[same_as(part.value)]
+    at: dict[Same | None, int] = dict.fromkeys(after, 0)
+    for component in strong_components(after):
+        is_circle = is_cyclic(component, after)
+        inside = 0
+        for node in component:
+            inside |= at[node] | (own[node] if is_circle else 0)
+        for node in component:
+            at[node] |= inside
+            for other in after[node]:
+                at[other] |= inside | own[node]
+    return lambda need: bool(bits.get(same_as(need.value), 0) & at.get(same_as(need.node), 0))

@@ -34,15 +34,8 @@ from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
-from loopkit.validators.fault import (
-    MAX_FAULTS,
-    CannotJudge,
-    Found,
-    NotStarted,
-    ids_of,
-)
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.form import Misread
 from loopkit.validators.judges.report import read_verdict
 from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
@@ -152,18 +145,14 @@ def mark_known(rule: CommandRule, found: Sequence[Found], setting: Setting) -> l
             f"`{program}` was not run before the first work, so there is no "
             "baseline to compare with; start a new run"
         )
-    ids = ids_of(rule, found, setting, exact=True)
-    advisory = setting.severities.advisory
-    return [
-        _as_known(one, advisory) if identity in known else one
-        for one, identity in zip(found, ids, strict=True)
-    ]
-
-
-def _as_known(found: Found, severity: str) -> Found:
-    message = f"{found.finding.message} (was there before)"
-    finding = found.finding.replace(message=message, severity=severity)
-    return found.replace(finding=finding, is_known=True)
+    marked = []
+    for one, identity in zip(found, ids_of(rule, found, setting, exact=True), strict=True):
+        if identity in known:
+            message = f"{one.finding.message} (was there before)"
+            advice = one.finding.replace(message=message, severity=setting.severities.advisory)
+            one = one.replace(finding=advice, is_known=True)
+        marked.append(one)
+    return marked
 
 
 def cap_number(found: Sequence[Found], levels: Severities) -> list[Found]:
@@ -191,7 +180,8 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
     rule, levels = start.rule, start.setting.severities
     reported = [] if rule.parse == "exit_code" else _read_report(start, result)
     told = None if rule.verdict is None else _read_text_verdict(start, result)
-    found = [*reported, *(_named_in(told) if told else ())]
+    named = told.findings if told else ()
+    found = [*reported, *(Found(one, one.message, value=one.message) for one in named)]
     remarks = []
     word = _verdict_word(reported, levels)
     if told is not None and rule.parse != "exit_code" and word != told.verdict:
@@ -214,10 +204,6 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
             remarks.append(f"{code}; the exit code counts")
     start.setting.remark = "; ".join(remarks)
     return found
-
-
-def _named_in(told: Answer) -> list[Found]:
-    return [Found(one, one.message, value=one.message) for one in told.findings]
 
 
 def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
@@ -271,12 +257,12 @@ def _read_text_verdict(start: Start, result: CommandResult) -> Answer:
     is_echo = start.stdin and start.stdin.strip() != printed.strip()
     echoes = [start.stdin] if start.stdin and is_echo else []
     read = read_verdict(setting.validator, messages_of(printed), form, echoes=echoes)
-    answer = read.last_resort if isinstance(read, Misread) else read
-    if answer is None:
-        assert isinstance(read, Misread)
+    if isinstance(read, Answer):
+        return read
+    if read.last_resort is None:
         clause = output_clause(result.stdout, result.stderr)
         raise Unfinished(f"{unread}: {read.reason}{clause}")
-    return answer
+    return read.last_resort
 
 
 class Unfinished(CannotJudge):

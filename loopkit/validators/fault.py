@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopkit.engine.findings import (
     OF_ARTIFACT,
@@ -13,7 +13,6 @@ from loopkit.engine.findings import (
     Finding,
     finding_id,
     finding_ids,
-    latest_resume,
     verdict_of,
 )
 from loopkit.engine.records import Failure
@@ -27,8 +26,11 @@ from loopkit.machine.scope import over
 from loopkit.text import shorten
 from loopkit.validators.data import NoData, data_of
 from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.setting import Setting
 from loopkit.values import NOTHING, Value
+
+if TYPE_CHECKING:
+    # A prompt is made from what is here, without anything that starts programs.
+    from loopkit.validators.setting import Setting
 
 MAX_FAULTS = 50
 """The most findings of one rule; a text that is wrong everywhere needs no longer list."""
@@ -112,44 +114,6 @@ def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -
     """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
     verdict, found = verdict_of(findings), tuple(findings)
     return Answer(validator=validator, verdict=verdict, findings=found, reason=reason)
-
-
-def answer_without(validator: str, error: CannotJudge, now: float = 0.0) -> Answer:
-    """An answer without a verdict; `now` is the Unix time at which a program's wait begins."""
-    answer = Answer.with_failure(validator, error.failure(now))
-    return answer.replace(not_started=isinstance(error, NotStarted))
-
-
-def not_applicable(validator: str, reason: str) -> Answer:
-    return Answer(validator=validator, verdict="not_applicable", reason=reason)
-
-
-def combine(validator: str, answers: Sequence[Answer]) -> Answer:
-    """Combine the answers of the rules into one, with the findings of all.
-
-    As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
-    whatever another would have said; the class and the reason of the error are kept beside it.
-    `error` takes precedence over all else; of several errors, a fatal one counts.
-    """
-    findings = [finding for answer in answers for finding in answer.findings]
-    errors = sorted(
-        (answer for answer in answers if answer.verdict == "error"),
-        key=lambda answer: answer.error_class != "fatal",
-    )
-    judged = answer_with(validator, findings)
-    reasons = [a.reason for a in answers if a.verdict in ("pass", "warn", "fail") and a.reason]
-    if errors:
-        if judged.verdict != "fail":
-            judged, reasons = judged.replace(verdict="error"), []
-        return judged.replace(
-            error_class=errors[0].error_class,
-            not_started=any(answer.not_started for answer in errors),
-            reason="; ".join([*reasons, *(answer.reason for answer in errors)]),
-            resume_at=latest_resume(errors),
-        )
-    if all(answer.verdict == "not_applicable" for answer in answers):
-        return not_applicable(validator, "; ".join(answer.reason for answer in answers))
-    return judged.replace(reason="; ".join(reasons))
 
 
 OF_FOUND = ("item", "index", "value", "parent")

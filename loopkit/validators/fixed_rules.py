@@ -6,7 +6,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -53,14 +52,12 @@ from loopkit.validators.fault import (
     MAX_FAULTS,
     CannotJudge,
     Found,
+    NotStarted,
     amount,
     answer_with,
-    answer_without,
-    combine,
     complete,
     defect,
     further_fields,
-    not_applicable,
     sees_data,
     sees_values,
     unreadable,
@@ -84,28 +81,55 @@ async def judge_placed(
     guard of every rule is false, else `pass`. Never raises for what a machine file, an artifact
     or a command can contain.
     """
-    answers: list[Answer] = []
     setting.validator = name
+    findings: list[Finding] = []
+    remarks: list[str] = []
+    skipped: list[str] = []
+    errors: list[CannotJudge] = []
     for place, rule in rules:
         setting.place, setting.remark = place, ""
         try:
-            if rule.guard is None or _applies(rule.guard, setting.facts):
-                found = await CHECKS[rule.kind](rule, subject, setting)
-                findings = complete(rule, found, subject, setting) if found else ()
-                answer = answer_with(name, findings, setting.remark)
-            else:
-                answer = not_applicable(name, f"the guard `{rule.guard}` of {place} is false")
+            if rule.guard is not None and not _applies(rule.guard, setting.facts):
+                skipped.append(f"the guard `{rule.guard}` of {place} is false")
+            elif found := await CHECKS[rule.kind](rule, subject, setting):
+                findings += complete(rule, found, subject, setting)
+            remarks += filter(None, [setting.remark])
         except CannotJudge as error:
-            answer = answer_without(name, error, setting.now())
+            errors.append(error)
         except (GuardError, TemplateError, PatternError, PatternTimeout) as error:
-            answer = answer_without(name, CannotJudge(f"{place}: {error}"))
+            errors.append(CannotJudge(f"{place}: {error}"))
         except RecursionError:
             reason = f"{place}: the data, or the schema, is nested too deep to be judged"
-            answer = answer_without(name, CannotJudge(reason))
-        answers.append(answer)
-    if not answers:
-        return not_applicable(name, "no rule of it judges without a model")
-    return answers[0] if len(answers) == 1 else combine(name, answers)
+            errors.append(CannotJudge(reason))
+    if len(skipped) == len(rules):
+        reason = "; ".join(skipped) or "no rule of it judges without a model"
+        return Answer(validator=name, verdict="not_applicable", reason=reason)
+    judged = answer_with(name, findings, "; ".join(remarks))
+    return _answer_with_errors(judged, errors, setting.now) if errors else judged
+
+
+def _answer_with_errors(
+    judged: Answer, errors: list[CannotJudge], now: Callable[[], float]
+) -> Answer:
+    """What the other rules found, and why these came to no verdict.
+
+    As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
+    whatever another would have said. `error` takes precedence over all else; of several errors,
+    a fatal one counts.
+    """
+    errors.sort(key=lambda error: error.error_class != "fatal")
+    reasons = [error.reason for error in errors]
+    if judged.verdict != "fail":
+        judged = judged.replace(verdict="error")
+    elif judged.reason:
+        reasons.insert(0, judged.reason)
+    waits = [one.retry_after_s for one in errors if one.retry_after_s is not None]
+    return judged.replace(
+        error_class=errors[0].error_class,
+        not_started=any(isinstance(error, NotStarted) for error in errors),
+        reason="; ".join(reasons),
+        resume_at=now() + max(waits) if waits else None,
+    )
 
 
 def _applies(guard: str, facts: Mapping[str, object]) -> bool:
@@ -194,20 +218,16 @@ class _Answer(BaseModel):
     error: str = ""
 
 
-def _made(folder: Path | None) -> Path | None:
-    """A folder to work in, made where it is missing; raises UnusableWorkspace."""
-    return folder if folder is None or folder.is_dir() else prepare(folder)
-
-
 async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
     """What the plug-in finds, which has a process of its own.
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
+    folder = setting.folder
     try:
         result = await run_command(
             WORKER,
-            cwd=_made(setting.folder),
+            cwd=folder if folder is None or folder.is_dir() else prepare(folder),
             env=worker_environment(rule.env),
             stdin=json.dumps(_request(rule, subject, setting)),
             timeout_s=rule.timeout,

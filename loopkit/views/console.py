@@ -242,7 +242,7 @@ def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
 def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
     if event.report is not None:
         yield from _report_lines(before, event.report, usage_suffix(Usage(time_s=event.time_s)))
-    elif event.outcome not in ("done", "content"):
+    elif event.outcome != "done" and event.artifact is None:
         # The reason for the missing artifact, unless the failed calls have given it.
         if why := _without_known_faults(before, event.error):
             yield _row(event.state, f": {why}", word=event.outcome, tone="bad")

@@ -250,30 +250,19 @@ def test_a_program_that_is_busy_is_run_again_at_no_cost_for_the_author(desk: Des
     assert [ran.exit_code for ran in played.of(Worked)[1].commands] == [75, 75, 75, 0]
 
 
-def test_after_its_last_try_a_program_leaves_an_error_and_no_verdict(desk: Desk) -> None:
+@pytest.mark.parametrize(("budget", "tries"), [({"retry": {"attempts": 2}}, 2), ({}, 1)])
+def test_after_its_last_try_a_program_leaves_an_error_and_no_verdict(
+    desk: Desk, budget: dict[str, Any], tries: int
+) -> None:
     """S1.28: it costs the author nothing, and goes where its class of error goes."""
     desk.clock = QuickClock()
-    rule = {
-        "command": python(BUSY.replace("NEEDED", "9")),
-        "retry": {"attempts": 2},
-        "errors": [{"exit": 75, "class": "transient"}],
-        "fail_codes": [1, 75],
-    }
-    played = ruled(desk, rule)
-    assert played.outcome == "late"
+    errors = [{"exit": 75, "class": "transient"}]
+    command = python(BUSY.replace("NEEDED", "9"))
+    played = ruled(desk, {"command": command, "errors": errors, "fail_codes": [1, 75], **budget})
+    assert (played.outcome, played.state.counters) == ("late", {})
     [answer] = played.reports[0].answers
-    assert answer.reason.endswith("rate limit (2 tries)")
-    assert played.state.counters == {}
-
-
-def test_without_a_budget_a_program_is_run_once(desk: Desk) -> None:
-    rule = {
-        "command": python(BUSY.replace("NEEDED", "2")),
-        "errors": [{"exit": 75, "class": "transient"}],
-    }
-    played = ruled(desk, rule)
-    assert played.outcome == "late"
-    assert (desk.folder / "count").read_text(encoding="utf-8") == "1"
+    assert answer.reason.endswith("rate limit (2 tries)" if budget else "rate limit")
+    assert (desk.folder / "count").read_text(encoding="utf-8") == str(tries)
 
 
 def test_a_program_that_wrote_no_report_is_run_again(desk: Desk) -> None:

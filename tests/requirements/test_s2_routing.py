@@ -129,6 +129,54 @@ def test_s2_24_the_schema_in_the_revise_prompt_is_the_one_that_is_enforced(desk:
     assert '"required": [\n    "text"\n  ]' in run.prompts("writer")[2]
 
 
+REPAIR = """
+loopkit: 1
+agents: {fixer: {model: some/fixer, schema: {fixes: [str], program: str}}}
+states:
+  patch:
+    agent: fixer
+    prompt: |
+      Repair {{ previous.program | default("x = 1 +") }}
+      {% for round in history %}
+      {{ round.artifact.program }} failed: {{ round.findings | map(attribute="message") | join }}
+      {% endfor %}
+    output: patched
+    next: test
+  test:
+    validate: patched
+    by:
+      - {require: fixes.count > 0, code: NONE}
+      - {not_matches: 'bug \\d', message: "{{ value }} is left."}
+    transitions:
+      - {guard: valid, target: done}
+      - {guard: '"NONE" in codes', target: escalated}
+      - {revise: patch, from: best, max: 3}
+      - {target: escalated}
+  escalated: {human: Nobody knows a fix., choices: [stop], transitions: [{target: failed}]}
+  done: {final: success, result: patched}
+  failed: {final: failure}
+"""
+
+
+def test_s2_38_a_patch_that_fails_is_taken_back_and_what_was_tried_is_in_the_prompt(
+    desk: Desk,
+) -> None:
+    tried = ["bug 1", "bug 1 bug 2", "x = 1"]
+    fixes: list[dict[str, Any]] = [{"data": {"fixes": ["a"], "program": text}} for text in tried]
+    run = desk.play(REPAIR, scenario(agents={"fixer": fixes}))
+    prompt = run.prompts("fixer")[2]
+    assert prompt.startswith("Repair bug 1\n")
+    assert "bug 1 failed: bug 1 is left." in prompt
+    assert "bug 1 bug 2 failed: bug 1 is left.bug 2 is left." in prompt
+    assert run.result["patched"]["program"] == "x = 1"
+
+
+def test_s2_38_no_fix_at_all_is_for_a_person(desk: Desk) -> None:
+    nothing = {"data": {"fixes": [], "program": "bug 1"}}
+    run = desk.play(REPAIR, scenario(agents={"fixer": [nothing]}))
+    assert run.route == ["patch", "test", "escalated"]
+
+
 def test_s2_43_each_decision_is_recorded_with_its_rule_and_its_inputs(desk: Desk) -> None:
     run = played(desk, "P", "NO API NO UNIT", "P2", "S2", "C")
     back = next(event for event in run.of(Decided) if event.spends)

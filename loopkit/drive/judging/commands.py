@@ -27,7 +27,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.program import FixedRules, with_places
+from loopkit.machine.program import with_places
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.outside.workspace import without_folders
@@ -171,7 +171,10 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
     ran: list[Ran] = []
     try:
         folder = await workspace(active, due.state.workspace)
-        setting = _setting(active, due, folder, ran)
+        setting = setting_for(active, folder, active.program.machine.levels)
+        setting.names = {"input": active.state.input}
+        setting.validator, setting.place = due.validator, due.place
+        give_commands(active, due.validator, 0, setting, ran)
         found = await limit_time(active, lambda: baseline_of(due.rule, setting))
     except LimitReached as reached:
         suspended = _suspension(active, due, reached.failure(active.state.run))
@@ -190,23 +193,6 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         commands=tuple(ran),
         time_s=active.clock.monotonic() - started,
     )
-
-
-def _setting(active: ActiveRun, due: _Due, folder: Path, ran: list[Ran]) -> Setting:
-    machine = active.program.machine
-    setting = Setting(
-        names={"input": active.state.input},
-        facts={},
-        patterns=machine.patterns,
-        severities=machine.levels,
-        input=active.state.input,
-        folder=folder,
-        validator=due.validator,
-        place=due.place,
-        redact=active.redact,
-    )
-    give_commands(active, due.validator, 0, setting, ran)
-    return setting
 
 
 def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
@@ -230,14 +216,16 @@ def content_fault(artifact: Artifact, severity: str) -> Answer:
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
 
 
-def setting_for(active: ActiveRun, folder: Path, rules: FixedRules) -> Setting:
+def setting_for(
+    active: ActiveRun, folder: Path, levels: Severities, *, is_guarded: bool = False
+) -> Setting:
+    """What rules may read and do in a run; with a guard among them, also the facts."""
     program, run = active.program, active.state
-    is_guarded = rules.are_guarded
     return Setting(
         names=AllNames(program, run),
         facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
         patterns=program.machine.patterns,
-        severities=rules.levels,
+        severities=levels,
         origins=program.machine.origins,
         input=run.input,
         folder=folder,

@@ -58,21 +58,25 @@ async def work_of_children(
         return Worked(state=name, visit=visit, outcome="content", error=message)
     family = Family(active, name, items, inputs)
     facts, data = sum_up(await family.results())
-    artifact = Artifact(
+    return Worked(
+        state=name,
+        visit=visit,
+        outcome="done",
+        facts=dict(facts),
+        artifact=data_artifact(active, name, data),
+        time_s=family.time_s,
+    )
+
+
+def data_artifact(active: ActiveRun, name: str, data: object) -> Artifact:
+    """Data as the artifact of the state that made it."""
+    return Artifact(
         name=name,
         author=name,
         attempt=active.state.attempts.get(name, 0) + 1,
         text=json.dumps(data, ensure_ascii=False),
         data=data,
         is_data=True,
-    )
-    return Worked(
-        state=name,
-        visit=visit,
-        outcome="done",
-        facts=dict(facts),
-        artifact=artifact,
-        time_s=family.time_s,
     )
 
 

@@ -34,12 +34,13 @@ from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
 from loopkit.drive.states.each import perform_each, perform_machine
+from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
 from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Usage
+from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, render, value_of
 from loopkit.language.datatypes.datatype import facts_of
@@ -53,6 +54,7 @@ from loopkit.language.states.kinds import (
     DataState,
     FilledState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import Output, StateBase
@@ -67,7 +69,6 @@ from loopkit.outside.processes import (
     run_command,
 )
 from loopkit.text.json_text import text_or_json
-from loopkit.validators.fault import NotStarted, answer_without
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -206,7 +207,11 @@ async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
     """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
-    if known is None or (known.state, known.visit, known.file) != (name, run.visit, str(path)):
+    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != (
+        name,
+        run.visit,
+        str(path),
+    ):
         known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
         await active.append(known)
     return known.after
@@ -322,7 +327,7 @@ class _Judging(Mutable):
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
-            setting = setting_for(active, self.folder, rules)
+            setting = setting_for(active, self.folder, rules.levels, is_guarded=rules.are_guarded)
             if validator in rules.starting:
                 setting.baselines = active.state.baselines.get((self.name, validator), {})
                 index = result_index(active, self.name, validator)
@@ -350,7 +355,8 @@ class _Judging(Mutable):
                 try:
                     require_program(program or "/", command_environment(rule.env))
                 except CommandNotStarted as error:
-                    yield answer_without(validator, NotStarted(str(error)))
+                    failure = Failure("fatal", str(error))
+                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
@@ -401,7 +407,9 @@ class _Judging(Mutable):
         ]
 
     async def by_judges(self, judges: Iterable[Judge]) -> tuple[Answer, ...]:
-        setting, subject = setting_for(self.active, self.folder, self.rules), self.subject
+        rules, subject = self.rules, self.subject
+        guarded = rules.are_guarded
+        setting = setting_for(self.active, self.folder, rules.levels, is_guarded=guarded)
         answers = await gather_answers(ask(one, subject, setting) for one in judges)
         if await self._has_changed():
             answers = [self._without_verdict(answer) for answer in answers]
@@ -420,6 +428,7 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     EachState: perform_each,
     MachineState: perform_machine,
     RenderState: perform_render,
+    SetState: perform_set,
     ValidateState: perform_validate,
 }
 """What does the work of each kind of state that has work of its own."""

@@ -211,7 +211,7 @@ async def _judge(
     folder = await workspace(active, called.asked.workspace)
     answers: list[Answer] = []
     for validator, fixed in rules.fixed:
-        setting = setting_for(active, folder, rules)
+        setting = setting_for(active, folder, rules.levels, is_guarded=rules.are_guarded)
         if validator in rules.starting:
             give_commands(active, called.name, called.index, setting, ran)
         answer = await judge_placed(validator, fixed, subject, setting)

@@ -63,6 +63,8 @@ class DataType(Value, frozen=True):
     is_open: bool = False
     """It keeps further fields, of which nothing is known and which nothing may read."""
     items: DataType | None = None
+    is_file: bool = False
+    """It is given as the path of a file, and read: `path`, `data` and `digest`."""
 
     @property
     def required(self) -> bool:
@@ -93,7 +95,8 @@ class DataType(Value, frozen=True):
 
 def describe_type(datatype: DataType) -> str:
     """A type in a few words for a person who fills in a form: `print|web, default web`."""
-    words = ["|".join(datatype.values) or datatype.scalar or "JSON", *datatype.bounds_in_words]
+    kind = "path of a file" if datatype.is_file else datatype.scalar or "JSON"
+    words = ["|".join(datatype.values) or kind, *datatype.bounds_in_words]
     if datatype.has_default:
         words.append(f"default {json.dumps(datatype.default, ensure_ascii=False)}")
     if datatype.optional:
@@ -108,6 +111,8 @@ WORDS = {"int": "a whole number", "num": "a number", "bool": "true or false", "s
 
 def misfit(value: object, datatype: DataType) -> str:
     """Why a value is not a single value of a type, for a person; "" if it is one."""
+    if datatype.is_file:
+        return "" if value and isinstance(value, str) else "takes the path of a file"
     if not default_fault(value, datatype):
         return ""
     return f"{what_it_takes(datatype)}; `{one_line(text_or_json(value))}` is not"

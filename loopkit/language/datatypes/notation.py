@@ -32,6 +32,7 @@ from loopkit.language.json_schema.equality import NotJudged
 from loopkit.values import Mutable, Value, field
 
 DETAILS = frozenset({"type", "default", "minimum", "maximum", "description"})
+FILE_TYPES = ("file", "optional file")
 JSON_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 JSON_WORDS = ("$ref", "$defs", "$schema", "$id", "$comment", "$anchor", "$dynamicRef")
 FORMS = ("anyOf", "oneOf", "allOf", "enum")
@@ -120,9 +121,15 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
         case [inner]:
             yield 0, inner
         case Mapping():
-            is_described = not is_root and "type" in notation and set(notation) <= DETAILS
+            is_described = not is_root and _is_described(notation)
             inside = notation.items()
             yield from (item for item in inside if not (is_described and item[0] == "default"))
+
+
+def _is_described(notation: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a type with details, and no record that has a field `type`."""
+    details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    return "type" in notation and set(notation) <= details
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
@@ -143,6 +150,8 @@ def _from_words(text: str) -> DataType:
         return list_of(_from_words(text[1:-1].strip()))
     if text == "any":
         return DataType({})
+    if text == "file":
+        return _file_of("any")
     if json_type := SCALARS.get(text):
         return DataType({"type": json_type}, scalar=text)
     if "|" in text:
@@ -163,7 +172,7 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
     if is_json_schema(notation):
         _refuse_mixed(notation)
         return from_schema(notation)
-    if "type" in notation and set(notation) <= DETAILS:
+    if _is_described(notation):
         return _with_details(notation)
     return _record_with_type(notation) if "type" in notation else _record_of(notation)
 
@@ -202,6 +211,9 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
 
 def _with_details(notation: Mapping[str, Any]) -> DataType:
     datatype = _at(notation["type"], "type")
+    if "data" in notation:
+        whole = _file_of(notation["data"])
+        datatype = _optional(whole) if datatype.optional else whole
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -266,6 +278,32 @@ def record_with(
         **({} if is_open else {"additionalProperties": said}),
     }
     return DataType(schema, fields=types, others=others, is_open=is_open)
+
+
+def file_record(data: object) -> Mapping[str, object]:
+    """What is known of a file that was read, with the notation of its data."""
+    return {"path": "str", "data": data, "digest": "str", OTHERS: NO_OTHERS}
+
+
+def _file_of(data: object) -> DataType:
+    read = _record_of(file_record(data))
+    forms = [{"type": "string", "minLength": 1}, relocate(read.schema, ("anyOf", 1))]
+    return read.replace(schema={"anyOf": forms}, is_file=True)
+
+
+def refuse_files(
+    datatype: DataType | None, path: tuple[str, ...] = (), *, is_input: bool = False
+) -> None:
+    """Raise NotationError for a file, which only a field of an input can be."""
+    if datatype is None:
+        return
+    if datatype.is_file and not (is_input and len(path) == 1):
+        remedy = "make it an input of its own: `input: {plan: {type: file}}`"
+        raise NotationError("only an input itself can be a `file`", path, remedy)
+    for name, inner in (datatype.fields or {}).items():
+        refuse_files(inner, (*path, name), is_input=is_input)
+    for part in (datatype.items, datatype.others):
+        refuse_files(part, (*path, ""), is_input=is_input)
 
 
 def list_of(inner: DataType) -> DataType:

@@ -16,6 +16,7 @@ from loopkit.language.states.kinds import (
     DataState,
     HumanState,
     RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.states.state import Example, StateBase, WorkingState
@@ -53,6 +54,7 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     CommandState,
     RenderState,
     DataState,
+    SetState,
     EachState,
     MachineState,
     ValidateState,

@@ -1,4 +1,4 @@
-"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`
+"""States that do their work themselves: `agent`, `run`, `human`, `render`, `data`, `set`
 and `validate`."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,13 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
-from loopkit.language.datatypes.notation import common_type, list_of, parse_type, record_with
+from loopkit.language.datatypes.notation import (
+    common_type,
+    file_record,
+    list_of,
+    parse_type,
+    record_with,
+)
 from loopkit.language.facts import INT, OF_REPORTS
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
@@ -21,6 +27,7 @@ from loopkit.language.section import (
     Fields,
     Id,
     Ids,
+    Notation,
     Noun,
     PlainText,
     ReportEmission,
@@ -30,7 +37,7 @@ from loopkit.language.section import (
     fault,
     templates_of,
 )
-from loopkit.language.states.each import ItemPaths, steps_to_items
+from loopkit.language.states.each import ItemPath, ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
@@ -42,6 +49,7 @@ from loopkit.language.states.state import (
     RenderOutputName,
     TemplateState,
     WorkingState,
+    output_from_name,
 )
 from loopkit.language.validators import ByItem
 from loopkit.text.json_text import texts_in
@@ -367,6 +375,55 @@ def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
         known = known.field(step) if known is not None and not known.optional else None
     # Defaults have been filled in.
     return unknown if known is None else known.replace(default=None, has_default=False)
+
+
+class SetState(AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
+    set: PlainText
+    """The file: a template."""
+    at: ItemPath | None = None
+    """The path of the mapping to change; `[]` goes through the items of a list. Default: the
+    root."""
+    where: dict[str, Any] = {}
+    """The values by which the one item of a list is known."""
+    values: dict[str, Any] = {}
+    """The new values, by key. Default: the file is only read."""
+    expect: dict[str, Any] = {}
+    """What has to stand there before, by key; if it does not, nothing is changed."""
+    data: Notation = "any"
+    """The type of the data in the file."""
+
+    kind = "set"
+    example = Example(
+        {
+            "set": "{{ input.tasks.path }}",
+            "at": "tasks[]",
+            "where": {"id": "tea"},
+            "values": {"plan": "{{ plan }}"},
+        },
+        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
+        files={"tasks.yaml": "tasks:\n- id: tea\n"},
+    )
+    has_own_work = True
+    faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
+
+    @property
+    def about(self) -> str:
+        return f"set {', '.join(self.values)}" if self.values else "read a file"
+
+    @property
+    def templates(self) -> Written:
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+    @property
+    def leaves(self) -> DataType:
+        return parse_type(file_record(self.data))
+
+    def output_at(self, name: str) -> Output:
+        return output_from_name(name)
 
 
 class ValidateState(WorkingState):

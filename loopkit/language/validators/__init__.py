@@ -318,6 +318,8 @@ class Acyclic(Noun):
     edges: str
     """The path of the edges: the ids that each node names, `nodes[].needs[]`, or a list of pairs of
     ids."""
+    open: bool = False
+    """Whether an edge may also lead to what is no node, such as a library."""
     needs: str | None = None
     """The path of what each node needs: `nodes[].inputs[]`. The rule then checks only that an
     earlier node gives it."""

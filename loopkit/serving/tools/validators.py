@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from loopkit.agents.port import NotRunnable
@@ -172,7 +173,7 @@ class ValidatorTool:
         if missing := [name for name in self.required if name not in inputs]:
             raise CallRefused(f"missing in `input`: {', '.join(map('`{}`'.format, missing))}")
         try:
-            return partial_input(self.machine, {**inputs, **self.fixed})
+            return partial_input(self.machine, {**inputs, **self.fixed}, Path.cwd())
         except InvalidInput as error:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
 

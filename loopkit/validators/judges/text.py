@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from loopkit.engine.findings import Finding
@@ -13,7 +15,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.report_map import VerdictReading
 from loopkit.text import end_of, printable, shorten
-from loopkit.text.markdown import with_line_feeds, without_fences
+from loopkit.text.markdown import list_items, with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.judges.form import (
     AnswerForm,
@@ -31,7 +33,7 @@ from loopkit.validators.judges.report_parts import (
     identify,
     unmet_criteria,
 )
-from loopkit.values import Mutable, Value, field
+from loopkit.values import Value, field
 
 if TYPE_CHECKING:
     from regex import Match
@@ -228,12 +230,6 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         known = {**own, **self.levels.of_verdicts(self.words), **self.reading.severities}
         return {fold(word): level for word, level in known.items()}
 
-    @cached_property
-    def failing(self) -> str:
-        """A pattern for the words and the severities that mean `fail`."""
-        words = (word for word, meant in self.words.items() if meant == "fail")
-        return f"(?i){_any_of((*words, *self.levels.severe))}"
-
     @property
     def instructions(self) -> str:
         reading, levels = self.reading, self.levels
@@ -313,40 +309,16 @@ def _without_fence(text: str) -> str:
 
 
 def end_of_words(messages: Sequence[str], form: TextForm) -> str:
-    """The end of the words, without what is met, after earlier lines that fail."""
-    whole = "\n\n".join(text for message in messages if (text := printable(message).strip()))
-    try:
-        words = _without_met(whole, form)
-        end = end_of(words, OWN_WORDS_CHARS)
-        return end if end == words else "\n".join((*_failing_lines(words, end, form), "…", end))
-    except PatternTimeout:
-        # The reason names the pattern; the words count unfiltered.
-        return end_of(whole, OWN_WORDS_CHARS)
-
-
-def _without_met(text: str, form: TextForm) -> str:
-    """The text without those of its findings that report a success."""
+    """The end of the words, without those of its findings that report a success."""
+    text = "\n\n".join(said for message in messages if (said := printable(message).strip()))
     parts, kept = [], 0
-    for match in occurrences(form.listed, text):
-        if form.levels_by_word.get(fold(_group(match, "severity"))) == NO_FINDING:
-            parts.append(text[kept : match.start()])
-            kept = match.end()
-    return "".join((*parts, text[kept:])).strip()
-
-
-def _failing_lines(text: str, end: str, form: TextForm) -> Iterator[str]:
-    """The lines before the end in which something fails, in all no longer than the end may be."""
-    before = text.removesuffix(end)
-    room, seen = OWN_WORDS_CHARS, 0
-    for match in occurrences(form.failing, before):
-        if match.start() < seen:
-            continue
-        start = before.rfind("\n", seen, match.start()) + 1 or seen
-        seen = before.find("\n", match.end()) + 1 or len(before)
-        line = before[start:seen].rstrip("\n")
-        if len(line) < room:
-            room -= len(line) + 1
-            yield line
+    # Where the pattern takes too long, the words count as they are.
+    with suppress(PatternTimeout):
+        for match in occurrences(form.listed, text):
+            if form.levels_by_word.get(fold(_group(match, "severity"))) == NO_FINDING:
+                parts.append(text[kept : match.start()])
+                kept = match.end()
+    return end_of("".join((*parts, text[kept:])).strip(), OWN_WORDS_CHARS)
 
 
 BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
@@ -496,8 +468,8 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
 
 
 MAX_POINTS = 50
-_POINT = re.compile(r"([ \t]*)(?:[-+*•]|\d+[.)])[ \t]+(?:\[([ xX✓✔])\][ \t]+)?(\S.*)")
-_DONE = ("x", "✓", "✔", "✅")
+_MARKER = re.compile(r"[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:\[([ xX✓✔])\][ \t]+)?")
+"""The start of an item, and what stands in its box."""
 
 
 def _points_beside(
@@ -507,85 +479,52 @@ def _points_beside(
 
     Where there are no points there is no finding.
     """
-    verdict, levels = said[chosen], form.levels
-    start = text.rfind("\n", 0, said[chosen - 1].end) + 1 if chosen else 0
-    above = text[said[chosen - 1].end if chosen else 0 : text.rfind("\n", start, verdict.start) + 1]
-    end = said[chosen + 1].start if chosen + 1 < len(said) else len(text)
-    below = text[verdict.end : end].partition("\n")[2]
+    # Lines that hold a verdict belong to neither side; `%` makes the end of a missing line end.
+    ends = [0, *(text.find("\n", one.end) % (len(text) + 1) for one in said)]
+    starts = [*(text.rfind("\n", 0, one.start) + 1 for one in said), len(text)]
+    above, below = text[ends[chosen] : starts[chosen]], text[ends[chosen + 1] : starts[chosen + 1]]
     points, rest = _points_in(below, form)
-    words = f"{above}\n{rest}"
+    words, levels = f"{above}\n{rest}", form.levels
     if not points:
         points, rest = _points_in(above, form)
         words = f"{rest}\n{below}"
-    level = levels.ungraded if verdict.meaning == "fail" else levels.advisory
+    level = levels.ungraded if said[chosen].meaning == "fail" else levels.advisory
     found = []
     for message in points:
         file, line = _place_in(message)
         found.append(Finding(id="", message=message, severity=level, location=file, line=line))
     if found and levels.mild and (words := end_of(words.strip(), OWN_WORDS_CHARS)):
-        found.append(Finding(id="", message=words, severity=levels.advisory, identified=False))
+        # With a key, because the text of an earlier round is not another finding.
+        key = "the rest of the review"
+        found.append(Finding(id="", message=words, severity=levels.advisory, key=key))
     return found
 
 
 def _points_in(text: str, form: TextForm) -> tuple[list[str], str]:
-    """The numbered and listed points that report no success, and the rest of the text.
+    """The items of lists that report no success, and the rest of the text.
 
-    Where points have points of their own, these are meant; the ones above them say what they share.
+    Where items have items of their own, these are meant; the ones above them say what they share.
+    A success has a tick, or begins or ends with a word that passes, as that is written.
     """
-    lines = text.split("\n")
-    found: list[_Point] = []
-    above: list[_Point] = []
-    for at, line in enumerate(lines):
-        match = _POINT.fullmatch(line)
-        if match:
-            point = _Point(at, len(match[1].expandtabs(4)), _is_met(match, form))
-            above = [one for one in above if one.indent < point.indent]
-            if above:
-                above[-1].is_parent, point.is_inner = True, True
-                point.is_met = point.is_met or above[-1].is_met
-            above.append(point)
-            found.append(point)
-        elif above and line.strip() and above[-1].end == at and line[:1] not in "#|":
-            above[-1].end = at + 1
-        elif line.strip() and not line[:1].isspace():
-            above = []
-    leaves = [one for one in found if not (one.is_parent or one.is_met)]
-    meant = [one for one in leaves if one.is_inner] or leaves
-    taken = {at for one in meant[:MAX_POINTS] for at in range(one.at, one.end)}
-    messages = [
-        shorten(" ".join(_text_of(lines[one.at : one.end]).split()), OWN_WORDS_CHARS)
-        for one in meant[:MAX_POINTS]
-    ]
+    text = re.sub(r"^([ \t]*)•", r"\1-", text, flags=re.MULTILINE)
+    lines, items = text.split("\n"), list_items(text)
+    passing = {"✅", "✓", "✔", *(word for word, meant in form.words.items() if meant == "pass")}
+    is_met: dict[int, bool] = {}
+    points: list[tuple[int, int, int]] = []
+    for item, after in pairwise((*items, (0, 0, 0))):
+        start, _, depth = item
+        marker = _MARKER.match(lines[start])
+        said = re.findall(r"\w+|[✅✓✔]", lines[start][marker.end() :] if marker else "")
+        is_ticked = marker is not None and marker[1] not in (None, " ")
+        passes = is_ticked or not passing.isdisjoint((*said[:1], *said[-1:]))
+        is_met[depth] = passes or (depth > 0 and is_met.get(depth - 1, False))
+        if said and after[2] <= depth and not is_met[depth]:
+            points.append(item)
+    meant = [one for one in points if one[2]] or points
+    taken = {at for start, end, _ in meant[:MAX_POINTS] for at in range(start, end)}
+    found = ["\n".join(lines[start:end]) for start, end, _ in meant[:MAX_POINTS]]
+    messages = [shorten(" ".join(_MARKER.sub("", f, 1).split()), OWN_WORDS_CHARS) for f in found]
     return messages, "\n".join(line for at, line in enumerate(lines) if at not in taken).strip()
-
-
-class _Point(Mutable):
-    """An item of a list in a text, with the number of its first line and that after its last."""
-
-    at: int
-    indent: int
-    is_met: bool
-    is_inner: bool = False
-    is_parent: bool = False
-    end: int = 0
-
-    def __post_init__(self) -> None:
-        self.end = self.at + 1
-
-
-def _text_of(lines: Sequence[str]) -> str:
-    first = _POINT.fullmatch(lines[0])
-    assert first is not None
-    return "\n".join((first[3], *lines[1:]))
-
-
-def _is_met(match: re.Match[str], form: TextForm) -> bool:
-    """Whether a point has a tick, or begins or ends with a word that passes, as that is written."""
-    words = re.findall(r"\w+", match[3])
-    passing = {word for word, meant in form.words.items() if meant == "pass"}
-    return (match[2] or match[3][0]).casefold() in _DONE or not passing.isdisjoint(
-        (*words[:1], *words[-1:])
-    )
 
 
 def _read(

@@ -159,6 +159,8 @@ def _needs_something(datatype: DataType, control: Control) -> bool:
 
 
 def _control(datatype: DataType) -> Control:
+    if datatype.is_file:
+        return "line"
     if datatype.values:
         return "choice" if "" not in datatype.values else "json"
     match datatype.scalar:

@@ -1,0 +1,226 @@
+"""Values set in a YAML or JSON file in place: all else in it stays as it is, byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+from loopkit.document.document import DocPath, Document, Entry, Node
+from loopkit.document.problems import LINE_BREAK, ProblemsFound
+from loopkit.document.reading import decode, read, read_bytes
+from loopkit.document.writing import inline, locked, replace_file, to_yaml
+from loopkit.text.json_text import entries_of
+from loopkit.values import Value
+
+EACH = "[]"
+"""The step of a path that goes to each item of a list, or to each value of a mapping."""
+_BOM = b"\xef\xbb\xbf"
+_Edit = tuple[int, int, str]
+"""A piece of the text, by its start and end, and its replacement."""
+
+
+class NotSet(Exception):
+    """Values can't be set because of what stands in the file; the message says why."""
+
+
+class ToSet(Value, frozen=True):
+    """Values for keys of the one mapping in a file that a path and a condition select."""
+
+    steps: Sequence[str]
+    """The keys that lead to it from the root, and `[]` for all items on the way."""
+    where: Mapping[str, Any]
+    """Its keys that tell it from the other items."""
+    values: Mapping[str, Any]
+    expect: Mapping[str, Any]
+    """What has to stand under some of its keys."""
+
+    def place_in(self, document: Document, *, again: bool) -> DocPath:
+        """Where that mapping is.
+
+        Raises NotSet if there is none, or more than one, or if something else stands there than is
+        expected; `again` says that it may be the new values.
+        """
+        found = [(p, data) for p, data in self._places(document) if _fits(data, self.where)]
+        if len(found) != 1:
+            named = "".join(f", {key} {_shown(value)}" for key, value in self.where.items())
+            what = f"`{'.'.join(self.steps).replace('.[]', '[]')}`{named}"
+            lines = " and ".join(str(document.span(place).line) for place, _ in found)
+            told = f"more than one {what}: see lines {lines}" if found else f"no {what}"
+            raise NotSet(f"`{document.file}` has {told}")
+        [(place, data)] = found
+        wrong = [key for key, wanted in self.expect.items() if not _fits(data, {key: wanted})]
+        if wrong and not (again and _fits(data, self.values)):
+            key, line = wrong[0], document.span((*place, wrong[0])).line
+            raise NotSet(
+                f"{document.file}:{line}: `{key}` is {_shown(data.get(key))} instead of "
+                f"{_shown(self.expect[key])}, so somebody else has changed it"
+            )
+        return place
+
+    def _places(self, document: Document) -> Iterator[tuple[DocPath, Any]]:
+        """The mappings to which the path leads."""
+        places: list[tuple[DocPath, Any]] = [((), document.plain())]
+        for step in self.steps:
+            places = [
+                ((*place, key), inner)
+                for place, data in places
+                for key, inner in entries_of(data)
+                if step in (EACH, key)
+            ]
+        yield from ((place, data) for place, data in places if isinstance(data, dict))
+
+
+def set_in_file(
+    path: Path, to_set: ToSet, fit: Callable[[object], Any], *, again: bool = False
+) -> tuple[Any, str]:
+    """Set values in a file; its data then, and the SHA-256 of its bytes.
+
+    It is replaced as a whole or not at all. `fit` completes the data, or raises NotSet if they do
+    not fit their type. `again` says that this may have been done before. Others who set values in
+    files of this folder wait. Raises NotSet, NotWritable.
+    """
+    with locked(path.parent):
+        try:
+            content = read_bytes(path, str(path))
+            document = read(decode(content, str(path)), str(path))
+        except ProblemsFound as found:
+            raise NotSet(str(found)) from found
+        text = with_values(document, to_set.place_in(document, again=again), to_set.values)
+        data = fit(read(text, str(path)).plain())
+        if text != document.text:
+            content = (_BOM if content.startswith(_BOM) else b"") + text.encode()
+            replace_file(path, content)
+    return data, hashlib.sha256(content).hexdigest()
+
+
+def with_values(document: Document, place: DocPath, values: Mapping[str, Any]) -> str:
+    """The text of a document with other values under keys of the mapping at a place.
+
+    A key that is not there is added behind the last one. Raises NotSet.
+    """
+    wanted = document.plain()
+    holder: Any = reduce(getitem, place, wanted)
+    changed = {key: new for key, new in values.items() if not _fits(holder, {key: new}, key)}
+    holder |= changed
+    for is_short in (False, True):
+        text = _Editor(document, is_short=is_short).text_with(place, changed)
+        if _plain(text) == wanted:
+            return text
+    keys = ", ".join(f"`{key}`" for key in changed)
+    raise NotSet(
+        f"{document.file}:{document.span(place).line}: {keys} can't be set without changing "
+        "something else; write it here without an anchor, an alias or a merge key"
+    )
+
+
+def _plain(text: str) -> object:
+    try:
+        return read(text, "").plain()
+    except ProblemsFound:
+        return None
+
+
+def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> bool:
+    """Whether these values stand under keys of a mapping; only of `needed` ones null must."""
+    pairs = ((data.get(key), value) for key, value in wanted.items())
+    is_same = (a == b and isinstance(a, bool) == isinstance(b, bool) for a, b in pairs)
+    return all(is_same) and all(key in data for key in needed)
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Editor:
+    """Puts values into one document; with `is_short` each stands on one line."""
+
+    def __init__(self, document: Document, *, is_short: bool) -> None:
+        self._text = document.text
+        self._document = document
+        self._is_short = is_short
+        self._starts = [0, *(found.end() for found in LINE_BREAK.finditer(document.text))]
+        self._write = _shown if document.root.style == "flow" else inline
+
+    def text_with(self, place: DocPath, values: Mapping[str, Any]) -> str:
+        holder = self._document.node(place)
+        assert holder is not None
+        assert isinstance(holder.value, Mapping)
+        entries = holder.value
+        known = values.keys() & entries.keys()
+        edits = [self._replacement(holder, entries[key], values[key]) for key in known]
+        if added := {key: value for key, value in values.items() if key not in known}:
+            edits.append(self._addition(holder, list(entries.values()), added))
+        text = self._text
+        for start, end, new in sorted(edits, reverse=True):
+            new_lines = new.replace("\n", "\r\n") if "\r\n" in text else new
+            text = text[:start] + new_lines + text[end:]
+        return text
+
+    def _replacement(self, holder: Node, entry: Entry, value: Any) -> _Edit:
+        node, key = entry.node, entry.key
+        behind_key = self._text.index(":", self._offset(key.end_line, key.end_column)) + 1
+        start = end = behind_key
+        if not node.is_unwritten:
+            start = self._offset(node.span.line, node.span.column)
+            end = self._offset(node.span.end_line, node.span.end_column)
+        is_below = node.style == "block"
+        if is_below and value and isinstance(value, list | dict) and not self._is_short:
+            # Items and keys stand where those before them did.
+            return start, end, to_yaml(value, node.span.column - 1).strip()
+        is_text = isinstance(value, str) and "\n" not in value
+        if holder.style == "flow" or (is_text and node.style in ("single", "double")):
+            made = f" {self._with_quotes_of(node, value)}"
+        else:
+            made = self._behind_key(value, key.column - 1)
+        between = self._text[behind_key:start].strip()
+        if is_below:
+            return behind_key, end, f"{made}  {between}" if between else made
+        if start == behind_key or (made.startswith("\n") and not between):
+            return behind_key, end, made
+        return start, end, made.lstrip(" ")
+
+    def _addition(self, holder: Node, entries: Sequence[Entry], added: Mapping[str, Any]) -> _Edit:
+        """The edit that puts keys behind the last one of a mapping."""
+        pairs = [f"{self._write(key)}: {self._write(value)}" for key, value in added.items()]
+        if not entries:
+            start = self._offset(holder.span.line, holder.span.column) + 1
+            return start, start, ", ".join(pairs)
+        last = max(map(self._end, entries))
+        if holder.style == "block":
+            end = last + len(LINE_BREAK.split(self._text[last:], maxsplit=1)[0])
+            indent = holder.span.column - 1
+            behind = ((key, self._behind_key(value, indent)) for key, value in added.items())
+            gap = "\n" + " " * indent
+            return end, end, "".join(f"{gap}{self._write(key)}:{made}" for key, made in behind)
+        key = entries[-1].key
+        before = self._text[self._starts[key.line - 1] : self._offset(key.line, key.column)]
+        gap = " " if before.strip() else f"\n{before}"
+        return last, last, "".join(f",{gap}{pair}" for pair in pairs)
+
+    def _end(self, entry: Entry) -> int:
+        """Where a key of a mapping ends, with its value."""
+        span = entry.key if entry.node.is_unwritten else entry.node.used_at or entry.node.span
+        end = self._offset(span.end_line, span.end_column)
+        return self._text.index(":", end) + 1 if entry.node.is_unwritten else end
+
+    def _behind_key(self, value: Any, indent: int) -> str:
+        """What stands behind the colon of a key with a value, on the same line or below it."""
+        if self._is_short:
+            return f" {self._write(value)}"
+        return to_yaml({"x": value}, indent).removeprefix(f"{' ' * indent}x:").rstrip("\n")
+
+    def _with_quotes_of(self, node: Node, value: Any) -> str:
+        """A value on one line, a text with the quotes of the one before."""
+        if not isinstance(value, str) or (node.style == "single" and not value.isprintable()):
+            return self._write(value)
+        doubled = value.replace("'", "''")
+        quoted = {"double": _shown(value), "single": f"'{doubled}'"}
+        return quoted.get(node.style, self._write(value))
+
+    def _offset(self, line: int, column: int) -> int:
+        return self._starts[line - 1] + column - 1

@@ -1,0 +1,74 @@
+"""`set` states: values are set in a file, once, also if the process is killed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from loopkit.document.in_place import NotSet, ToSet, set_in_file
+from loopkit.document.writing import NotWritable
+from loopkit.drive.active import ActiveRun
+from loopkit.drive.isolation import output_file, workspace
+from loopkit.drive.retries import CallFailed
+from loopkit.drive.states.each import data_artifact
+from loopkit.engine.events import Setting, Worked
+from loopkit.engine.template_values import AllNames, render
+from loopkit.language.datatypes.datatype import conform, fault_texts
+from loopkit.language.datatypes.notation import parse_type
+from loopkit.language.guard.evaluate import parse_path
+from loopkit.language.states.kinds import SetState
+from loopkit.machine.inputs import fill_in
+
+
+async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
+    """Set the values and read the file; what does not stand there as expected is a content error.
+
+    What is set is recorded before, so that a run that was killed sets the same again.
+    """
+    run, names = active.state, AllNames(active.program, active.state)
+    path = await _file_of(active, state)
+    known, again = run.adding, True
+    if not isinstance(known, Setting) or (known.state, known.visit) != (name, run.visit):
+        where, values = fill_in(state.where, names), fill_in(state.values, names)
+        again = False
+        known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
+        if values:
+            await active.append(known)
+    steps = parse_path(state.at) if state.at else ()
+    to_set = ToSet(steps, known.where, known.values, fill_in(state.expect, names))
+
+    def fit(data: object) -> Any:
+        whole, faults = conform(data, parse_type(state.data))
+        if faults:
+            raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
+        return whole
+
+    try:
+        data, digest = await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
+    except NotWritable as error:
+        raise CallFailed("fatal", str(error)) from error
+    except NotSet as error:
+        return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
+    made = data_artifact(active, name, {"path": str(path), "data": data, "digest": digest})
+    return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
+
+
+async def _file_of(active: ActiveRun, state: SetState) -> Path:
+    """Where the file stands: in the workspace, or at an absolute path in the project folder.
+
+    So the file that is an input is the one of the project, also for a child with its own tree.
+    """
+    given = Path(render(active.program, active.state, state.set).strip())
+    if given.is_absolute():
+        folder, path = active.folder.resolve(), given.parent.resolve() / given.name
+        if not path.is_relative_to(folder):
+            message = f"`{given}` lies outside of the project folder `{folder}`"
+            raise CallFailed("fatal", f"{message}, so it is not changed")
+        given = path.relative_to(folder)
+    else:
+        folder = await workspace(active, None, writes=True)
+    if (folder / given).is_symlink():
+        message = f"`{given}` is a link, which is not followed; name the file itself"
+        raise CallFailed("fatal", message)
+    return output_file(folder, str(given))
