@@ -129,6 +129,7 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
 def _is_described(notation: Mapping[str, Any]) -> bool:
     """Whether a mapping is a type with details, and no record that has a field `type`."""
     details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    details |= {"optional"} if notation.get("optional") is True else set()
     return "type" in notation and set(notation) <= details
 
 
@@ -214,6 +215,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
+    datatype = _optional(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
