@@ -557,7 +557,7 @@ def test_a_check_builds_only_the_schemas_of_what_a_machine_has() -> None:
         "print(*(noun.kind for noun in nouns if noun.__pydantic_complete__))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    built = "agent render validate human final choice matches section min_chars judge"
+    built = "agent render data validate human final choice matches section min_chars judge"
     assert sorted(done.stdout.split()) == sorted(built.split())
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from loopkit.engine.events import ChildEnded, ChildStarted
-from tests.support import CommandLine, Desk, Played
+from loopkit.language.load import load
+from loopkit.views.plan.planned import plan_of
+from tests.support import CommandLine, Desk, Played, scenario
 
 WRITER = """
 loopkit: 1
@@ -104,6 +106,50 @@ def test_two_that_change_one_file_are_a_conflict_that_names_it(desk: Desk) -> No
     left = Path(found["message"].rpartition(" is left in ")[2])
     assert (left / "same").read_text() == "b\n"
     assert written(desk, "same") == "a\n"
+
+
+SIGNED = """
+loopkit: 1
+input: {file: str, text: str, seconds: num, fails: bool}
+agents: {writer: {command: [none]}}
+states:
+  write:
+    render: "{{ input.text }}: {{ feedback }}"
+    output: {name: text, file: "{{ input.file }}"}
+    next: outside
+  outside: {run: [sh, -c, "test $0 = none || date +%N > $0", "OUTSIDE"], next: sign}
+  sign: {agent: writer, prompt: Sign., on_error: failed, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize(("is_outside", "outcomes"), [(False, "done"), (True, "conflict")])
+def test_an_item_in_conflict_runs_once_more_on_what_was_merged(
+    desk: Desk, *, is_outside: bool, outcomes: str
+) -> None:
+    """Also in another process; where somebody changes the file again, the conflict stays."""
+    outside = "{{ '%s' if 'Others' in text else 'none' }}" % (desk.folder / "same")
+    desk.write("task.yaml", SIGNED.replace("OUTSIDE", outside if is_outside else "none"))
+    machine = TASKS.replace("isolate: copy", "isolate: copy\n    on_conflict: again")
+    machine = machine.replace("states:", "limits: {agent_calls: 2}\nstates:", 1)
+    script = scenario(children={"tasks": {"*": {"agents": {"writer": ["ok"]}}}})
+    tasks = [{"id": "a", "file": "same"}, {"id": "b", "file": "same"}]
+    planned = plan_of(load(desk.write("tasks.yaml", machine)).machine, {"tasks": tasks})
+    assert planned.children["tasks"].most == planned.bounds.runs.worst.total == 4
+    stopped = desk.play(machine, script, {"tasks": tasks})
+    assert stopped.outcome is None
+    run = desk.resume(stopped.state.run, {"agent_calls": 9})
+    ends = [(e.key, e.result["outcome"]) for e in run.of(ChildEnded)]
+    assert ends == [("a", "done"), ("b", "conflict"), ("b", outcomes)]
+    assert run.result["tasks"]["b"]["outcome"] == outcomes
+    [first, again] = [e for e in run.of(ChildStarted) if e.key == "b"]
+    assert (first.again, again.again, again.child) == (False, True, f"{first.child}.2")
+    if not is_outside:
+        assert written(desk, "same") == (
+            "b: Others changed the same files meanwhile, so your work could not be merged. "
+            "Do it again on what they have left in: same"
+        )
 
 
 def test_a_conflict_is_told_with_the_file_and_the_tree(own_folder: Path, cli: CommandLine) -> None:

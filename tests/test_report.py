@@ -263,7 +263,7 @@ def test_markdown_says_the_same_and_hostile_texts_stay_in_their_places(durable: 
 def test_markdown_of_a_finished_run_has_its_diagram_steps_and_result(durable: Desk) -> None:
     text = markdown_report(facts_of(durable, played_plan_review(durable).state.run))
     assert "stateDiagram-v2" in text
-    assert "| validate | 2 | fail\\, 2 blocking findings |" in text
+    assert "| validate | 2 | fail\\, 2 blocking findings\\, severity critical |" in text
     assert "## Result" in text
     assert "```diff\n@@" in text
 

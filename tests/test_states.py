@@ -12,7 +12,7 @@ from loopkit.engine.events import Intended, Suspended
 from loopkit.engine.template_values import plain_report
 from loopkit.language.inclusion import INCLUDING
 from loopkit.language.input_faults import InvalidInput
-from loopkit.language.load import load
+from loopkit.language.load import load, load_resolved
 from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.each import ChildrenState
@@ -140,11 +140,12 @@ states:
     for: {task: work.plan.tasks}
     data: ["{{ task.id }}", "{{ task.done }}"]
     output: list
-    next: told
+    next: passed
+  passed: {render: "{{ input.plan }}", next: told}
   told:
     render: "{{ work.plan.title }}{{ work.at }}{{ work.count + 1 }}{{ list }}{{ work.plan.titel }}"
     transitions:
-      - {guard: work.plan.title == "T", target: done}
+      - {guard: work.plan.title == passed.title, target: done}
       - {guard: work.count > 2, target: done}
       - {target: failed}
   done: {final: success, result: [work, list]}
@@ -327,7 +328,9 @@ def test_a_state_is_drawn_in_the_style_of_its_kind(noun: type[StateBase], desk: 
 @KINDS
 def test_a_state_is_known_by_a_key_of_its_own(noun: type[StateBase], desk: Desk) -> None:
     assert STATE_KINDS[noun.kind] is noun
-    assert type(graph(noun, desk).states["work"]) is noun
+    loaded = load(desk.write("machine.yaml", machine(noun)))
+    kept = load_resolved(loaded.resolved)
+    assert type(loaded.machine.states["work"]) is type(kept.states["work"]) is noun
     keys = {field.alias or name for name, field in noun.model_fields.items()}
     assert noun.kind in keys or not noun.example.state
 

@@ -291,6 +291,21 @@ def test_after_a_crash_a_draft_is_judged_again_and_a_person_is_asked_about_a_pro
     assert found == {"planner.search": "ask", "planner.validate_plan": "retry"}
 
 
+@pytest.mark.parametrize(
+    ("drafts", "outcome"), [([BAD, OTHER, BAD], "failed"), ([BAD, BAD, GOOD], "done")]
+)
+def test_a_budget_of_drafts_is_one_of_calls_each_judged_by_itself_with_a_fallback_behind(
+    desk: Desk, drafts: list[dict[str, Any]], outcome: str
+) -> None:
+    """S3.3: three drafts in all, also two in one reply; a fourth is not looked at."""
+    machine = MACHINE.replace("max_tool_calls: 4", "max_tool_calls: 3\n    reask: 0")
+    machine = machine.replace("prompt: Plan it.", "prompt: Plan it., on_error: {content: failed}")
+    calls = [validating(*drafts[:2]), validating(drafts[2]), drafts[2]]
+    went = played(desk, calls, machine=machine)
+    assert (went.outcome, len(given(went))) == (outcome, 3)
+    assert [event.name for event in went.of(Emitted)] == ["plan_rejected"] * drafts.count(BAD)
+
+
 def test_a_function_as_agent_is_validated_by_the_runner(tmp_path: Path) -> None:
     drafts = iter([json.dumps(BAD), json.dumps(GOOD)])
     path = tmp_path / "machine.yaml"

@@ -30,7 +30,7 @@ from loopkit.language.states.each import (
     EachState,
     steps_to_items,
 )
-from loopkit.language.states.kinds import DataState, FirstData, MadeData
+from loopkit.language.states.kinds import DataState, MadeData
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse
@@ -86,6 +86,9 @@ def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Prob
                 continue
             hint = did_you_mean(inner, working) or "delete it"
             yield subject.problem(path, "child-state", message, hint)
+    if state.on_conflict is not None and not state.isolates:
+        message = "items that share one tree are not merged, so none is ever in conflict"
+        yield subject.no_effect(("states", name, "on_conflict"), message, "add `isolate: copy`")
     if state.parallel == 1:
         for key in (key for key in APART if key in state.model_fields_set):
             message = f"`{key}` keeps items apart, and only one runs at a time"
@@ -315,7 +318,7 @@ def check_item_paths(subject: Subject) -> Iterator[Problem]:
     for name, made in subject.machine.states_of(DataState).items():
         yield from _lists(subject, ("states", name), made, subject.entering[name])
     for name, first in subject.machine.first_values.items():
-        if isinstance(first, FirstData):
+        if isinstance(first, MadeData):
             yield from _lists(subject, ("artifacts", name), first, given)
 
 

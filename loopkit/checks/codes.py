@@ -82,7 +82,7 @@ MEANINGS: Mapping[str, str] = {
     "unknown-name": "A guard or a template uses a name that is not known at this place, or never "
     "has a value there.",
     "unknown-filter": "Templates do not have this filter or test.",
-    "bad-severities": "The severities are not distinct levels.",
+    "bad-severities": "The severities are not distinct levels, or their numbers do not rise.",
     "no-blocking": "Severities are declared, but not which of them block.",
     "guard-syntax": "A guard cannot be parsed.",
     "guard-type": "The two sides of a comparison do not fit, or a condition is not true or false.",

@@ -186,11 +186,11 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
 
 def _word(choice: AgentChoice) -> Template | None:
     try:
-        template = parse(choice.template)
+        whole = parse(f"{{{{ {choice.from_} }}}}").whole
     except TemplateError:
         return None
-    is_path = template.whole is not None and ".".join(template.whole) == choice.from_
-    return template if is_path and len(choice.steps) > 1 else None
+    is_path = whole is not None and ".".join(whole) == choice.from_
+    return parse(choice.template) if is_path and len(choice.steps) > 1 else None
 
 
 def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Problem]:
@@ -539,20 +539,12 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
 
 def check_names_in_data(subject: Subject) -> Iterator[Problem]:
     """A warning for each name in defaults and in inputs of children that is nearly a field."""
-    machine = subject.machine
-    fields = (parse_record(machine.input).fields or {}).items()
-    given: list[tuple[DocPath, object, DataType | None]] = [
-        (("input", *field_place(machine.input, name), "default"), known.default, known)
-        for name, known in fields
-    ]
-    for name, state in machine.states_of(ChildrenState).items():
-        wanted = parse_record(state.child.input)
-        given += (
-            (("states", name, "input", field), value, wanted.field(field))
-            for field, value in state.input.items()
-        )
+    written, given = subject.machine.input, list[tuple[DocPath, object, DataType]]()
+    for name, known in (parse_record(written).fields or {}).items():
+        given.append((("input", *field_place(written, name), "default"), known.default, known))
+    for name, state in subject.machine.states_of(ChildrenState).items():
+        given.append((("states", name, "input"), state.input, parse_record(state.child.input)))
     for path, value, known in given:
-        for steps, meant in near_misses(value, known) if known is not None else ():
-            message = f"no field is called `{steps[-1]}`"
-            remedy = f"did you mean `{meant}`?"
+        for steps, meant in near_misses(value, known):
+            message, remedy = f"no field is called `{steps[-1]}`", f"did you mean `{meant}`?"
             yield subject.warning((*path, *steps), "unknown-field", message, remedy, key=True)

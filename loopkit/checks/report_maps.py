@@ -217,7 +217,6 @@ class _Fit(Value, frozen=True):
     subject: Subject
     path: DocPath
     judge: str
-    map: ReportMap
     form: ReportForm
     report: DataType
 
@@ -229,7 +228,7 @@ class _Fit(Value, frozen=True):
 
     def is_written(self, key: str) -> bool:
         """Whether a key is written in the map."""
-        return bool(getattr(self.map, key) != getattr(ReportMap(), key))
+        return bool(getattr(self.form.parts, key) != getattr(ReportMap(), key))
 
 
 def check_report_schemas(subject: Subject) -> Iterator[Problem]:
@@ -242,7 +241,7 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
 
             form = report_form_of(rule, agent, machine.levels, machine.origins)
             report, path = parse_fields(agent.schema_), (*placed.path, "map")
-            fit = _Fit(subject, path, rule.judge, rule.map, form, report)
+            fit = _Fit(subject, path, rule.judge, form, report)
             yield from _verdict(fit)
             yield from _findings(fit)
             yield from _results(fit)
@@ -250,7 +249,7 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
 
 def _verdict(fit: _Fit) -> Iterator[Problem]:
     found = _at(fit.report, fit.form.verdict)
-    if isinstance(found, _Unknown) and fit.form.has_verdict:
+    if isinstance(found, tuple) and fit.form.has_verdict:
         yield _no_field(fit, "verdict", fit.form.verdict, found)
     elif isinstance(found, DataType) and (found.fields is not None or found.items is not None):
         message = f"`{fit.form.verdict}` is not a single word in the schema of `{fit.judge}`"
@@ -262,44 +261,33 @@ def _verdict(fit: _Fit) -> Iterator[Problem]:
 def _findings(fit: _Fit) -> Iterator[Problem]:
     path = fit.form.parts.findings
     found = _at(fit.report, path)
-    if isinstance(found, _Unknown):
+    if isinstance(found, tuple):
         yield _no_field(fit, "findings", path, found)
     elif found is not None and found.items is not None:
         yield from _of_item(fit, found.items)
-    elif found is not None and _is_none(found):
+    # A text stands for one finding.
+    elif found is not None and not _is_open(found) and (found.scalar != "str" or found.values):
         message = f"`{path}` is not a list in the schema of `{fit.judge}`"
         yield fit.problem("findings", "bad-path", message, "name the list of findings")
-
-
-def _is_none(found: DataType) -> bool:
-    """Whether it is neither a list nor a text that stands for one finding."""
-    is_text = found.scalar == "str" and not found.values
-    return found.fields is not None or (found.scalar is not None and not is_text)
 
 
 def _results(fit: _Fit) -> Iterator[Problem]:
     """The numbers and the checks of a report."""
     parts = fit.form.parts
-    for key, path in (("met", parts.met), ("checked", parts.checked)):
-        if path is not None:
-            yield from _result(fit, (key,), path, "a number")
-    for severity, path in parts.counts.items():
-        yield from _result(fit, ("counts", severity), path, "a number")
-    for path in parts.checks:
-        yield from _result(fit, ("checks", path), path, "true or false")
-
-
-def _result(fit: _Fit, at: DocPath, path: str, kind: str) -> Iterator[Problem]:
-    found = _at(fit.report, path)
-    place, is_key = (*fit.path, *at), at[0] == "checks"
-    if isinstance(found, _Unknown):
-        message = f"the schema of `{fit.judge}` has no field `{path}`"
-        remedy = did_you_mean(path, found.choices)
-        yield fit.subject.problem(place, "unknown-field", message, remedy, key=is_key)
-    elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
-        message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
-        remedy = f"name a field that is {kind}"
-        yield fit.subject.problem(place, "bad-path", message, remedy, key=is_key)
+    numbers: dict[DocPath, str | None] = {("met",): parts.met, ("checked",): parts.checked}
+    numbers |= {("counts", severity): path for severity, path in parts.counts.items()}
+    places = [(at, path, "a number") for at, path in numbers.items() if path is not None]
+    places += [(("checks", path), path, "true or false") for path in parts.checks]
+    for at, path, kind in places:
+        found, place, is_key = _at(fit.report, path), (*fit.path, *at), at[0] == "checks"
+        if isinstance(found, tuple):
+            message = f"the schema of `{fit.judge}` has no field `{path}`"
+            remedy = did_you_mean(path, found)
+            yield fit.subject.problem(place, "unknown-field", message, remedy, key=is_key)
+        elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
+            message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
+            remedy = f"name a field that is {kind}"
+            yield fit.subject.problem(place, "bad-path", message, remedy, key=is_key)
 
 
 def _is_open(found: DataType) -> bool:
@@ -314,7 +302,7 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
     for key in OF_FINDINGS:
         path: str | None = getattr(fit.form if key in OF_FORM else fit.form.parts, key)
         found = None if path is None else _at(item, path)
-        if path and isinstance(found, _Unknown) and (key in required or fit.is_written(key)):
+        if path and isinstance(found, tuple) and (key in required or fit.is_written(key)):
             yield _no_field(fit, key, path, found)
     if isinstance(severity := _at(item, fit.form.severity), DataType):
         yield from _words(fit, "severities", severity, fit.form.severities)
@@ -362,31 +350,26 @@ def _possible_words(datatype: DataType) -> tuple[str, ...]:
     return (*words, "null") if words and datatype.optional else words
 
 
-class _Unknown(Value, frozen=True):
-    """A step that leads nowhere."""
-
-    choices: tuple[str, ...]
-
-
-def _at(datatype: DataType, path: str) -> DataType | _Unknown | None:
-    """The type at a path; None if the JSON Schema leaves it open."""
+def _at(datatype: DataType, path: str) -> DataType | tuple[str, ...] | None:
+    """The type at a path, None if the JSON Schema leaves it open, else what there is instead."""
     found: DataType = datatype
     before: list[str] = []
     for step in path.split("."):
         if found.fields is None:
-            return None if _is_open(found) else _Unknown(())
+            # A text may hold JSON.
+            return None if _is_open(found) or found.scalar == "str" else ()
         known = found.field(step)
         if known is None:
-            return _Unknown(tuple(".".join([*before, name]) for name in found.fields))
+            return tuple(".".join([*before, name]) for name in found.fields)
         found = known
         before.append(step)
     return found
 
 
-def _no_field(fit: _Fit, key: str, path: str, unknown: _Unknown) -> Problem:
+def _no_field(fit: _Fit, key: str, path: str, choices: tuple[str, ...]) -> Problem:
     where = "the schema" if key in ("verdict", "findings") else "a finding in the schema"
     message = f"{where} of `{fit.judge}` has no field `{path}`"
-    near = did_you_mean(path, unknown.choices)
+    near = did_you_mean(path, choices)
     remedy = near if fit.is_written(key) else f"add `{key}:` with its path; {near}"
     return fit.problem(key, "unknown-field", message, remedy.removesuffix("; "))
 

@@ -19,7 +19,7 @@ from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.section import Place
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import DataState, RenderState
+from loopkit.language.states.kinds import MadeData, MadeText
 from loopkit.language.states.state import ExtractCount
 from loopkit.language.template.grammar import Path
 from loopkit.language.template.rendering import printed_by
@@ -375,20 +375,19 @@ class _Texts:
         return min(writers, key=lambda by: by == USER, default="")
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
-        made, states = list[Node](), self._graph.states
-        if (first := self._graph.machine.first_values.get(artifact)) is not None:
+        made, states, machine = list[Node](), self._graph.states, self._graph.machine
+        sources: list[tuple[str, object]] = [
+            (n, states[n]) for n in self._graph.artifacts[artifact]
+        ]
+        if artifact in machine.artifacts:
             # It is made of the input, whichever state reads that.
-            parts, start = first.texts_at(rest), self._graph.machine.start
-            made += ((start, (*p, *inner)) for text, inner in parts for p in printed_by(text))
-        for author in self._graph.artifacts[artifact]:
-            state = states[author]
-            if isinstance(state, RenderState):
-                made += ((author, (*path, *rest)) for path in printed_by(state.render))
-                continue
-            if isinstance(state, DataState):
-                parts = state.texts_at(rest)
+            sources.append((machine.start, machine.first_values[artifact]))
+        for author, source in sources:
+            if isinstance(source, MadeText | MadeData):
+                parts = source.texts_at(rest)
                 made += ((author, (*p, *inner)) for text, inner in parts for p in printed_by(text))
                 continue
+            state = states[author]
             known = self._graph.machine.data_type(author) or state.leaves
             output = state.output_at(author)
             extracted = output.fields if output is not None else {}

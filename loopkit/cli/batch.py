@@ -561,8 +561,7 @@ def key_fault(machine: Machine, key: str) -> str:
     for step in key.split("."):
         inner = datatype.field(step)
         if inner is None:
-            is_closed = datatype.schema.get("additionalProperties") is False
-            if not is_closed and datatype.scalar is None and datatype.items is None:
+            if (datatype.fields, datatype.scalar, datatype.items) == (None, None, None):
                 return ""
             hint = did_you_mean(step, datatype.fields or {})
             return f"there is no input `{key}`" + (f"; {hint}" if hint else "")

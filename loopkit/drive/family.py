@@ -23,13 +23,26 @@ from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.engine.template_values import blocking_for, plain_findings
-from loopkit.language.states.each import BLOCKED, CANCELLED, CHANGED_TOO, ChildrenState, EachState
+from loopkit.language.states.each import (
+    BLOCKED,
+    CANCELLED,
+    CHANGED_TOO,
+    CONFLICT,
+    ChildrenState,
+    EachState,
+)
 from loopkit.machine.item_list import Item
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
 
 KEY_DIGITS = 10
 """Digits of a key's digest that are part of a child's id."""
+AGAIN = ".2"
+"""The end of the id of an item's second run."""
+NOT_MERGED = (
+    "Others changed the same files meanwhile, so your work could not be merged. Do it again on "
+    "what they have left in:"
+)
 
 
 class Family:
@@ -64,8 +77,10 @@ class Family:
         if self._visit > 1:
             self._results, self._feedback = plan_reentry(active, name, items, inputs)
         of_visit = {k: c for k, c in self._begun.items() if c.started.visit == self._visit}
-        self._results |= {k: c.ended.result for k, c in of_visit.items() if c.ended is not None}
         each = state if isinstance(state, EachState) else None
+        self._again = each is not None and each.on_conflict == "again"
+        over = {k: c for k, c in of_visit.items() if not self._has_to_run_again(c)}
+        self._results |= {k: c.ended.result for k, c in over.items() if c.ended is not None}
         outcomes = {key: result["outcome"] for key, result in self._results.items()}
         self._schedule = Schedule(items, each, begun=of_visit, ended=outcomes)
         self._isolate = each.isolate if each else "none"
@@ -249,29 +264,43 @@ class Family:
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked
 
+    def _has_to_run_again(self, child: Child) -> bool:
+        """Whether what a child left could not be merged, for the first time."""
+        is_conflict = child.ended is not None and child.ended.result["outcome"] == CONFLICT
+        return self._again and is_conflict and not child.started.again
+
     async def _record_start(self, key: str) -> ChildStarted:
         """Record the start of a child, before the child itself is stored; returns the event."""
         begun = self._begun.get(key)
-        if begun is not None and begun.started.visit == self._visit:
+        if begun is not None and begun.started.visit != self._visit:
+            begun = None
+        if begun is not None and not self._has_to_run_again(begun):
             return begun.started
         started = ChildStarted(
             state=self._name,
             visit=self._visit,
             key=key,
-            child=self._id(key),
+            child=self._id(key) + (AGAIN if begun else ""),
             definition=self._active.program.children[self._name].digest,
             input=self._inputs[key],
-            feedback=self._feedback_for(key),
+            feedback=self._feedback_for(key, begun),
             isolate=self._isolate,
+            again=begun is not None,
             index=self._places[key],
             of=len(self._keys),
         )
         await self._active.append(started)
         return started
 
-    def _feedback_for(self, key: str) -> Feedback | None:
-        """The feedback for the child's first author; None if there is none."""
+    def _feedback_for(self, key: str, before: Child | None) -> Feedback | None:
+        """The feedback for the child's first author, behind a first run; None if there is none."""
         feedback = self._feedback.get(key)
+        if before is not None and before.ended is not None:
+            found = before.ended.result["findings"]
+            files = [one["location"] for one in found if one["message"].startswith(CHANGED_TOO)]
+            text = f"{NOT_MERGED} {', '.join(files)}"
+            text = f"{feedback.text}\n\n{text}" if feedback else text
+            feedback = Feedback(to="", text=text, revision=1, max_revisions=1)
         to = self._active.program.children[self._name].first_author
         return None if feedback is None or to is None else feedback.replace(to=to)
 
@@ -295,10 +324,14 @@ class Family:
         # In one turn: what a child has spent is counted as this run's or as its own, never as both.
         self._account.strike(committed)
         self._active.stage(ended)
-        self._results[key] = ended.result
-        self._schedule.end(key, ended.result["outcome"])
-        if ended.result["outcome"] in self._stop_on:
-            self._halt()
+        if self._has_to_run_again(self._begun[key]) and not self._is_halted:
+            self._schedule.leave(key)
+            self._schedule.take_up(key)
+        else:
+            self._results[key] = ended.result
+            self._schedule.end(key, ended.result["outcome"])
+            if ended.result["outcome"] in self._stop_on:
+                self._halt()
         await self._active.append()
 
 

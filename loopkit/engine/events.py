@@ -627,7 +627,9 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     isolate: Literal["none", "copy", "worktree"] = "none"
     """The kind of tree of its own in which the run works, whatever its machine says."""
     feedback: Feedback | None = None
-    """The feedback for its first author, if the state was entered again."""
+    """The feedback for its first author, if the state was entered again, or its item runs again."""
+    again: bool = False
+    """Whether its item runs once more, because what the first run left could not be merged."""
     index: int = 0
     """The position of its item in the list, from 0."""
     of: int = 1

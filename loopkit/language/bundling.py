@@ -287,8 +287,13 @@ def _with_roles(
         place = ("agents", FOLDER)
         files.faults.append(files.document.problem(place, "unreadable-file", message, remedy))
 
+    if not isinstance(path, str):
+        refuse(
+            "`folder` is no agent, but names a folder of them", "write `folder: {path: PATH, …}`"
+        )
+        return declared
     try:
-        for file in list_files(folder, path if isinstance(path, str) else "", ".md"):
+        for file in list_files(folder, path, ".md"):
             if (name := id_from(file.stem)) in roles:
                 refuse(f"two files in `{path}` are the agent `{name}`", "rename one of them")
             own = declared.pop(name, entry.replace(node=entry.node.replace(value={})))

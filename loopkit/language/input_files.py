@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,42 +25,35 @@ def with_files(
     read, faults = dict(given), list[Problem]()
     for name, field in (datatype.fields or {}).items():
         if field.is_file and isinstance(value := given.get(name), str):
-            try:
-                read[name] = _read(name, value, field, inside)
-            except InvalidInput as error:
-                faults += error.faults
+            read[name], wrong = _read(value, field, inside)
+            messages = (f"input `{name}`: {text}" for text in wrong)
+            faults += (Problem("wrong-kind", message, path=name) for message in messages)
     if faults:
         raise InvalidInput(faults)
     return read
 
 
-def _read(name: str, given: str, field: DataType, inside: Path | None) -> dict[str, Any]:
+def _read(given: str, field: DataType, inside: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """What is known of a file, and what is wrong with it."""
     path = (inside or Path.cwd()) / given
     path = path.parent.resolve() / path.name
     if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
-        message = f"input `{name}`: `{given}` lies outside of `{inside}`; move it there"
-        raise InvalidInput([Problem("wrong-kind", message, path=name)])
+        return {}, [f"`{given}` lies outside of `{inside}`; move it there"]
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return {}, [f"`{given}` is no file, and nobody waits for a pipe; save it as a file"]
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            message = f"input `{name}`: `{given}` is no file"
-            raise InvalidInput([Problem("wrong-kind", message, path=name)])
         content = read_bytes(path, given)
         data = data_of(decode(content, given), given)
     except ProblemsFound as found:
-        raise InvalidInput(list(_faults(name, given, found.problems))) from found
-    known = (field.fields or {})["data"]
-    filled, faults = conform(data, known)
-    if faults:
-        messages = (f"input `{name}`: {given}: {text}" for text in fault_texts(faults))
-        raise InvalidInput([Problem("wrong-kind", message, path=name) for message in messages])
-    return {"path": str(path), "data": filled, "digest": hashlib.sha256(content).hexdigest()}
+        return {}, [_with_lines(given, problem) for problem in found.problems]
+    filled, faults = conform(data, (field.fields or {})["data"])
+    digest = hashlib.sha256(content).hexdigest()
+    told = [f"{given}: {text}" for text in fault_texts(faults)]
+    return {"path": str(path), "data": filled, "digest": digest}, told
 
 
-def _faults(name: str, given: str, problems: tuple[Problem, ...]) -> Iterator[Problem]:
-    for problem in problems:
-        hint = f"; {problem.help}" if problem.help else ""
-        spans = [problem.span, *(span for _, span in problem.also)]
-        lines = ", ".join(str(span.line) for span in spans if span is not None)
-        place = f"{given}:{lines}: " if lines else ""
-        message = f"input `{name}`: {place}{problem.message}{hint}"
-        yield Problem("wrong-kind", message, path=name)
+def _with_lines(given: str, problem: Problem) -> str:
+    spans = [problem.span, *(span for _, span in problem.also)]
+    lines = ", ".join(str(span.line) for span in spans if span is not None)
+    hint = f"; {problem.help}" if problem.help else ""
+    return f"{given}:{lines}: {problem.message}{hint}"

@@ -22,7 +22,7 @@ from loopkit.language.datatypes.notation import common_type, parse_fields, parse
 from loopkit.language.facts import ERROR, WARNING, Severities
 from loopkit.language.section import Argv, Bound, Duration, Id, Ids, Inputs, Noun, Text, fault
 from loopkit.language.states import STATE_KINDS, FinalState, State, each
-from loopkit.language.states.kinds import DataState, FirstData, FirstText, FirstValue
+from loopkit.language.states.kinds import FirstText, FirstValue, MadeData, MadeText
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
 
@@ -204,7 +204,7 @@ class Machine(Noun):
         return of_models + [name for server in self.mcp.values() for name in server.variables]
 
     @property
-    def first_values(self) -> dict[str, FirstText | FirstData]:
+    def first_values(self) -> dict[str, FirstText | MadeData]:
         """What artifacts are when a run starts, by name."""
         written = self.artifacts.items()
         return {n: FirstText(render=one) if isinstance(one, str) else one for n, one in written}
@@ -271,7 +271,7 @@ class Machine(Noun):
         Of the answers of several agents it is what they have in common.
         """
         state = self.states[name]
-        if isinstance(state, DataState):
+        if isinstance(state, MadeText | MadeData):
             return state.type_with(parse_record(self.input))
         agents, form = self.agents_at(name), state.asked_form
         if form is not None:

@@ -27,7 +27,7 @@ from loopkit.language.guard.kleene import equality, truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import Bound
 from loopkit.language.states import State
-from loopkit.language.states.kinds import ValidateState
+from loopkit.language.states.kinds import RenderState, ValidateState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators import Rule, rules_of
@@ -124,7 +124,10 @@ class Graph:
     def types_of(self, name: str) -> Iterator[DataType | None]:
         """The types of the data that a name may stand for, one for each source; None for a text."""
         for author in self.artifacts.get(name, (name,) if name in self.states else ()):
-            yield self.machine.data_type(author) or self.states[author].leaves
+            known = self.machine.data_type(author) or self.states[author].leaves
+            # Most templates of one unknown path pass on a text.
+            is_text = isinstance(self.states[author], RenderState) and known == DataType({})
+            yield None if is_text else known
         if name in self.machine.artifacts:
             given = parse_record(self.machine.input)
             yield self.machine.first_values[name].type_with(given)

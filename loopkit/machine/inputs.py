@@ -21,7 +21,7 @@ from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, w
 from loopkit.language.input_files import with_files
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import FirstData, FirstText, MadeData
+from loopkit.language.states.kinds import FirstText, MadeData
 from loopkit.language.states.state import (
     Extract,
     ExtractAll,
@@ -171,9 +171,9 @@ def first_artifacts(machine: Machine, given: Mapping[str, Any]) -> dict[str, Fir
 
 
 def _first_artifact(
-    first: FirstText | FirstData, names: Mapping[str, object], patterns: Mapping[str, str]
+    first: FirstText | MadeData, names: Mapping[str, object], patterns: Mapping[str, str]
 ) -> FirstArtifact:
-    if isinstance(first, FirstData):
+    if isinstance(first, MadeData):
         value = data_made(first, names)
     elif isinstance(value := fill_in(first.render, names), str | int | float | None):
         text = parse(first.render).render(names)
@@ -280,7 +280,7 @@ def item_count_in(state: EachState, given: Mapping[str, object]) -> int | None:
 
 
 def child_counts(graph: Graph, state: ChildrenState, given: Given) -> tuple[int, int]:
-    """The least and the most number of runs that a state starts."""
+    """The least and the most number of items of which a state runs another machine."""
     if not isinstance(state, EachState):
         return 1, 1
     known = item_count_in(state, flat_facts({"input": given}))

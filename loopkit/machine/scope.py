@@ -33,9 +33,8 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.type_check import GuardType, Kind
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
-from loopkit.language.states.kinds import FirstData, RenderState
+from loopkit.language.states.kinds import FirstText
 from loopkit.language.states.state import Extract, ExtractAll
-from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
 from loopkit.language.template.plain_data import Record
 from loopkit.language.template.rendering import parse
@@ -146,9 +145,9 @@ class Scope:
         version = ("artifact", written) if working.judges is None else ("report", state)
         if version not in made.possibly:
             yield ("previous",), "it is a version before the one that this state writes or judges"
-        # A run inside another one may begin with feedback for its first author.
-        if not written or (state not in graph.repeated and state != graph.first_author):
-            yield ("feedback",), "nothing sends feedback to this state"
+        # Authors may ask for feedback that no edge of theirs sends yet; it is empty then.
+        if not written:
+            yield ("feedback",), "only a state that writes an artifact is sent feedback"
         if edge is None and not any(way.back for way in graph.incoming[state]):
             yield ("revision", "max_revisions"), "no revise edge leads to this state"
         if not working.asks:
@@ -228,34 +227,15 @@ class Scope:
             fields |= dict.fromkeys(state.said, Scalar())
         beside = (*state.beside, *(output.beside if output is not None else ()))
         fields |= {name: BESIDE.get(name, Scalar()) for name in beside if name not in fields}
-        passed = self._shape_passed_on(state.render) if isinstance(state, RenderState) else None
-        if passed is not None:
-            return passed
         return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
     def _shape_at_first(self, name: str, *, whole: bool) -> Shape:
         """The shape of an artifact when a run starts."""
         first = self.graph.machine.first_values[name]
-        if isinstance(first, FirstData):
-            return shape_of(first.type_with(self.input))
-        fields = Fields(_shapes_extracted(first.fields))
-        text = _with_absent_fields(fields, whole=whole) if first.fields else Scalar()
-        return self._shape_passed_on(first.render) or text
-
-    def _shape_passed_on(self, template: str) -> Shape | None:
-        """The shape of a value that a template passes on; None where it makes a text."""
-        try:
-            path = parse(template).whole
-        except TemplateError:
-            return None
-        if path is None:
-            return None
-        known: Shape | None = Fields({"input": self._input_shape})
-        for step in path:
-            known = known.fields.get(step) if isinstance(known, Fields) else None
-        if isinstance(known, Fields) and known.fields and not known.optional:
-            return known
-        return None if isinstance(known, Scalar) else Anything()
+        if (known := first.type_with(self.input)) is not None:
+            return shape_of(known)
+        fields = _shapes_extracted(first.fields) if isinstance(first, FirstText) else {}
+        return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
     @cached_property
     def input(self) -> DataType:

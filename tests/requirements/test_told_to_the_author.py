@@ -116,21 +116,21 @@ IN_TEXT = "{judge: critic, reask: 0, verdict: {}}"
 
 
 def test_own_words_that_are_too_long_keep_the_lines_that_fail(desk: Desk) -> None:
-    lines = [f"Line {number} of a long review." for number in range(500)]
+    lines = [f"Line {number} of a long review." for number in range(900)]
     lines[7] = "Task 2: FAIL, it names no file."
     lines[9] = "| Task 3 | fail | it has no criterion |"
     text = "\n".join([*lines, "Verdict: FAIL"])
     [message] = messages(play(desk, text, "Verdict: PASS", rule=IN_TEXT).reports[0])
     assert message.startswith(f"{lines[7]}\n{lines[9]}\n…\nLine ")
-    assert message.endswith("Line 499 of a long review.\nVerdict: FAIL")
-    assert len(message) < 4_010
+    assert message.endswith("Line 899 of a long review.\nVerdict: FAIL")
+    assert len(message) < 16_010
 
 
 def test_a_long_text_in_which_all_lines_fail_gives_no_more_than_fits(desk: Desk) -> None:
     text = "\n".join([*(f"Task {number}: FAIL" for number in range(6_000)), "Verdict: FAIL"])
     [message] = messages(play(desk, text, "Verdict: PASS", rule=IN_TEXT).reports[0])
     assert message.startswith("Task 0: FAIL\nTask 1: FAIL\n")
-    assert len(message) < 4_010
+    assert len(message) < 16_010
 
 
 @pytest.mark.parametrize("filler", ["", "x" * 3_000 + "\n"])

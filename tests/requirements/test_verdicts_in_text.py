@@ -274,7 +274,7 @@ def test_a_long_text_that_names_nothing_gives_its_end(desk: Desk) -> None:
     played = play(desk, f"{lines}\nVerdict: FAIL", "Verdict: PASS", rule="reask: 0, verdict: {}")
     [finding] = played.reports[0].findings
     assert len(finding.message) <= 8_010
-    assert finding.message.startswith("Line ")
+    assert finding.message.startswith("…\nLine ")
     assert finding.message.endswith("Line 499 of a long complaint.\nVerdict: FAIL")
 
 

@@ -207,11 +207,8 @@ async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
     """The size of the file before this work began, in this process or an earlier one."""
     run = active.state
     known = run.adding
-    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != (
-        name,
-        run.visit,
-        str(path),
-    ):
+    work = (name, run.visit, str(path))
+    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != work:
         known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
         await active.append(known)
     return known.after

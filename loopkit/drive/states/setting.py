@@ -38,7 +38,7 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
             await active.append(known)
 
     def fit(data: object) -> Any:
-        whole, faults = conform(data, parse_type(state.data))
+        whole, faults = conform(data, parse_type(state.type))
         if faults:
             raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
         return whole

@@ -71,8 +71,7 @@ STATE_NOUNS: tuple[type[StateBase], ...] = (
     FinalState,
     ChoiceState,
 )
-"""Every kind of state: the one table of them, from which all else that knows them is made. A kind
-comes before those whose key it has as a key of its own."""
+"""Every kind of state: the one table of them, from which all else that knows them is made."""
 STATE_KINDS = {noun.kind: noun for noun in STATE_NOUNS}
 
 

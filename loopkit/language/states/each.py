@@ -134,6 +134,11 @@ class ChildrenState(AuthorState):
         return self.machine.definition
 
     @property
+    def most_runs(self) -> int:
+        """How often an item may run at one visit."""
+        return 1
+
+    @property
     def outcomes(self) -> tuple[str, ...]:
         """The possible outcomes of a child."""
         return tuple(self.child.finals)
@@ -194,6 +199,8 @@ class EachState(ChildrenState):
     isolate: Literal["none", "copy", "worktree"] = "none"
     """Whether each child runs in a tree of its own. Trees of successful children are merged in
     order."""
+    on_conflict: Literal["again"] | None = None
+    """`again`: an item that can't be merged runs once more, on what was merged meanwhile."""
     stop_on: Ids = ()
     """Outcomes that end the work: no further item starts, and running ones are cancelled."""
     min_items: Annotated[int, Field(ge=0)] = 1
@@ -220,6 +227,10 @@ class EachState(ChildrenState):
     @property
     def about(self) -> str:
         return f"{self.machine.file} for each {self.as_} of {self.each}"
+
+    @property
+    def most_runs(self) -> int:
+        return 1 if self.on_conflict is None else 2
 
     @property
     def is_of_input(self) -> bool:

@@ -209,11 +209,35 @@ class FilledState(TemplateState):
         return isinstance(self.output, RenderOutput) and self.output.append
 
 
-class RenderState(FilledState):
-    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
+class MadeText(Noun):
+    """A text out of a template, or the value that this passes on."""
 
     render: Text
     """The template. Its text is the artifact."""
+
+    @property
+    def texts(self) -> Written:
+        """Its templates."""
+        yield ("render",), self.render
+
+    @property
+    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        return {}
+
+    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The template, with the steps inside what it passes on."""
+        yield self.render, tuple(steps)
+
+    def type_with(self, given: DataType) -> DataType | None:
+        """The type of the value that it passes on; None for a text."""
+        known = _type_of_template(self.render, {"input": given}, is_text=True)
+        if known.scalar is not None:
+            return None
+        return DataType({}) if known.optional else known
+
+
+class RenderState(FilledState, MadeText):
+    """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
 
     kind = "render"
     example = Example({"render": "{{ plan }} And cake."})
@@ -290,34 +314,11 @@ class DataState(FilledState, MadeData):
         return self.needs is not None and super().may_be_kept
 
 
-class FirstText(Noun):
+class FirstText(MadeText):
     """The text that an artifact has when a run starts."""
 
-    render: Text
-    """The template, which reads only `input`."""
     fields: dict[Id, Extract] = {}
     """Typed fields to extract from the text."""
-
-    @property
-    def texts(self) -> Written:
-        yield ("render",), self.render
-
-    @property
-    def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        return {}
-
-    def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The template, with the steps inside what it passes on."""
-        yield self.render, tuple(steps)
-
-    def type_with(self, given: DataType) -> DataType | None:
-        """The type of the value that it passes on; None for a text."""
-        known = _type_of_template(self.render, {"input": given})
-        return known if known.scalar is None else None
-
-
-class FirstData(MadeData):
-    """The data that an artifact has when a run starts."""
 
 
 def _first_kind(value: object) -> str:
@@ -328,7 +329,7 @@ def _first_kind(value: object) -> str:
 FirstValue = Annotated[
     Annotated[PlainText, Tag("<text>")]
     | Annotated[FirstText, Tag("<render>")]
-    | Annotated[FirstData, Tag("<data>")],
+    | Annotated[MadeData, Tag("<data>")],
     Discriminator(_first_kind),
 ]
 
@@ -356,7 +357,10 @@ def _type_of(value: object, names: Mapping[str, DataType]) -> DataType:
     return parse_type(word)
 
 
-def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
+def _type_of_template(
+    text: str, names: Mapping[str, DataType], *, is_text: bool = False
+) -> DataType:
+    """The type of what a template gives; with `is_text`, only a path passes on a value."""
     # The schema of machines is printed without the template sandbox.
     from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
     from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
@@ -367,7 +371,7 @@ def _type_of_template(text: str, names: Mapping[str, DataType]) -> DataType:
     except TemplateError:
         # The checks tell of it.
         return unknown
-    if not template.is_expression:
+    if not template.is_expression or (is_text and template.whole is None):
         return parse_type("str")
     first, *steps = template.whole or ("",)
     known = names.get(first)
@@ -403,20 +407,11 @@ class FileValues(Noun):
 class SetState(FileValues, AuthorState):
     """Sets values in a YAML or JSON file, and reads it."""
 
-    data: Notation = "any"
+    type: Notation = "any"
     """The type of the data in the file."""
 
     kind = "set"
-    example = Example(
-        {
-            "set": "{{ input.tasks.path }}",
-            "at": "tasks[]",
-            "where": {"id": "tea"},
-            "values": {"plan": "{{ plan }}"},
-        },
-        input={"tasks": {"type": "file", "default": "tasks.yaml"}},
-        files={"tasks.yaml": "tasks:\n- id: tea\n"},
-    )
+    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
 
@@ -430,7 +425,7 @@ class SetState(FileValues, AuthorState):
 
     @property
     def leaves(self) -> DataType:
-        return parse_type(file_record(self.data))
+        return parse_type(file_record(self.type))
 
     def output_at(self, name: str) -> Output:
         return output_from_name(name)

@@ -70,8 +70,9 @@ class AgentChoice(Noun):
 
     @property
     def template(self) -> str:
-        """What fills in the word."""
-        return f"{{{{ {self.from_} }}}}"
+        """What fills in the word; empty where it is missing and another agent is named for that."""
+        path = self.from_ if self.else_ is None else f'{self.from_} | default("")'
+        return f"{{{{ {path} }}}}"
 
     @property
     def steps(self) -> tuple[str, ...]:

@@ -52,10 +52,9 @@ class Opinion(Value, frozen=True, kw_only=True):
     """The verdict as the judge writes it."""
     findings: Sequence[Finding] = ()
     """Those that it names, and the earlier ones that it leaves open."""
-    checks: Sequence[Finding] = ()
-    """The checks that failed, which contradict no verdict: they count by themselves."""
-    unmet: Sequence[Finding] = ()
-    """A warning where a pass names fewer criteria met than checked."""
+    facts: Sequence[Finding] = ()
+    """Checks that failed, and fewer criteria met than checked: they contradict no verdict, and
+    count by themselves."""
     score: float | None = None
     doubts: Sequence[str] = ()
     """What of it can't be read, or contradicts itself."""
@@ -101,8 +100,8 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         """Why the findings contradict the verdict, if they do."""
         severities = [one.severity for one in said.findings]
         if said.verdict == "fail":
-            severities += [one.severity for one in said.checks]
-        if said.verdict is None or (said.checks and not severities):
+            severities += [one.severity for one in said.facts]
+        if said.verdict is None or (said.facts and not severities):
             return
         has_error = any(map(self.levels.is_severe, severities))
         # Where nothing can reject, any finding explains a verdict, whatever its severity.

@@ -119,8 +119,7 @@ def conclude(validator: str, said: Opinion, form: AnswerForm) -> Answer | Misrea
     """
     reasons = said.doubts or said.miscounts or tuple(form.contradictions(said))
     if not reasons:
-        found = [*said.findings, *said.unmet, *said.checks]
-        return answer_with(validator, found).replace(score=said.score)
+        return answer_with(validator, [*said.findings, *said.facts]).replace(score=said.score)
     return Misread(" ".join(reasons), _last_resort(validator, said, form))
 
 
@@ -130,7 +129,7 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     It is never milder than what it lists, and blocks whatever that is. A warning that names nothing
     has the reviewer's own words, if they are not those of a report.
     """
-    found, levels = [*said.findings, *said.checks], form.levels
+    found, levels = [*said.findings, *said.facts], form.levels
     names_nothing = said.verdict == "warn" and not found and not said.doubts
     if said.miscounts or not (said.verdict == "fail" or names_nothing):
         return None
@@ -150,7 +149,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
 
 def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool) -> Opinion:
     """The opinion in the report of a text; raises Doubt where there is none, or no verdict."""
-    report, faults = form.conform_report(_find_report(text, form))
+    found, around = _find_report(text, form)
+    report, faults = form.conform_report(found)
     if is_played and part(report, KNOWN) is MISSING:
         form = form.replace(known=())
     verdict, doubts = _verdict(report, form), list[str]()
@@ -158,34 +158,35 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
         doubts.append(f"The report breaks its schema: {violations}.")
     unread: list[str] = []
-    named = _named_findings(report, verdict, form, unread)
+    named = [
+        _finding(item, f" of finding {number}", verdict, form, unread)
+        for number, item in enumerate(_items(report, verdict, form, unread), 1)
+    ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
     findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
-    checks = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
-    if form.is_mapped and verdict in ("warn", "fail") and not (findings or checks or unread):
+    facts = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
+    if form.is_mapped and verdict in ("warn", "fail") and not (findings or facts or unread):
         with noting(unread):
             # A report that names nothing may say itself what is wrong.
             said = _text(report, form.parts.message, "")
             own = Finding(id="", message=said, severity=_default(verdict, form.levels))
             findings = identify(validator, [own] if said else [], form)
     score = None
-    unmet: tuple[Finding, ...] = ()
     with noting(unread):
         score = _score(report, form)
     with noting(unread):
         if (verdict or verdict_of(findings)) == "pass":
-            unmet = _unmet_criteria(validator, report, form)
+            facts = [*_unmet_criteria(validator, report, form), *facts]
     # What breaks the schema is told once.
     doubts = doubts or unread
     miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
-    words = _own_words(report, text, form) if verdict == "fail" and not findings else ""
+    words = _own_words(report, around, form) if verdict == "fail" and not findings else ""
     is_silent = verdict == "fail" and not form.is_mapped and not words
     return Opinion(
         verdict=verdict,
         word="" if verdict is None else excerpt(part(report, form.verdict)),
         findings=findings,
-        checks=checks,
-        unmet=unmet,
+        facts=facts,
         score=score,
         # In our own form the numbers only repeat what is listed.
         doubts=doubts if form.is_mapped else doubts or miscounts,
@@ -207,25 +208,25 @@ def _score(report: Report, form: ReportForm) -> float | None:
     """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
-    value, (low, high) = part(report, form.parts.score), (form.score.min, form.score.max)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and isinstance(value, int | float) and low <= value <= high):
+    value, low, high = part(report, form.parts.score), form.score.min, form.score.max
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         key = quote(form.parts.score)
         raise Doubt(f"{key} must be a number from {low:g} to {high:g}, {but_was(value)}.")
     return float(value)
 
 
-def _own_words(report: Report, text: str, form: ReportForm) -> str:
+def _own_words(report: Report, around: str, form: ReportForm) -> str:
     """The words of a `fail` that names nothing: texts in a report of ours, else those around it."""
     ours = {form.verdict, form.severity, form.parts.code, KNOWN, "key", NONCE, "origin"}
     texts = [] if form.is_mapped else [t for at, t in texts_in(report) if ours.isdisjoint(at)]
     said = "; ".join(dict.fromkeys(filter(None, map(str.strip, texts))))
-    around = f"{text.partition('{')[0]}\n{text.rpartition('}')[2]}".replace("```json", "")
-    return shorten(said or " ".join(around.replace("```", "").split()), OWN_WORDS_CHARS)
+    return shorten(said or " ".join(re.sub("```\\w*", "", around).split()), OWN_WORDS_CHARS)
 
 
-def _find_report(text: str, form: ReportForm) -> Report:
-    """The one object in a text that has a verdict or findings; several equal ones are one.
+def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
+    """The one object in a text that has a verdict or findings, and the text around it.
+
+    Several equal ones are one.
 
     The object may stand by itself, in a fence or in prose. Raises Doubt if there is none or
     a different one, or if such a key is anywhere else: in something broken, in another object, or
@@ -248,10 +249,11 @@ def _find_report(text: str, form: ReportForm) -> Report:
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
     report, _ = reports[0]
-    stray = next(_stray_keys(rest, report, [span for _, span in reports], form), None)
-    if stray is not None:
+    edges = pairwise([(0, 0), *(span for _, span in reports), (len(rest), len(rest))])
+    around = "\n".join(rest[end:start] for (_, end), (start, _) in edges)
+    if (stray := next(_stray_keys(around, report, form), None)) is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
-    return report
+    return report, around
 
 
 def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
@@ -266,17 +268,17 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
     if not mark.search(text) or text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
         return (), text, ""
-    blocks = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
-    blocks = [code for code in blocks if mark.search(code) and code.lstrip()[:1] not in ("{", "[")]
+    fences = {code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")}
+    blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
+    if not blocks:
+        try:
+            return (_yaml(text),), "", ""
+        except Doubt as doubt:
+            return (), text, f" {doubt}"
     rest = text
     for code in blocks:
         rest = rest.replace(code, "\n")
     if mark.search(rest):
-        if not blocks:
-            try:
-                return (_yaml(text),), "", ""
-            except Doubt as doubt:
-                return (), text, f" {doubt}"
         raise Doubt("The answer holds several reports, or parts of one. Give exactly one.")
     return [_yaml(code) for code in blocks], rest, ""
 
@@ -290,18 +292,22 @@ def _yaml(text: str) -> object:
         raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
 
 
-def _stray_keys(
-    text: str, report: Report, spans: Sequence[tuple[int, int]], form: ReportForm
-) -> Iterator[str]:
+def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
     """The keys of verdict and findings that are also found outside the report."""
-    edges = pairwise([(0, 0), *spans, (len(text), len(text))])
-    outside = "\n".join(text[end:start] for (_, end), (start, _) in edges)
     for path in (form.verdict, form.parts.findings):
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
-        if re.search(written, outside, re.IGNORECASE) or _count_key(holder, key) > 1:
+        if re.search(written, around, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
+    fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]
+    key = form.verdict.rpartition(".")[2]
+    words = rf"^\W*{re.escape(key)}\W*:\W*(?:{'|'.join(map(re.escape, fails))})\b"
+    # Nobody takes back a fail in the same answer by passing in another form.
+    said = part(report, form.verdict)
+    passes = is_absent(said) or fold(as_text(said) or "") not in fails
+    if passes and fails and re.search(words, around, re.IGNORECASE | re.MULTILINE):
+        yield key
     # A finding of another shape may have a verdict of its own.
     if not form.is_mapped and sum(_count_key(one, "verdict") for one in _values_in(report)) > 1:
         yield "verdict"
@@ -317,16 +323,6 @@ def _values_in(value: object) -> Iterator[object]:
     yield value
     for _, inner in entries_of(value):
         yield from _values_in(inner)
-
-
-def _named_findings(
-    report: Report, verdict: VerdictWord | None, form: ReportForm, doubts: list[str]
-) -> list[tuple[str, Finding]]:
-    """A finding for each item, with the report's word for its severity, which may mean none."""
-    return [
-        _finding(item, f" of finding {number}", verdict, form, doubts)
-        for number, item in enumerate(_items(report, verdict, form, doubts), 1)
-    ]
 
 
 def _items(
@@ -346,15 +342,17 @@ def _items(
 def _finding(
     item: object, at: str, verdict: VerdictWord | None, form: ReportForm, doubts: list[str]
 ) -> tuple[str, Finding]:
-    """What can be read of an item: each part that can't be costs that part alone.
+    """The item's word for its severity, and what can be read of it as a finding.
 
-    Without a severity that can be read it blocks, without a message it has all that it says.
+    Each part that can't be read costs that part alone. Without a severity that can be read it
+    blocks, without a message it has all that it says.
     """
     levels = form.levels
     if isinstance(item, str) and form.takes_texts:
         word, severity, message = _marked(item.strip(), form)
         if not message:
             doubts.append(f'"message"{at} is missing or blank. Say what is wrong.')
+            severity = NO_FINDING
         severity = severity or _default(verdict, levels)
         return word, Finding(id="", message=message, severity=severity)
     if not isinstance(item, dict):
@@ -449,16 +447,12 @@ def _message(item: Report, at: str, form: ReportForm) -> str:
     raise Doubt(f"{missing} Say what is wrong and what is expected.")
 
 
-def _location(item: Report, at: str, form: ReportForm) -> str:
-    return _text(item, form.parts.location, at)
-
-
 _PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
     "message": _message,
     "code": _code,
     "key": _key,
     "origins": _origins,
-    "location": _location,
+    "location": lambda item, at, form: _text(item, form.parts.location, at),
     "line": _line,
 }
 """The parts of a finding, each with its reader, which raises Doubt."""
@@ -526,11 +520,7 @@ def _unmet_criteria(validator: str, report: Report, form: ReportForm) -> tuple[F
     paths = form.parts.met, form.parts.checked
     if paths[0] is None or paths[1] is None or all(is_absent(part(report, p)) for p in paths if p):
         return ()
-    met, checked = _number(report, paths[0]), _number(report, paths[1])
-    if met > checked:
-        named = " is more than ".join(map(quote, (paths[0], paths[1])))
-        raise Doubt(f"{named}: {met} is more than {checked}.")
-    return unmet_criteria(validator, met, checked, form)
+    return unmet_criteria(validator, _number(report, paths[0]), _number(report, paths[1]), form)
 
 
 def _number(report: Report, path: str) -> int:

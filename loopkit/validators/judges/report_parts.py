@@ -67,7 +67,9 @@ def excerpt(value: object) -> str:
 
 
 def unmet_criteria(validator: str, met: int, checked: int, form: AnswerForm) -> tuple[Finding, ...]:
-    """A warning where fewer criteria are met than were checked."""
+    """A warning where fewer criteria are met than were checked; raises Doubt where more are."""
+    if met > checked:
+        raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
     if met == checked:
         return ()
     message = f"{met} of {checked} criteria are met."

@@ -59,16 +59,17 @@ def read_text(
     if form.reading.take in ("last", "first"):
         found = select_findings(found, verdicts, chosen)
     findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
-    if not found and verdict != "pass" and form.reading.findings is None:
-        findings = _points_beside(text, verdicts, chosen, form)
-    unmet: tuple[Finding, ...] = ()
     with noting(doubts):
-        unmet = _unmet_criteria(validator, text, verdict, form)
+        if not found and verdict != "pass" and form.reading.findings is None:
+            findings = _points_beside(text, verdicts, chosen, form)
+    facts: Sequence[Finding] = ()
+    with noting(doubts):
+        facts = _unmet_criteria(validator, text, verdict, form)
     return Opinion(
         verdict=verdict,
         word=quote(verdicts[chosen].word),
         findings=identify(validator, findings, form),
-        unmet=unmet,
+        facts=facts,
         doubts=doubts,
         words="" if findings or verdict == "pass" else end_of_words(messages, form),
     )
@@ -87,10 +88,7 @@ def _unmet_criteria(
     for number, what in zip(numbers, ("met", "checked"), strict=True):
         if not number.isdecimal() or len(number) > 9:
             raise Doubt(f"It does not say how many criteria are {what}.")
-    met, checked = map(int, numbers)
-    if met > checked:
-        raise Doubt(f"It says that {met} criteria are met, and that {checked} were checked.")
-    return unmet_criteria(validator, met, checked, form)
+    return unmet_criteria(validator, int(numbers[0]), int(numbers[1]), form)
 
 
 def _number(text: str, pattern: str) -> str:
@@ -230,6 +228,12 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         known = {**own, **self.levels.of_verdicts(self.words), **self.reading.severities}
         return {fold(word): level for word, level in known.items()}
 
+    @cached_property
+    def failing(self) -> str:
+        """A pattern for the words and the severities that mean `fail`."""
+        words = (word for word, meant in self.words.items() if meant == "fail")
+        return f"(?i){_any_of((*words, *self.levels.severe))}"
+
     @property
     def instructions(self) -> str:
         reading, levels = self.reading, self.levels
@@ -309,16 +313,24 @@ def _without_fence(text: str) -> str:
 
 
 def end_of_words(messages: Sequence[str], form: TextForm) -> str:
-    """The end of the words, without those of its findings that report a success."""
-    text = "\n\n".join(said for message in messages if (said := printable(message).strip()))
-    parts, kept = [], 0
-    # Where the pattern takes too long, the words count as they are.
+    """The end of the words, without what is met, after earlier lines that fail."""
+    words = "\n\n".join(said for message in messages if (said := printable(message).strip()))
+    # Where a pattern takes too long, the reason names it, and the words count as they are.
     with suppress(PatternTimeout):
-        for match in occurrences(form.listed, text):
+        parts, kept = [], 0
+        for match in occurrences(form.listed, words):
             if form.levels_by_word.get(fold(_group(match, "severity"))) == NO_FINDING:
-                parts.append(text[kept : match.start()])
+                parts.append(words[kept : match.start()])
                 kept = match.end()
-    return end_of("".join((*parts, text[kept:])).strip(), OWN_WORDS_CHARS)
+        words = "".join((*parts, words[kept:])).strip()
+    end = end_of(words, OWN_WORDS_CHARS)
+    before, fails, room = words.removesuffix(end), [], OWN_WORDS_CHARS
+    with suppress(PatternTimeout):
+        for line in before.split("\n") if before else ():
+            if len(line) < room and next(occurrences(form.failing, line), None):
+                fails.append(line)
+                room -= len(line) + 1
+    return "\n".join((*fails, "…", end)) if before else end
 
 
 BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")

@@ -228,7 +228,8 @@ class _Planning:
             key = definition_key(state, child_inputs)
             if key not in self._known:
                 self._known[key] = self.plan(state.child, child_inputs)
-            yield name, ChildPlan(self._known[key], *child_counts(analysis.graph, state, inputs))
+            fewest, most = child_counts(analysis.graph, state, inputs)
+            yield name, ChildPlan(self._known[key], fewest, most * state.most_runs)
 
 
 def _caps_on_answers(machine: Machine) -> Iterator[tuple[str, int]]:
