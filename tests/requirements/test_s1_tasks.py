@@ -92,8 +92,9 @@ def carry_out(desk: Desk, inputs: dict[str, Any], **by_key: Any) -> Plan:
     """Run the machine for plans; what is said of a task comes before what is said of all."""
     parts = {key: {"agents": {**SAID, **said}} for key, said in by_key.items()}
     script = scenario(children={"tasks": {**parts, "*": {"agents": SAID}}})
-    loaded = machine()
-    return asyncio.run(_carried_out(desk, loaded, complete_input(loaded.machine, inputs), script))
+    loaded, file = machine(), desk.write("plan.json", json.dumps(inputs))
+    given = complete_input(loaded.machine, {"plan": str(file)})
+    return asyncio.run(_carried_out(desk, loaded, given, script))
 
 
 async def _carried_out(desk: Desk, loaded: Loaded, given: dict[str, Any], script: str) -> Plan:
@@ -153,7 +154,7 @@ def test_a_plan_keeps_what_the_machine_does_not_know(desk: Desk) -> None:
     given = plan(known, more={"plan_doc": "docs/plan.md"}) | {"extra": [1]}
     given["sections"][0] |= {"name": "Build", "status": "pending"}
     run = carry_out(desk, given)
-    kept = run.root.state.input
+    kept = run.root.state.input["plan"]["data"]
     assert kept["meta"]["plan_doc"] == "docs/plan.md"
     assert (kept["extra"], kept["sections"][0]["name"]) == ([1], "Build")
     assert kept["sections"][0]["tasks"][0]["model_used"] == "opus"
@@ -200,7 +201,7 @@ def test_a_group_is_judged_before_anything_else_begins(desk: Desk) -> None:
 
 
 STATUSES = {
-    "verified": ("verified", True),
+    "verified": ("done_before", True),
     "skipped": ("skipped", False),
     "failed": ("failed", False),
     "exhausted": ("exhausted", False),

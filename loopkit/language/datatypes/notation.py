@@ -215,7 +215,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
-    datatype = _optional(datatype) if "optional" in notation else datatype
+    datatype = _or_null(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -311,6 +311,14 @@ def refuse_files(
 def list_of(inner: DataType) -> DataType:
     """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
+
+
+def _or_null(inner: DataType) -> DataType:
+    """As `_optional`; faults inside of a record or a list are told by their own places."""
+    kind = inner.schema.get("type")
+    if kind not in ("object", "array"):
+        return _optional(inner)
+    return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
 
 
 def _optional(inner: DataType) -> DataType:
