@@ -243,7 +243,18 @@ def offered(answered: dict[str, list[Any]]) -> dict[str, dict[str, str]]:
 
 
 def test_an_editor_offers_the_kinds_of_states(offered: dict[str, dict[str, str]]) -> None:
-    kinds = {"agent", "run", "render", "validate", "human", "machine", "each", "final"}
+    kinds = {
+        "agent",
+        "run",
+        "render",
+        "data",
+        "set",
+        "validate",
+        "human",
+        "machine",
+        "each",
+        "final",
+    }
     assert kinds | {"transitions", "next", "description", "on_error", "emit"} == set(
         offered["state"]
     )

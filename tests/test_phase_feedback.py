@@ -179,12 +179,8 @@ def test_s2_44_whoever_only_judges_is_a_cheaper_model(desk: Desk) -> None:
 
 def test_what_check_asks_of_it_is_settled_without_a_look_at_every_configuration() -> None:
     bounds = explore(Analysis.of_machine(load(MACHINE).machine), measures=())
-    assert (bounds.configurations, bounds.stuck, bounds.untaken, bounds.unfilled) == (
-        None,
-        (),
-        (),
-        {},
-    )
+    assert (bounds.configurations, bounds.stuck, bounds.untaken) == (None, (), ())
+    assert bounds.unfilled == {}
 
 
 VERIFIED = r"""
@@ -213,14 +209,9 @@ states:
 """
 
 
-@pytest.mark.parametrize(
-    ("status", "ends_in"), [("passed", "passed"), ("gaps_found", "gaps"), ("human_needed", "look")]
-)
-def test_a_status_that_asks_for_a_person_is_neither_pass_nor_fail(
-    desk: Desk, status: str, ends_in: str
-) -> None:
-    notes = f"""---
-status: {status}
+def test_a_status_that_asks_for_a_person_is_neither_pass_nor_fail(desk: Desk) -> None:
+    notes = """---
+status: human_needed
 before:
   status: gaps_found
 by_hand:
@@ -229,7 +220,8 @@ by_hand:
 
 | 1 | The sign is lit | VERIFIED |
 """
-    run = desk.play(VERIFIED, inputs={"notes": notes})
-    assert run.route[-1] == ends_in
-    asked = [question.text for question in run.questions]
-    assert asked == (["Only a person can tell: Is the sign lit at night?"] * (ends_in == "look"))
+    [asked] = desk.play(VERIFIED, inputs={"notes": notes}).questions
+    assert asked.text == "Only a person can tell: Is the sign lit at night?"
+    for status, end in (("passed", "passed"), ("gaps_found", "gaps")):
+        told = desk.play(VERIFIED, inputs={"notes": notes.replace("human_needed", status)})
+        assert told.outcome == end

@@ -385,7 +385,8 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
         return
     judged = subject.machine.states[edge.source].judges
     path = target_path(edge)
-    if judged is None:
+    # A first value that no state writes anew has no author.
+    if judged is None or not subject.graph.artifacts.get(judged, "unknown"):
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
         readers = _readers(subject, edge)
         remedy = f"revise the state that has to change something{readers}"

@@ -287,17 +287,6 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
 }
 
 
-def value_of(program: Program, run: RunState, text: str) -> object:
-    """The value itself if a template is one `{{ name }}` of data, else the filled text."""
-    template = program.template(text)
-    if template.whole is None:
-        return render(program, run, text)
-    value: object = template_names(program, run, template)
-    for step in template.whole:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping | list) else render(program, run, text)
-
-
 def blocking_for(program: Program, run: RunState, state: str) -> tuple[Finding, ...]:
     """The open blocking findings for a state, including those that waited for it."""
     reports = reports_for(program, run, state)

@@ -21,7 +21,7 @@ from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, w
 from loopkit.language.input_files import with_files
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.language.states.kinds import FirstText, MadeData
+from loopkit.language.states.kinds import FirstText, MadeData, MadeText
 from loopkit.language.states.state import (
     Extract,
     ExtractAll,
@@ -163,27 +163,31 @@ def first_artifacts(machine: Machine, given: Mapping[str, Any]) -> dict[str, Fir
     faults: list[str] = []
     for name, first in machine.first_values.items():
         try:
-            made[name] = _first_artifact(first, names, machine.patterns)
+            text, value = made_of(first, names)
+            wanted = first.fields if isinstance(first, FirstText) and not value else {}
+            made[name] = FirstArtifact(text, value, extract(text, wanted, machine.patterns))
         except (InvalidInput, TemplateError, PatternTimeout) as error:
             faults.append(f"`artifacts.{name}`: {error}")
     refuse(faults)
     return made
 
 
-def _first_artifact(
-    first: FirstText | MadeData, names: Mapping[str, object], patterns: Mapping[str, str]
-) -> FirstArtifact:
-    if isinstance(first, MadeData):
-        value = data_made(first, names)
-    elif isinstance(value := fill_in(first.render, names), str | int | float | None):
-        text = parse(first.render).render(names)
-        return FirstArtifact(text, (), extract(text, first.fields, patterns))
-    return FirstArtifact(text_or_json(value), (value,), {})
+def made_of(
+    made: MadeText | MadeData, names: Mapping[str, object]
+) -> tuple[str, tuple[object, ...]]:
+    """The text that templates make, and the value itself where that is data.
+
+    Raises TemplateError, and InvalidInput for lists that are none.
+    """
+    if isinstance(made, MadeData):
+        value = _data_of(made, names)
+        return text_or_json(value), (value,)
+    template = parse(made.render)
+    passed = fill_in(made.render, names) if template.whole else None
+    return template.render(names), (passed,) if isinstance(passed, Mapping | list) else ()
 
 
-def data_made(made: MadeData, names: Mapping[str, object]) -> object:
-    """The data that values give; raises InvalidInput for lists that are none, and
-    TemplateError."""
+def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
     if not made.for_:
         return fill_in(made.data, names)
     faults: list[str] = []

@@ -127,6 +127,8 @@ def test_s2_22_a_name_that_may_be_missing_on_the_way_back_is_found_before_the_ru
 def test_s2_24_the_schema_in_the_revise_prompt_is_the_one_that_is_enforced(desk: Desk) -> None:
     run = played(desk, "P", "NO UNIT", "P2", "S2", "C")
     assert '"required": [\n    "text"\n  ]' in run.prompts("writer")[2]
+    other = desk.play(PIPELINE, scenario(agents={"writer": [{"data": {"words": "P"}}]}))
+    assert "'text' is a required property" in other.reports[0].findings[0].message
 
 
 REPAIR = """

@@ -42,7 +42,7 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
-from loopkit.engine.template_values import AllNames, render, value_of
+from loopkit.engine.template_values import AllNames, render, template_names
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
 from loopkit.language.input_faults import InvalidInput
@@ -52,7 +52,6 @@ from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
-    FilledState,
     RenderState,
     SetState,
     ValidateState,
@@ -60,7 +59,7 @@ from loopkit.language.states.kinds import (
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.inputs import data_made, extract
+from loopkit.machine.inputs import extract, made_of
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,
@@ -68,7 +67,6 @@ from loopkit.outside.processes import (
     require_program,
     run_command,
 )
-from loopkit.text.json_text import text_or_json
 from loopkit.validators.fixed_rules import judge_placed
 from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
@@ -142,29 +140,18 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
     return await call(active, work, request, hold=True)
 
 
-async def perform_render(active: ActiveRun, name: str, state: RenderState) -> Worked:
-    """The filled template as an artifact; a single expression passes the value itself."""
-    value = value_of(active.program, active.state, state.render)
-    text = render(active.program, active.state, state.render)
-    if isinstance(value, str):
-        return await _filled(active, name, state, body(text, state.output_at(name)))
-    return await _filled(active, name, state, text, (value,))
-
-
-async def perform_data(active: ActiveRun, name: str, state: DataState) -> Worked:
-    """The data as an artifact; a list that is none is a fatal error."""
+async def perform_filled(active: ActiveRun, name: str, state: RenderState | DataState) -> Worked:
+    """What the templates make as an artifact; a list that is none is a fatal error."""
+    output, made = state.output_at(name), work_digest(active.program, active.state)
+    names: Mapping[str, object] = AllNames(active.program, active.state)
+    if isinstance(state, RenderState):
+        template = active.program.template(state.render)
+        names = template_names(active.program, active.state, template)
     try:
-        value = data_made(state, AllNames(active.program, active.state))
+        text, data = made_of(state, names)
     except InvalidInput as error:
         raise CallFailed("fatal", "; ".join(fault.message for fault in error.faults)) from error
-    return await _filled(active, name, state, text_or_json(value), (value,))
-
-
-async def _filled(
-    active: ActiveRun, name: str, state: FilledState, text: str, data: tuple[object, ...] = ()
-) -> Worked:
-    """The work that leaves a text, or the one value in `data` of which it is the text."""
-    output, made = state.output_at(name), work_digest(active.program, active.state)
+    text = text if data else body(text, output)
     datatype, place = active.program.type_from(name), ""
     if output.file is not None:
         place = await _write(active, name, output.file, text, adds=state.adds)
@@ -421,10 +408,10 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     AgentState: perform_agent,
     ChoiceState: perform_choice,
     CommandState: perform_command,
-    DataState: perform_data,
+    DataState: perform_filled,
     EachState: perform_each,
     MachineState: perform_machine,
-    RenderState: perform_render,
+    RenderState: perform_filled,
     SetState: perform_set,
     ValidateState: perform_validate,
 }
