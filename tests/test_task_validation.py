@@ -109,7 +109,9 @@ def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted
     assert "test_empty" in log
     assert log.rstrip().endswith("\n\n### Task 1.1 - PASS (attempt 2)")
     kept, _, written = (project / "plan.yaml").read_text().partition("        estimate: 2h\n")
-    assert kept == PLAN.partition("        estimate")[0].replace("status: pending", "status: verified")
+    assert kept == PLAN.partition("        estimate")[0].replace(
+        "status: pending", "status: verified"
+    )
     assert "attempts: 2\n" in written
     assert run(*said) == 0
     assert '"done_before"' in capsys.readouterr().out
@@ -141,9 +143,8 @@ SIDE_BY_SIDE = '''
 """A coding program that leaves a note in a file of a fixed name, and reads it when it is done."""
 import json, re, sys, time
 
-prompt = sys.stdin.read()
-task = re.search(r"(?m)^Task (\\S+):", prompt)[1]
-open(sys.argv[0] + ".log", "a").write(task + ("!" if "same.txt" in prompt else ""))
+task = re.search(r"(?m)^Task (\\S+):", sys.stdin.read())[1]
+open(sys.argv[0] + ".log", "a").write(task)
 open("status.txt", "w").write(task)
 time.sleep(1)
 open(f"FILE", "w").write(f"made by {task}\\n")
@@ -180,12 +181,12 @@ def test_tasks_at_the_same_time_share_no_file_and_their_work_comes_together(
     ]  # fmt: skip
 
 
-def test_of_two_tasks_that_write_the_same_file_one_is_told_and_carried_out_again(
+def test_of_two_tasks_that_write_the_same_file_one_is_carried_out_again_on_the_work_of_the_other(
     project: Path,
 ) -> None:
-    """S1.46: nothing is overwritten by somebody who does not know of it."""
+    """S1.46: nothing is overwritten by somebody who has not seen it."""
     assert side_by_side(project, "same.txt") == 0
-    assert sorted((project / "agent.py.log").read_text()) == [*"!abbc"]
+    assert sorted((project / "agent.py.log").read_text()) == [*"abbc"]
     assert (project / "same.txt").read_text() == "made by c\n"
 
 
@@ -262,7 +263,10 @@ def test_what_a_plan_would_take_is_told_without_a_call(
     """S1.10: nothing is asked, nothing is stored, and no verdict is given."""
     assert invoke(["plan", str(MACHINE), "--set", "plan=plan.yaml"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "task_validation/task.yaml for each task of input.plan.data.sections[].tasks[], 1 to 2 times" in said
+    assert (
+        "task_validation/task.yaml for each task of input.plan.data.sections[].tasks[], 1 to 2 times"
+        in said
+    )
     assert "Commands that can run: verify · builds: sh -c" in said
     assert not (project / "rows.py").exists()
     assert not list(project.glob(".loopkit/**/*.db"))

@@ -256,10 +256,11 @@ class Family:
             self._stopped[key] = child
 
     def _is_next(self, key: str) -> bool:
-        """Whether all items that are merged before this one have ended."""
+        """Whether all items that are merged before this one have ended, or wait for somebody."""
         while self._to_merge and self._is_gone(self._to_merge[0]):
             self._to_merge.popleft()
-        return not self._to_merge or self._to_merge[0] == key
+        left = (k for k in self._to_merge if not (k in self._stopped or self._is_gone(k)))
+        return key == next(left, key)
 
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked

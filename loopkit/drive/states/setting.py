@@ -28,7 +28,7 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
     What is set is recorded before, so that a run that was killed sets the same again.
     """
     run, names = active.state, AllNames(active.program, active.state)
-    path = await _file_of(active, state)
+    path = await _file_of(active, _named(active, state))
     known, again = run.adding, True
     if not isinstance(known, Setting) or (known.state, known.visit) != (name, run.visit):
         where, values = fill_in(state.where, names), fill_in(state.values, names)
@@ -56,13 +56,15 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
 async def set_at_end(active: ActiveRun, mark: FileValues) -> None:
     """Set the values of a final state, anew if that was done already; raises CallFailed.
 
-    They need no record: the run does not end before they are set, and nothing else changes it.
+    They need no record: the run does not end before they are set, and nothing else changes it. A
+    relative path starts at the project folder.
     """
     names = AllNames(active.program, active.state)
     where, values, expect = (fill_in(v, names) for v in (mark.where, mark.values, mark.expect))
     to_set = ToSet(_steps(mark), where, values, expect)
     try:
-        await _set_values(await _file_of(active, mark), to_set, lambda data: data, again=True)
+        path = await _file_of(active, active.folder.resolve() / _named(active, mark))
+        await _set_values(path, to_set, lambda data: data, again=True)
     except NotSet as error:
         raise CallFailed("content", str(error)) from error
 
@@ -81,12 +83,15 @@ async def _set_values(
         raise CallFailed("fatal", str(error)) from error
 
 
-async def _file_of(active: ActiveRun, state: FileValues) -> Path:
+def _named(active: ActiveRun, values: FileValues) -> Path:
+    return Path(render(active.program, active.state, values.set).strip())
+
+
+async def _file_of(active: ActiveRun, given: Path) -> Path:
     """Where the file stands: in the workspace, or at an absolute path in the project folder.
 
     So the file that is an input is the one of the project, also for a child with its own tree.
     """
-    given = Path(render(active.program, active.state, state.set).strip())
     if given.is_absolute():
         folder, path = active.folder.resolve(), given.parent.resolve() / given.name
         if not path.is_relative_to(folder):
