@@ -15,7 +15,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input
-from tests.support import ROOT
+from tests.support import ROOT, Desk
 
 MACHINE = ROOT / "machines/task_validation.yaml"
 PLAN = """\
@@ -190,6 +190,134 @@ def test_of_two_tasks_that_write_the_same_file_one_is_carried_out_again_on_the_w
     assert (project / "same.txt").read_text() == "made by c\n"
 
 
+CAUSES = {
+    "no cause that is known": ("echo 'No module named x' >&2; exit 1", 1, "attempts: 3"),
+    "a key": ("echo 'Invalid API key' >&2; exit 1", 4, "status: in_progress"),
+    "a quota": ("echo 'You exceeded your quota' >&2; exit 1", 4, "status: in_progress"),
+    "an outage": ("echo '{\"api_error_status\":529}'; exit 1", 4, "status: in_progress"),
+    "a kill": ("kill -KILL $$", 4, "status: in_progress"),
+}
+
+
+@pytest.mark.parametrize(("code", "exit_code", "written"), CAUSES.values(), ids=CAUSES)
+def test_a_coder_that_exits_has_used_an_attempt_unless_the_cause_is_known(
+    project: Path, code: str, exit_code: int, written: str
+) -> None:
+    (project / "program").write_text(f"#!/bin/sh\n{code}\n")
+    assert run("--set", f"program={project}/program") == exit_code
+    plan = (project / "plan.yaml").read_text()
+    assert (written in plan, "attempts:" in plan) == (True, exit_code == 1)
+
+
+CHANGED = """\
+sections:
+  - tasks:
+      - {id: a, description: Begin.}
+      - {id: b, description: Remove me.}
+      - {id: c, description: Skip me.}
+      - {id: d, attempts: 1, description: Old.}
+"""
+CHANGES = """
+import json, pathlib, re, sys
+
+prompt, plan = sys.stdin.read(), pathlib.Path(sys.argv[0]).with_name("plan.yaml")
+if "Begin." in prompt:
+    text = re.sub(".*Remove me.*\\n", "", plan.read_text()).replace("Old.", "New.")
+    plan.write_text(text.replace("Skip me.", "Skip me., status: skipped"))
+print(json.dumps({"type": "result", "result": re.search("Begin|Old|New", prompt)[0]}))
+"""
+
+
+def test_a_plan_that_a_coder_changes_is_read_again_and_its_tasks_are_found_by_id(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1.57: our counters stay; what has vanished or has another status is refused by name."""
+    (project / "agent.py").write_text(CHANGES)
+    (project / "plan.yaml").write_text(CHANGED)
+    assert run("--set", f"program={project}/program") == 1
+    said = capsys.readouterr()
+    told: dict[str, Any] = json.loads(said.out)
+    outcomes = ["not_applicable", "refused", "refused", "not_applicable"]
+    assert [task["outcome"] for task in told.values()] == outcomes
+    assert told["d"]["result"]["work"] == "New"
+    assert 'no `sections[].tasks[]`, id "b"' in said.err
+    assert '`status` is "skipped" instead of null or "in_progress"' in said.err
+    assert (project / "plan.yaml").read_text().splitlines()[2:] == [
+        "      - {id: a, description: Begin., status: completed, attempts: 1}",
+        "      - {id: c, description: Skip me., status: skipped}",
+        "      - {id: d, attempts: 2, description: New., status: completed}",
+    ]
+
+
+RECORDS = """
+loopkit: 1
+input: {record: any}
+agents:
+  validator:
+    command: [cat, status.json]
+    retry: {attempts: 1}
+    errors: [{stdout: nothing was written|out of credit, class: transient}]
+validators:
+  record:
+    judge: validator
+    prompt: Judge it.
+    reask: 0
+    map:
+      verdict: verdict
+      verdicts: {PASS: pass, WARN: warn, FAIL: fail}
+      met: requirements_met
+      checked: requirements_checked
+  message:
+    judge: validator
+    prompt: Judge it.
+    reask: 0
+    verdict: {pattern: 'VERDICT: (PASS|FAIL)'}
+states:
+  write:
+    render: "{{ input.record | tojson }}"
+    output: {name: record, file: status.json}
+    next: check
+  check:
+    validate: record
+    by: [record]
+    transitions: [{guard: incomplete, target: reread}, {target: done}]
+  reread:
+    validate: record
+    by: [message]
+    transitions: [{guard: incomplete, target: error}, {target: done}]
+  done: {final: success}
+  error: {final: failure}
+"""
+COUNTS = {"requirements_checked": None, "requirements_met": None}
+RECORD_ROWS = [
+    ({"verdict": "PASS", **COUNTS, "message": "Fine."}, ["pass", 0, 0]),
+    ({"verdict": "PASS", "requirements_checked": 4, "requirements_met": 3}, ["warn", 0, 1]),
+    ({"verdict": "WARN", "message": "An old script is gone."}, ["warn", 0, 1]),
+    ({"verdict": "FAIL", **COUNTS, "message": "nothing was written"}, None),
+    ({"verdict": "FAIL", "message": "out of credit, comes back at 3"}, None),
+    ({"verdict": "FAIL", "findings": ["[PASS] a", "[FAIL] b", "[WARN] c"]}, ["fail", 1, 1]),
+    ({"status": "completed", "message": "VERDICT: PASS. It rains."}, ["pass", 0, 0]),
+    ({"status": "completed", "message": "It rains."}, None),
+]
+
+
+@pytest.mark.parametrize(("record", "judged"), RECORD_ROWS, ids=lambda row: json.dumps(row)[:50])
+def test_the_records_that_validators_leave_are_read(
+    desk: Desk, record: dict[str, Any], judged: list[Any] | None
+) -> None:
+    """States are no verdicts, and failures of a validator neither; null is no number."""
+    played = desk.play(RECORDS, inputs={"record": record})
+    report = played.reports[-1]
+    if judged is None:
+        assert played.outcome == "error"
+    else:
+        assert [
+            report.verdict,
+            len(report.blocking),
+            len(report.findings) - len(report.blocking),
+        ] == judged
+
+
 VALIDATION = "{enabled: true, validators: [validator]}"
 SECOND = "{id: '1.2', name: Two, agent: coder, description: Two., depends_on: ['1.1']}"
 BROKEN = {
@@ -263,10 +391,7 @@ def test_what_a_plan_would_take_is_told_without_a_call(
     """S1.10: nothing is asked, nothing is stored, and no verdict is given."""
     assert invoke(["plan", str(MACHINE), "--set", "plan=plan.yaml"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert (
-        "task_validation/task.yaml for each task of input.plan.data.sections[].tasks[], 1 to 2 times"
-        in said
-    )
+    assert "for each task of input.plan.data.sections[].tasks[], 1 to 2 times" in said
     assert "Commands that can run: verify · builds: sh -c" in said
     assert not (project / "rows.py").exists()
     assert not list(project.glob(".loopkit/**/*.db"))

@@ -21,6 +21,7 @@ from loopkit.machine.inputs import complete_input
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 E = TypeVar("E", bound=Event)
+SILENT = ["It looks fine.", "Yes, fine.", "I have said it."]
 PASSES, FAILS = "**Verdict: PASS**", "- [FAIL] No test.\n\n**Verdict: FAIL**"
 FAIL_EACH = [f"- [FAIL] No test {n}.\n\n**Verdict: FAIL**" for n in range(4)]
 SAID: dict[str, Any] = {
@@ -245,6 +246,20 @@ def test_findings_and_counters_survive_a_restart(desk: Desk) -> None:
     assert len(again.of("a", Replied)) == 4
 
 
+def test_another_run_begins_where_the_plan_says_that_the_last_one_ended(desk: Desk) -> None:
+    """S1.48, S1.62: a question about one task keeps no other from being merged and written."""
+    fails = {"coder": ["1", "2"], "validator": FAIL_EACH[:2]}
+    run = carry_out(desk, plan(*map(task, "abc")), a={"validator": [SILENT]}, b=fails)
+    assert run.root.state.status == "suspended"
+    kept = json.loads((desk.folder / "plan.json").read_text())
+    a, b, c = kept["sections"][0]["tasks"]
+    assert [each["status"] for each in (a, b, c)] == ["in_progress", "exhausted", "verified"]
+    assert (b["attempts"], b["validation_findings"]) == (2, "- [FAIL] No test 1.\n")
+    again = carry_out(desk, kept)
+    assert again.outcomes == {"a": "verified", "b": "exhausted", "c": "done_before"}
+    assert again.calls("coder") == 1
+
+
 def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
     """S1.48, S1.33: findings, the true attempt, and the retries that are left."""
     before = {"status": "in_progress", "attempts": 2, "validation_attempts": 1}
@@ -270,7 +285,6 @@ def test_attempts_and_validation_retries_are_two_bounds(desk: Desk) -> None:
         assert (run.outcomes, run.calls("coder")) == ({"a": "exhausted"}, builds)
 
 
-SILENT = ["It looks fine.", "Yes, fine.", "I have said it."]
 CRASHES: list[Any] = [{"fault": "server_error"}, {"fault": "server_error"}]
 
 
@@ -391,6 +405,43 @@ def test_a_session_is_kept_inside_a_task_and_ends_with_it(desk: Desk) -> None:
     assert ["Do a" in call["prompt"] or "Do b" in call["prompt"] for call in calls] == [
         True, False, True, False
     ]  # fmt: skip
+
+
+WORK = """#!/bin/sh
+trap 'echo asked >> ended' TERM
+case "$1" in "") cat > got;; --file) cat "$2" > got;; *) printf %s "$1" > got;; esac
+while ! test -e fast; do echo >> beats; sleep 0.05; done
+echo Done.
+"""
+HANDED = {
+    "an argument": "[./work, '{{ prompt }}']",
+    "stdin": "[./work], stdin: '{{ prompt }}'",
+    "a file": "[./work, --file, brief.md]",
+}
+WORKED = """
+loopkit: 1
+agents: {worker: {command: COMMAND, timeout: 500ms}}
+states:
+  brief: {render: Do it., output: {name: brief, file: brief.md}, next: work}
+  work: {agent: worker, prompt: "{{ brief }}", on_error: {content: failed}, next: done}
+  done: {final: success, result: work}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("command", HANDED.values(), ids=HANDED)
+def test_a_program_gets_its_prompt_as_it_wants_and_is_ended_if_it_is_late(
+    desk: Desk, command: str
+) -> None:
+    """S1.40: it is asked to stop first, and killed if it goes on."""
+    desk.write("work", WORK).chmod(0o755)
+    late = desk.play(WORKED.replace("COMMAND", command))
+    assert (late.state.status, (desk.folder / "ended").read_text()) == ("waiting", "asked\n")
+    beats = (desk.folder / "beats").stat().st_size
+    desk.write("fast", "")
+    assert desk.play(WORKED.replace("COMMAND", command)).result == {"work": "Done.\n"}
+    assert (desk.folder / "got").read_text() == "Do it."
+    assert (desk.folder / "beats").stat().st_size == beats
 
 
 def test_a_verdict_that_no_guard_reads_is_told(desk: Desk) -> None:
