@@ -13,7 +13,7 @@ from loopkit.language.json_schema import schema_faults
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.form import Misread
 from loopkit.validators.judges.prompt import form_of, judge_prompt, reask_prompt
 from loopkit.validators.judges.report import read_answer, read_report

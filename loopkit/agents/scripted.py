@@ -245,10 +245,7 @@ class ScriptedPerson:
     """The person of a scenario; where it has no answer, the real person is asked."""
 
     def __init__(
-        self,
-        answers: Mapping[str, tuple[PlayedAnswer, ...]],
-        otherwise: Person,
-        clock: Timekeeper,
+        self, answers: Mapping[str, tuple[PlayedAnswer, ...]], otherwise: Person, clock: Timekeeper
     ) -> None:
         self._answers = answers
         self._otherwise = otherwise

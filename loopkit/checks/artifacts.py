@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
-from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import FilledState, ValidateState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path
@@ -74,13 +71,13 @@ def _check_artifact(
     if way is not None:
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} {state_paths.on_path(way)}"
+        remedy = f"nothing {verb} {on_path(way)}"
         yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def way_without(
     subject: Subject, token: Token, state: str, *, on_errors: bool = True
-) -> state_paths.StatePath | None:
+) -> StatePath | None:
     """A path from the start to a state that does not bring a token into being, if there is one."""
     flow = subject.scope.flow
     if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
@@ -92,7 +89,7 @@ def way_without(
         return counts and not flow.brings(edge, token)
 
     start = subject.machine.start
-    return state_paths.shortest_path(subject.graph, start, lambda name: name == state, follows)
+    return shortest_path(subject.graph, start, lambda name: name == state, follows)
 
 
 def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
@@ -134,13 +131,13 @@ def _path_without_judge(subject: Subject, name: str) -> str:
     """The path on which nothing judges an answer, for the end of a message."""
     artifact = artifact_of(subject.machine, name)
     judges = subject.graph.judged.get(artifact or "", ())
-    way = state_paths.shortest_path(
+    way = shortest_path(
         subject.graph,
         name,
         lambda state: subject.machine.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
-    return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
+    return f": nothing judges `{artifact}` on the path {arrows(way)}" if way else ""
 
 
 def check_files(subject: Subject) -> Iterator[Problem]:
@@ -151,17 +148,17 @@ def check_files(subject: Subject) -> Iterator[Problem]:
         *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
     ]
     for path, file in files:
-        with suppress(TemplateError):
-            parts = parse(file or "").parts or ()
-            literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
-            if not literal:
-                continue
-            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
+        template = parse_if_valid(file or "")
+        parts = template.parts or () if template is not None else ()
+        literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+        if not literal:
+            continue
+        from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
 
-            if (flaw := flaw_of_path(literal)) is not None:
-                remedy = "write a path that starts at the workspace and stays inside it"
-                message = f"the path `{file}` {flaw}"
-                yield subject.problem((*path, "file"), "bad-path", message, remedy)
+        if (flaw := flaw_of_path(literal)) is not None:
+            remedy = "write a path that starts at the workspace and stays inside it"
+            message = f"the path `{file}` {flaw}"
+            yield subject.problem((*path, "file"), "bad-path", message, remedy)
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:

@@ -31,9 +31,8 @@ from loopkit.language.states.each import (
     steps_to_items,
 )
 from loopkit.language.states.kinds import DataState, MadeData
-from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
-from loopkit.language.template.rendering import Template, check, parse
+from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.machine.graph import writers
 from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
 from loopkit.machine.scope import shape_of
@@ -279,10 +278,7 @@ def _kind(known: DataType) -> str:
 
 def template_of(value: object) -> Template | None:
     """The template of a text; None for any other value."""
-    try:
-        return parse(value) if isinstance(value, str) else None
-    except TemplateError:
-        return None  # which is told by itself
+    return parse_if_valid(value) if isinstance(value, str) else None
 
 
 def _is_fixed(value: object) -> bool:

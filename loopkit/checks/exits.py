@@ -13,9 +13,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks import state_paths
-from loopkit.checks.state_paths import leading_to
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import (
+    StatePath,
+    Subject,
+    arrows,
+    leading_to,
+    shortest_path,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
@@ -363,7 +368,7 @@ def _forward(subject: Subject, node: str) -> list[Edge]:
 
 def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
     cycle = [*trail[trail.index(edge.target) :], edge.target]
-    message = f"the forward transitions form a cycle: {state_paths.arrows(cycle)}"
+    message = f"the forward transitions form a cycle: {arrows(cycle)}"
     if edge.event == "done":
         remedy = f"going back is counted: write `revise: {edge.target}` instead"
     else:
@@ -386,10 +391,8 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
             yield subject.problem(path, "revise-ahead", message, remedy)
 
 
-def _forward_path(subject: Subject, start: str, goal: str) -> state_paths.StatePath | None:
-    return state_paths.shortest_path(
-        subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
-    )
+def _forward_path(subject: Subject, start: str, goal: str) -> StatePath | None:
+    return shortest_path(subject.graph, start, lambda name: name == goal, lambda edge: edge.forward)
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import ceil, prod
 
-from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
-from loopkit.checks.state_paths import leading_to
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, arrows, leading_to, shortest_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents import Agent
@@ -37,11 +35,11 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
     then = subject.machine.limits.then
     if then is None or then not in subject.machine.states:
         return
-    way = state_paths.shortest_path(
+    way = shortest_path(
         subject.graph, then, lambda name: bool(_request_text(subject, name)), lambda _: True
     )
     if way is not None:
-        behind = f" (on the path {state_paths.arrows(way)})" if len(way) > 1 else ""
+        behind = f" (on the path {arrows(way)})" if len(way) > 1 else ""
         request = _request_text(subject, way[-1])
         message = f"after a limit no agent may be called, but `{way[-1]}` {request}"
         remedy = "name a state from which only human, render, run and final states can be reached"
@@ -349,7 +347,7 @@ def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
-    tokens = longest + 2 * len(agent.system_prompt.encode()) + 100
+    tokens = longest + 2 * len(agent.system.encode()) + 100
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 

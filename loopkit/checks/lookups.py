@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import validators_of_tools
-from loopkit.checks.state_paths import on_path
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, on_path
 from loopkit.checks.templates import unseen
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -26,7 +25,7 @@ from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
-from loopkit.language.template.rendering import check, parse
+from loopkit.language.template.rendering import check, parse, parse_if_valid
 from loopkit.language.validators import Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -84,24 +83,12 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
         try:
             template = parse(use.text)
         except TemplateError as error:
-            yield _place_error(subject, use, error)
+            yield subject.fault(use.path, error)
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                problem = _place_error(subject, use, explain(subject, use, fault))
+                problem = subject.fault(use.path, explain(subject, use, fault))
                 yield problem if use.used_at is None else subject.with_use(problem, use.used_at)
-
-
-def _place_error(subject: Subject, use: Use, error: TemplateError) -> Problem:
-    return subject.source.problem_inside(
-        use.path,
-        error.code,
-        error.message,
-        help=error.help,
-        line=error.line,
-        column=error.column,
-        length=error.length,
-    )
 
 
 def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
@@ -129,7 +116,7 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
-        return f"it is missing {state_paths.on_path(way)}"
+        return f"it is missing {on_path(way)}"
     authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
@@ -340,11 +327,8 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
 
 
 def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
-    try:
-        named = parse(text).names
-    except TemplateError:
-        # Reported with all other templates that cannot be parsed.
-        return
+    template = parse_if_valid(text)
+    named = frozenset[str]() if template is None else template.names
     for name in sorted(named - {"input", INPUT_FILE}):
         yield subject.source.problem_inside(
             path,
@@ -398,7 +382,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
             message = (
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
-            remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
+            remedy = f"not on {arrows(way)}; revise `{author}` itself"
             yield subject.problem(path, "undelivered-feedback", message, remedy)
             return
 
@@ -413,11 +397,11 @@ def _readers(subject: Subject, edge: Edge) -> str:
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
-def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
+def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
     """A forward path from the target of a revise edge to its source without the author."""
     if author == edge.target:
         return None
-    return state_paths.shortest_path(
+    return shortest_path(
         subject.graph,
         edge.target,
         lambda name: name == edge.source,

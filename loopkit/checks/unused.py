@@ -15,12 +15,21 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from loopkit.checks import guards, state_paths, templates
+from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
 from loopkit.checks.guards import uses
 from loopkit.checks.references import is_plain_id, revise_edges, unknown_models, validators_of_tools
 from loopkit.checks.report_maps import pattern_places
-from loopkit.checks.subject import Mentions, Subject, in_code, in_template, target_path
+from loopkit.checks.subject import (
+    Mentions,
+    StatePath,
+    Subject,
+    arrows,
+    in_code,
+    in_template,
+    shortest_path,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
@@ -166,17 +175,17 @@ def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem
     way = _way_to_success(subject, edge, is_judged)
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
-        path = state_paths.arrows((edge.source, *way))
+        path = arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
         yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
 
 
 def _way_to_success(
     subject: Subject, edge: Edge, is_read: Callable[[str], bool]
-) -> state_paths.StatePath | None:
+) -> StatePath | None:
     """The states of a shortest path along an edge to a success, past no state that `is_read`."""
     states = subject.machine.states
-    return state_paths.shortest_path(
+    return shortest_path(
         subject.graph,
         edge.target,
         lambda name: states[name].succeeds and not is_read(name),
@@ -293,7 +302,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
             way = _way_to_success(subject, edge, reads)
             if way is not None and edge.emit is None and "fail" not in state.emits_of_verdicts:
                 message = f"a run may succeed although {failed}, and nothing reads that"
-                path = f"on the path {state_paths.arrows((name, *way))}"
+                path = f"on the path {arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"
                 remedy = f"{path}: {read}, ask a person, or end in a failure"
                 yield subject.warning(target_path(edge), "unread-verdict", message, remedy)

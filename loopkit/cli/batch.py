@@ -250,12 +250,10 @@ class Tally:
     _told: int = 0
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count a line that is not run."""
         self.refused += 1
         self.report(number, reason)
 
     def report(self, number: int, told: str) -> None:
-        """Say something about a line."""
         self._told += 1
         if len(self._news) < MOST_TOLD:
             self._news.append(f"line {number}: {told}")
@@ -287,7 +285,6 @@ class BatchDriver:
 
     @property
     def running(self) -> int:
-        """The number of lines that are running."""
         return len(self._driven)
 
     def stop(self) -> None:
@@ -459,7 +456,6 @@ def _go_on(driver: BatchDriver) -> str:
 
 
 def _lines(tally: Tally) -> list[str]:
-    """The number of lines, and their results."""
     told = [f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"]
     told += [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
     told += [f"{tally.refused:,} refused"] if tally.refused else []

@@ -206,7 +206,6 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
 
 
 def exit_code(state: RunState) -> int:
-    """The exit code of a run in the state in which it stopped."""
     if state.finished is not None:
         return terminal.OK if state.finished.success else terminal.FAILURE
     if state.status == "waiting":
@@ -336,7 +335,6 @@ class Interruption:
 
     @property
     def code(self) -> int:
-        """The exit code that stands for the signal."""
         return terminal.SIGTERM if self.signal == signal.SIGTERM else terminal.SIGINT
 
     def _handle_signal(self, number: int, _: FrameType | None) -> None:

@@ -51,7 +51,6 @@ _ASKED_NEXT = "type the choice alone: a comment and everything else are asked fo
 
 
 def at_terminal() -> bool:
-    """Whether a person can be asked here."""
     streams = (sys.stdin, sys.stderr)
     # A closed stream is None.
     return all(stream is not None and stream.isatty() for stream in streams)

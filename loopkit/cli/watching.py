@@ -59,7 +59,6 @@ class Watcher:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the run is driven."""
         yield
 
     @contextmanager

@@ -163,10 +163,8 @@ def read_included(folder: Path, relative: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
     if mode is None:
-        raise CannotInclude(
-            f"`{relative}` lies outside the folder of the machine file",
-            "move it beside the machine file, or below",
-        )
+        message = f"`{relative}` lies outside the folder of the machine file"
+        raise CannotInclude(message, "move it beside the machine file, or below")
     if S_ISDIR(mode):
         raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:

@@ -39,22 +39,15 @@ def unquoted_template(source: SourceText, offset: int) -> Problem:
     start, line = source.line_around(offset)
     closed = line.find(_CLOSERS[opener], offset - start)
     end = start + (len(line.rstrip()) if closed < 0 else closed + 2)
-    return Problem(
-        "unquoted-template",
-        f"`{opener}` without quotes starts a YAML mapping, not a template",
-        source.span(offset, end),
-        help=QUOTE_IT,
-    )
+    message = f"`{opener}` without quotes starts a YAML mapping, not a template"
+    return Problem("unquoted-template", message, source.span(offset, end), help=QUOTE_IT)
 
 
 def missing_space(found: re.Match[str], span: Span) -> Problem:
     """Return the problem of `name:value`, found as such groups, which YAML takes for one text."""
-    return Problem(
-        "missing-space",
-        "a space is missing after the colon",
-        span,
-        help=f"write `{found[1]}: {found[2].strip()}`",
-    )
+    message = "a space is missing after the colon"
+    remedy = f"write `{found[1]}: {found[2].strip()}`"
+    return Problem("missing-space", message, span, help=remedy)
 
 
 def unquoted_colon(span: Span) -> Problem:
@@ -77,12 +70,8 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
             yield missing_space(found, key.span)
         elif bare and key.style == "plain" and key.raw.endswith(":"):
             # In `name:,` and `name:}` the colon counts as a part of the name.
-            yield Problem(
-                "missing-space",
-                "neither a space nor a value stands behind the colon",
-                key.span,
-                help=f"write `{key.raw} …`",
-            )
+            message = "neither a space nor a value stands behind the colon"
+            yield Problem("missing-space", message, key.span, help=f"write `{key.raw} …`")
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
@@ -97,12 +86,9 @@ def _odd_quotes(node: Node) -> bool:
 
 
 def _torn_text(node: Node) -> Problem:
-    return Problem(
-        "unquoted-comma",
-        "the comma behind it ends this text, although a quote in it is open",
-        node.span,
-        help="put the whole text in single quotes",
-    )
+    message = "the comma behind it ends this text, although a quote in it is open"
+    remedy = "put the whole text in single quotes"
+    return Problem("unquoted-comma", message, node.span, help=remedy)
 
 
 TOO_DEEP = "brackets are nested too deep"
@@ -209,12 +195,9 @@ def unknown_escape(failure: Failure) -> Problem | None:
         at = failure.source.text.rfind("\\", 0, failure.at)
     elif failure.context or (at := _impossible_code_point(failure)) < 0:
         return None
-    return Problem(
-        "unknown-escape",
-        f"`{failure.source.text[at : at + 2]}` is not an escape in double-quoted text",
-        failure.span(at, at + 2),
-        help="use single quotes, in which a backslash is a backslash, or write `\\\\`",
-    )
+    message = f"`{failure.source.text[at : at + 2]}` is not an escape in double-quoted text"
+    remedy = "use single quotes, in which a backslash is a backslash, or write `\\\\`"
+    return Problem("unknown-escape", message, failure.span(at, at + 2), help=remedy)
 
 
 def _impossible_code_point(failure: Failure) -> int:
@@ -245,12 +228,9 @@ def after_quote(failure: Failure) -> Problem | None:
 
 
 def _quote_problem(failure: Failure, opened: int) -> Problem:
-    return Problem(
-        "unclosed-quote",
-        "this quote is not closed where its text ends",
-        failure.span(opened),
-        help=f"close it with {failure.char(opened)}",
-    )
+    message = "this quote is not closed where its text ends"
+    remedy = f"close it with {failure.char(opened)}"
+    return Problem("unclosed-quote", message, failure.span(opened), help=remedy)
 
 
 def reference(failure: Failure) -> Problem | None:
@@ -295,9 +275,6 @@ def block_text(failure: Failure) -> Problem | None:
     above = failure.line_above(failure.at)
     if above is None or not _BLOCK_HEADER.search(failure.source.line_around(above)[1]):
         return None
-    return Problem(
-        "block-text",
-        "this text is indented less than the empty line above it",
-        failure.line_span(failure.at),
-        help="delete the spaces on that line",
-    )
+    message = "this text is indented less than the empty line above it"
+    remedy = "delete the spaces on that line"
+    return Problem("block-text", message, failure.line_span(failure.at), help=remedy)

@@ -215,12 +215,9 @@ def _unclosed_bracket(failure: Failure) -> Problem:
     opener = failure.char(opened)
     commented = " #" in failure.source.text[opened : failure.at]
     hint = "; ` #` starts a comment, so text that has it needs quotes" if commented else ""
-    return Problem(
-        "unclosed-bracket",
-        f"`{opener}` is not closed",
-        failure.span(opened),
-        help=f"add `{_CLOSERS[opener]}`{hint}",
-    )
+    message = f"`{opener}` is not closed"
+    remedy = f"add `{_CLOSERS[opener]}`{hint}"
+    return Problem("unclosed-bracket", message, failure.span(opened), help=remedy)
 
 
 def _blank_above(failure: Failure, opened: int) -> Problem | None:

@@ -298,7 +298,9 @@ class Gate:
                 yield
             finally:
                 if self._alone:
-                    self._let_out()
+                    self._working -= 1
+                    self._is_closed = False
+                    self._line.move_up()
         finally:
             if is_serial:
                 self._is_serial_taken = False
@@ -317,11 +319,6 @@ class Gate:
         self._working += 1
         self._is_closed = is_alone
         return True
-
-    def _let_out(self) -> None:
-        self._working -= 1
-        self._is_closed = False
-        self._line.move_up()
 
 
 @dataclass(slots=True)
@@ -427,7 +424,6 @@ class ActiveRun:
             self._in_hand.discard(deadline)
 
     async def wait_for_stop(self) -> None:
-        """Wait until the run is asked to stop."""
         if not self.stopping:
             await self._stops.wait()
 

@@ -7,15 +7,7 @@ that a resumed run goes on with the same one.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf, isfinite
@@ -87,7 +79,6 @@ class CallSeries(Value, frozen=True):
 
 
 def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
-    """The committed exchanges of a piece of work."""
     task = active.state.tasks.get(work.task)
     return task.exchanges if task else ()
 
@@ -275,7 +266,6 @@ def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
-    """The event that a call is about to be made."""
     run = active.state
     intent = Intended(
         key=request.key,
@@ -567,7 +557,6 @@ class Begun(Value, Generic[T], frozen=True):
     waits_for: object
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """What the coroutine returns."""
         waits_for = self.waits_for
         while True:
             try:

@@ -47,11 +47,7 @@ class Awaited(Exception):
 
 
 async def await_delivery(
-    active: ActiveRun,
-    work: CallSeries,
-    asked: AgentAsked,
-    request: Request,
-    port: OutsideAgentPort,
+    active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request, port: OutsideAgentPort
 ) -> NoReturn:
     """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout

@@ -153,7 +153,6 @@ class Family:
         return [c for c in begun if c.started.visit == self._visit and c.ended is None]
 
     async def _cancel(self, reason: str) -> None:
-        """End the children that have not ended."""
         for child in self._open():
             key = child.started.key
             self._stopped.pop(key, None)
@@ -535,7 +534,6 @@ class Schedule:
             self.end(key, outcome)
 
     def begin(self) -> Iterator[Item]:
-        """Take the items that can begin now."""
         while len(self._running) < self._parallel and (group := self._next_group()) is not None:
             ready, passed = self._ready[group], []
             while ready and not self._is_free(ready[0][1]):
@@ -604,7 +602,6 @@ class Schedule:
         return ("by itself", key) if group is None else ("group", group)
 
     def _next_group(self) -> Group | None:
-        """The group of which an item can begin now."""
         if self._running:
             group = next(iter(self._running.values()))
             # One without a group is alone, and so is not joined by another.

@@ -180,9 +180,7 @@ async def _is_repeated(
     return same and not await asyncio.to_thread(kind.may_differ, state, given)
 
 
-def given_before(
-    history: Sequence[Stored],
-) -> tuple[dict[str, AnyAnswer], dict[Asked, AnyAnswer]]:
+def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[Asked, AnyAnswer]]:
     """What a run was given so far: by the id of the question, and the last one by who is asked."""
     by_question: dict[str, AnyAnswer] = {}
     by_asked: dict[Asked, AnyAnswer] = {}

@@ -154,7 +154,6 @@ def _trees(active: ActiveRun) -> Path:
 
 
 def trees_of(active: ActiveRun) -> Path:
-    """The folder for the trees of this run."""
     return _trees(active) / active.state.run
 
 
@@ -349,7 +348,6 @@ class _Watched:
         return self._active.contents.keep(self._active.state.run, self.folder, known)
 
     def change(self, before: Captured) -> Written:
-        """What the work has changed since the folder was captured."""
         written = self.read(
             before, lambda tree: before.tree == tree.digest and before.times == tree.times
         )
@@ -397,12 +395,7 @@ def _capture(
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
-        task=task,
-        state=active.state.state,
-        artifact=artifact,
-        place=place,
-        times=times,
-        **folder,
+        task=task, state=active.state.state, artifact=artifact, place=place, times=times, **folder
     )
     active.stage(captured)
     return captured
@@ -444,7 +437,6 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
 
 
 def _has_used(active: ActiveRun, place: Path) -> bool:
-    """Whether the run has worked in a workspace at a place."""
     captured = active.state.captured.values()
     return str(place) in active.state.isolated or any(
         Path(each.place).is_relative_to(place) for each in captured

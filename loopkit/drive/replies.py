@@ -96,10 +96,7 @@ def reply_event(
     )
     if request.role == "tool":
         replied = replace(
-            replied,
-            found_clean=reply.found_clean,
-            findings=reply.findings,
-            commands=reply.commands,
+            replied, found_clean=reply.found_clean, findings=reply.findings, commands=reply.commands
         )
     if written is not NOTHING_WRITTEN:
         replied = replace(
@@ -229,7 +226,6 @@ def with_content(artifact: Artifact, written: Written, machine: Machine) -> Arti
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
-    """The artifact of an attempt that produced none."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
     )
@@ -255,7 +251,7 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
 
 def _own_cap(agent: Agent) -> str:
     """The longest answer that the machine's options allow, if it is the same for all callees."""
-    options = (asked.options for asked in agent.in_turn)
+    options = (getattr(asked, "params", {}) for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""

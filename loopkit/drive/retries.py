@@ -106,7 +106,6 @@ class Breakers:
         return circuit.failures if circuit else 0
 
     def record_failure(self, provider: str, now: float) -> None:
-        """Record that a call failed because of the provider."""
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
         circuit.open_until = now + self._cooldown_s

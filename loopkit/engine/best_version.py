@@ -57,7 +57,7 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
     rounds = run.rounds_at.get(report.state) if report is not None else None
     if rounds is None:
         return None
-    since = rounds.since_valid if plan.judged is not None else rounds
+    since = rounds.since_valid if plan.state.judges is not None else rounds
     return best_of(entry for entry in since if _leads_to_origin(run, edge, entry))
 
 
@@ -131,7 +131,6 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
-    """The open findings that the version does not have."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():
         for finding in rounds.open:
@@ -181,7 +180,7 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
 
     None if the edge says nothing about that.
     """
-    judges = program.plans[work.state].judged is not None
+    judges = program.plans[work.state].state.judges is not None
     if work.outcome != "done" or (judges and facts[VERDICT] == "fail"):
         return _reason_of_rejection(program, facts, edge, work)
     if judges:

@@ -468,7 +468,6 @@ class Worked(Event, frozen=True, kw_only=True):
 
     @classmethod
     def with_failure(cls, state: str, visit: int, failure: Failure) -> Worked:
-        """Work that came to nothing."""
         return cls(
             state=state,
             visit=visit,

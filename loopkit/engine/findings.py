@@ -75,7 +75,6 @@ class Finding(Record, frozen=True, kw_only=True):
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """Every validator that named it."""
         return self.reviewers or (self.validator,)
 
     def is_for(self, state: str) -> bool:

@@ -56,7 +56,7 @@ def complete(
     asked = program.plans[name].rules
     assert asked is not None
     version = version_of(program, run, artifact)
-    if asked.is_by_majority:
+    if asked.state.combine == "majority":
         panel = outvote(panel, asked.levels)
     answers = panel.answers
     line = earlier.line
@@ -65,7 +65,7 @@ def complete(
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         findings = attribute(findings, origins, artifact.author)
-    verdict = verdict_of(panel, findings, asked.quorum)
+    verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
         findings = tuple([finding for finding in findings if not finding.blocking])
@@ -242,7 +242,6 @@ def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) ->
 
 
 def worst_class(missing: Iterable[Answer]) -> ErrorClass:
-    """The worst class among missing answers."""
     classes = {answer.error_class or "content" for answer in missing}
     return next(error_class for error_class in WORST_CLASS if error_class in classes)
 
@@ -461,12 +460,14 @@ def combine_samples(
         return samples[0]
     against = [sample for sample in samples if sample.verdict == "fail"]
     missing = [sample for sample in samples if sample.is_missing]
-    summary = _vote_summary(len(against), len(missing), len(samples))
+    summary = f"{len(against)} of {len(samples)} samples {'fails' if len(against) == 1 else 'fail'}"
+    summary += f", {len(missing)} gave no verdict" if missing else ""
     needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
     if len(against) >= needed:
         return _combine(against, samples, summary, levels)
     if missing:
-        return _missing_answer(missing, summary)
+        worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
+        return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
     approving = [sample for sample in samples if sample.verdict != "fail"]
     return _combine(approving, samples, summary, levels)
 
@@ -495,14 +496,3 @@ def _combine(
     score = median_low(scores) if scores else None
     first = winning[0].replace(reason=reason, score=score)
     return with_findings(first, merge_findings(winning, levels))
-
-
-def _missing_answer(missing: Sequence[Answer], summary: str) -> Answer:
-    """The worst missing answer, on behalf of all of them."""
-    worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
-    return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
-
-
-def _vote_summary(against: int, missing: int, asked: int) -> str:
-    summary = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
-    return f"{summary}, {missing} gave no verdict" if missing else summary

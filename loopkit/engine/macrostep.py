@@ -94,7 +94,6 @@ class Engine:
         self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
-        """The macrostep that enters the initial state."""
         step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
@@ -192,7 +191,7 @@ class Engine:
         origin = edge.origin
         if origin is not None and earliest_origin(self.program, run, edge.source) != origin:
             return False
-        judges = edge.event == "done" and self.plans[edge.source].judged is not None
+        judges = edge.event == "done" and self.plans[edge.source].state.judges is not None
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
@@ -219,7 +218,7 @@ class Engine:
             if not run.isolated and plan.final.mark is None:
                 step.add(self._final_event(run, target, plan.final))
             return
-        step.begins_call = plan.calls
+        step.begins_call = bool(plan.state.call)
         if plan.emission is not None and not is_kept(self.program, run):
             step.add(event_at_start(self.program, run, plan.emission))
         if plan.human is not None:
@@ -304,7 +303,6 @@ def suspend(run: RunState, work: Worked) -> Macrostep:
 
 
 def suspension(work: Worked) -> Suspended:
-    """The event of a run that stops at this work."""
     return Suspended(
         state=work.state,
         reason="content" if work.outcome == "done" else work.outcome,

@@ -117,7 +117,6 @@ class Task(Record, frozen=True, kw_only=True):
         return self.replace(sent=self.sent + 1)
 
     def after_reply(self, exchange: Exchange) -> Task:
-        """The task once it has an answer."""
         # Said in full, because this is done in every step and takes a tenth of a `replace`.
         return Task(
             agent=self.agent,

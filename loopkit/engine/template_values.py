@@ -118,7 +118,6 @@ OF_REPORT = (
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
-    """A report as templates see it."""
     facts = report.facts
     return {
         **{name: getattr(report, name) for name in OF_REPORT},
@@ -199,7 +198,7 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
-    if plan.chooses and (choice := plan.state.choice) is not None:
+    if (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template), choice.else_)
     return plan.asks
 

@@ -127,7 +127,6 @@ class Writer:
         return work(self._connection)
 
     def refuse_closed(self) -> None:
-        """Raise JournalError if the journal is closed."""
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
 

@@ -223,10 +223,8 @@ def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Lo
     # A machine that was already read also brings the levels below it.
     levels = known.levels if isinstance(known, Loaded) else 1
     if len(reading.within) + levels - 1 > MOST_LEVELS:
-        raise CannotInclude(
-            f"`{file}` is inside more than {MOST_LEVELS} other machines, or those in it are",
-            "let machines run each other in fewer levels",
-        )
+        message = f"`{file}` is inside more than {MOST_LEVELS} other machines, or those in it are"
+        raise CannotInclude(message, "let machines run each other in fewer levels")
     if known is None:
         try:
             document = read(text, str(path))

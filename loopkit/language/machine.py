@@ -129,34 +129,22 @@ class Machine(Noun):
     @model_validator(mode="after")
     def _severities_block(self) -> Self:
         if len(set(self.severities)) < len(self.severities) or NO_FINDING in self.severities:
-            raise fault(
-                "bad-severities",
-                f"the severities are not {len(self.severities)} different levels",
-                ("severities",),
-                help=f"name each once, worst first; `{NO_FINDING}` means that it is not a finding",
-            )
+            message = f"the severities are not {len(self.severities)} different levels"
+            remedy = f"name each once, worst first; `{NO_FINDING}` means that it is not a finding"
+            raise fault("bad-severities", message, ("severities",), help=remedy)
         if self.severities != (ERROR, WARNING) and self.blocking is None:
-            raise fault(
-                "no-blocking",
-                "nothing says which severities block",
-                ("severities",),
-                help=f"add `blocking: {self.severities[0]}`, or a milder one",
-            )
+            message = "nothing says which severities block"
+            remedy = f"add `blocking: {self.severities[0]}`, or a milder one"
+            raise fault("no-blocking", message, ("severities",), help=remedy)
         if self.blocking is not None and self.blocking not in self.severities:
-            raise fault(
-                "unknown-severity",
-                f"there is no severity `{self.blocking}`",
-                ("blocking",),
-                help=f"allowed: {', '.join(map('`{}`'.format, self.severities))}",
-            )
+            message = f"there is no severity `{self.blocking}`"
+            remedy = f"allowed: {', '.join(map('`{}`'.format, self.severities))}"
+            raise fault("unknown-severity", message, ("blocking",), help=remedy)
         counts = (*self.report_severity.values(),)
         if counts and (counts[0] != 0 or any(a >= b for a, b in pairwise(counts))):
-            raise fault(
-                "bad-severities",
-                "these numbers do not rise from 0",
-                ("report_severity",),
-                help="write the fewest blocking findings for each: `{none: 0, major: 1}`",
-            )
+            message = "these numbers do not rise from 0"
+            remedy = "write the fewest blocking findings for each: `{none: 0, major: 1}`"
+            raise fault("bad-severities", message, ("report_severity",), help=remedy)
         return self
 
     @property
@@ -243,9 +231,10 @@ class Machine(Noun):
         and the artifact can depend on nothing else.
         """
         state = self.states[name]
-        told = [agent.knows_only_what_it_is_told for agent in self.agents_at(name)]
+        asked = self.agents_at(name)
+        knows_all = all(isinstance(agent, ModelAgent) and not agent.tools for agent in asked)
         is_asked_for = state.needed is not None or bool(self.origins)
-        return is_asked_for and state.may_be_kept and all(told)
+        return is_asked_for and state.may_be_kept and knows_all
 
     def works_in_sight(self, name: str) -> bool:
         """Whether a state may work in a workspace that others see, and not in a run's own tree."""

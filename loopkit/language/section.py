@@ -270,12 +270,9 @@ class Section(Noun):
     @model_validator(mode="after")
     def _strip_has_an_effect(self) -> Self:
         if self.strip and not self.or_title:
-            raise fault(
-                "no-effect",
-                "`strip` shortens the title, which is not used here",
-                ("strip",),
-                help="add `or_title: true`, or remove `strip`",
-            )
+            message = "`strip` shortens the title, which is not used here"
+            remedy = "add `or_title: true`, or remove `strip`"
+            raise fault("no-effect", message, ("strip",), help=remedy)
         return self
 
 
@@ -335,11 +332,9 @@ class ReportEmission(Noun):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.name is None and (self.phase or self.source or not self.of_verdicts):
-            raise fault(
-                "missing-field",
-                "this has neither the `name` of an event nor one for a verdict",
-                help="write `name: EVENT`, or an event under `pass` or `fail`",
-            )
+            message = "this has neither the `name` of an event nor one for a verdict"
+            remedy = "write `name: EVENT`, or an event under `pass` or `fail`"
+            raise fault("missing-field", message, help=remedy)
         return self
 
     @property

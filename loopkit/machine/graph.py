@@ -28,8 +28,7 @@ from loopkit.language.machine import Machine
 from loopkit.language.section import Bound
 from loopkit.language.states import State
 from loopkit.language.states.kinds import RenderState, ValidateState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
@@ -607,9 +606,8 @@ def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
     for path, text in (*graph.states[name].templates, *own):
         # Neither the file that holds the artifact nor how a program is resumed makes a difference.
         if path[0] not in ("output", "resume"):
-            # A template that can't be parsed is a problem of its own.
-            with suppress(TemplateError):
-                names |= parse(text).names
+            template = parse_if_valid(text)
+            names |= frozenset() if template is None else template.names
     lists = graph.states[name].item_lists.values()
     return names | {first for paths in lists for first, *_ in paths}
 

@@ -231,14 +231,6 @@ class RulesAsked(FixedRules, frozen=True):
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
     """The folder in which its rules work; None is the project folder."""
-    stop_early: bool
-    """Whether judging stops at the first finding that blocks."""
-    may_settle: bool
-    """Whether new findings stop blocking after some rounds."""
-    is_by_majority: bool
-    """Whether judges can be outvoted."""
-    quorum: int | None
-    """How many judges have to answer; None for all of them."""
     stall: int
     """After how many reports with the same findings revising has stalled."""
 
@@ -282,13 +274,7 @@ class AgentAsked(Value, frozen=True):
     """The templates that each call fills with names of the run, without those under `resume`."""
     tools: Mapping[str, ToolAsked]
     """The tools that it may call there, by name."""
-    works_on_files: bool
-    """Whether it changes files, so that its answer is only a part of its work."""
     is_model: bool
-    is_left: bool
-    """Whether its artifact is a file or a folder that it leaves behind."""
-    is_fresh: bool
-    """Whether each visit of the state begins a new conversation."""
     role: Literal["author", "outside"]
     """`author` for an agent that loopkit calls, `outside` for somebody outside."""
     callees: tuple[Callee, ...] | None
@@ -299,20 +285,12 @@ class StatePlan(Value, frozen=True):
     """One state as the engine and the driver need it."""
 
     state: State
-    calls: bool
-    """Whether its work begins with the event `intended` of a call."""
     emission: Emission | None
     """The event that is stored when its work begins."""
-    may_keep: bool
-    """Whether it may keep its artifact when a forward edge enters it again."""
     agents: Mapping[str, AgentAsked]
     """Each of the agents that it may ask, by name."""
-    judged: str | None
-    """The artifact that it judges."""
     rules: RulesAsked | None
     """The rules by which it judges."""
-    is_scored: bool
-    """Whether one of its judges gives a score."""
     rows: frozenset[str]
     """Which of `incomplete` and `infeasible` its transitions name."""
     revises: tuple[Edge, ...]
@@ -323,16 +301,12 @@ class StatePlan(Value, frozen=True):
     """Whether its guards read from which state a run came to it."""
     restores: bool
     """Whether the best versions of artifacts become the current ones after it."""
-    reads_feedback: bool
-    """Whether it receives feedback about the artifact that it writes."""
     final: FinalState | None
     """The state itself, if the run ends in it."""
     human: HumanState | None
     """The state itself, if it asks a person."""
     asks: str | None
     """The agent that writes its artifact; the first one, if the state chooses among several."""
-    chooses: bool
-    """Whether it chooses its agent by a word."""
     is_routed: bool
     """Whether it has a revise edge for one origin."""
     ways: Mapping[EdgeEvent, Ways]
@@ -371,23 +345,17 @@ def plan_of(
         agents = {asked: agent_asked(machine, name, state, asked) for asked in state.asks}
     return StatePlan(
         state=state,
-        calls=bool(state.call),
         emission=state.emits,
-        may_keep=name in graph.keeping,
         agents=agents,
-        judged=None if judging is None else judging.validate_,
         rules=None if judging is None else rules_asked(machine, judging),
-        is_scored=name in graph.scoring,
         rows=rows_named(frozenset(names(graph.on(name, "done")))),
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
         asks_before=CAME_FROM in names(edges),
         restores=state.waits and state.picks_best,
-        reads_feedback=state.reads_feedback,
         final=state if isinstance(state, FinalState) else None,
         human=state if isinstance(state, HumanState) else None,
         asks=next(iter(state.asks), None),
-        chooses=state.choice is not None,
         is_routed=any(edge.origin for edge in graph.revise_edges[name]),
         ways=ways,
     )
@@ -413,10 +381,7 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
         tools={
             name: _tool_asked(machine, tool, agent) for name, tool in agent.callable_tools.items()
         },
-        works_on_files=agent.works_on_files,
         is_model=isinstance(agent, ModelAgent),
-        is_left=output.is_left,
-        is_fresh=agent.session == "fresh",
         role="author" if agent.is_called else "outside",
         callees=lasting_callees(agent),
     )
@@ -451,10 +416,6 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             if isinstance(rule, JudgeRule)
         ),
         workspace=state.workspace or machine.workspace,
-        stop_early=state.stop == "first",
-        may_settle=state.settle_after is not None,
-        is_by_majority=state.combine == "majority",
-        quorum=state.quorum,
         stall=machine.limits.stall,
     )
 
@@ -529,14 +490,14 @@ def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Cal
     """The callees of an agent, in turn; `model_of` chooses the model from a ladder."""
     found: list[Callee] = []
     for asked in agent.in_turn:
-        model = provider = ""
+        model = provider = system = ""
         if isinstance(asked, ModelAgent):
-            model = model_of(asked)
+            model, system = model_of(asked), asked.system
             provider = asked.base_url or model.partition("/")[0]
             if any(before.provider == provider for before in found):
                 # Another model failed there: its failures must not keep this one from being called.
                 provider = f"{provider} ({model})"
-        found.append(Callee(asked.retry, asked.timeout, model, asked.system_prompt, provider))
+        found.append(Callee(asked.retry, asked.timeout, model, system, provider))
     # A scenario or a function that plays somebody outside is asked once.
     return tuple(found) or (Callee(ONCE, inf),)
 

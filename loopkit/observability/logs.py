@@ -88,7 +88,6 @@ class RunLog:
         self._calls = dict(state.open_calls)
 
     def __call__(self, stored: Stored) -> None:
-        """Log a durable event."""
         event = stored.event
         if isinstance(event, Entered):
             self._state, self._visit = event.state, event.visit

@@ -161,7 +161,6 @@ def _describe_error(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Answer one request."""
     # What the plug-in prints goes to stderr: no print can be taken for the answer.
     answers = os.dup(1)
     os.dup2(2, 1)

@@ -470,7 +470,6 @@ class Groups:
         self._tell(f"+{group}\n")
 
     def remove(self, group: int) -> None:
-        """Forget a group that has ended."""
         self._alive.discard(group)
         self._tell(f"-{group}\n")
 

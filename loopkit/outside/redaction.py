@@ -40,7 +40,6 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
 
 
 def redact_data(value: Any, redact: Redact) -> Any:
-    """The data with every text in it redacted."""
     match value:
         case str():
             return redact(value)
@@ -192,7 +191,6 @@ _KNOWN = re.compile(
 
 @lru_cache(1024)
 def names_secret(variable: str) -> bool:
-    """Whether a variable is called like one that holds a secret."""
     return _SECRET_NAME.search(variable) is not None
 
 

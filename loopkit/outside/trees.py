@@ -557,7 +557,6 @@ def _repository_of_worktree(place: Path) -> bytes | None:
 
 
 def drop_all(folder: Path) -> None:
-    """Remove all trees in a folder, and the folder."""
     if folder.is_dir() and not is_behind_link(folder):
         for place in folder.iterdir():
             drop(place)

@@ -50,7 +50,6 @@ class SpentTokens(Noun):
 
     @property
     def tokens(self) -> int:
-        """The sum of all tokens."""
         return self.input + self.output + self.total
 
     @property
@@ -103,7 +102,6 @@ class PlayedToolCall(Noun):
 
     @property
     def text(self) -> str:
-        """The arguments as a model writes them."""
         written = json.dumps(self.input, ensure_ascii=False)
         return written if self.arguments is None else self.arguments
 
@@ -166,7 +164,6 @@ class Played(Unwritten):
 
     @property
     def text(self) -> str:
-        """The reply's text."""
         if "data" in self.model_fields_set:
             return json.dumps(self.data, ensure_ascii=False)
         return self.reply or ""
@@ -320,7 +317,6 @@ class InChild(NamedTuple, Generic[Said]):
 
     @property
     def called(self) -> str:
-        """The name of the child in messages."""
         return place_of(self.state, self.key)
 
 
@@ -357,7 +353,6 @@ def form_of(value: object, fields: frozenset[str]) -> str:
 
 
 def as_visits(value: object) -> Any:
-    """The parts for all visits as a tuple."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -379,7 +374,6 @@ class Parts(Noun):
 
     @property
     def in_children(self) -> Iterator[InChild[ChildParts]]:
-        """The parts of all children."""
         return every_child(self.children)
 
     def child(self, state: str, key: str, visit: int) -> InChild[ChildParts] | None:
@@ -392,7 +386,6 @@ class ChildParts(Parts):
 
 
 def parts_form(value: object) -> str:
-    """The form of the parts of one state's children."""
     return form_of(value, frozenset({*PARTS, CHILDREN}))
 
 

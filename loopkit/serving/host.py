@@ -247,7 +247,6 @@ class Appointments:
         self._stops = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep appointments until stopped."""
         begun = False
         while not self._stops.is_set():
             pause_s = POLL_S

@@ -174,25 +174,41 @@ async def show_asset(call: Call) -> Response:
     return Response(asset(name), media_type=MEDIA[name], headers=headers)
 
 
-async def show_start(call: Call) -> Response:
-    return await _start_page(call)
+async def show_start(
+    call: Call,
+    typed: Typed | None = None,
+    faults: Faults | None = None,
+    message: str = "",
+    status: int = 200,
+) -> Response:
+    loaded = _machine(call)
+    names = {
+        "machine": call.path["machine"],
+        "description": loaded.machine.description,
+        "fields": _fields(loaded),
+        "typed": typed,
+        "faults": faults or {},
+        "told": message,
+        "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
+    }
+    return await page(call, "start.html", names, status)
 
 
 async def start_run(call: Call) -> Response:
     fields, typed = _fields(_machine(call)), await read_form(call.request)
     inputs, faults = read_fields(fields, typed, PREFIX)
     if faults:
-        return await _start_page(call, typed, faults, status=422)
+        return await show_start(call, typed, faults, status=422)
     try:
         run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
         missing = [one for one in error.faults if one.code == MISSING]
         faults = {f"{PREFIX}{one.path}": one.message for one in missing}
         message = "; ".join(one.message for one in error.faults if one not in missing)
-        return await _start_page(call, typed, faults, message, 422)
+        return await show_start(call, typed, faults, message, 422)
     except (NotRunnable, JournalError) as error:
         status = status_of(error) or 500
-        return await _start_page(call, typed, message=str(error), status=status)
+        return await show_start(call, typed, message=str(error), status=status)
     return to_page(call, run)
 
 
@@ -292,7 +308,6 @@ PAGES: Sequence[Endpoint] = (
 
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
-    """The routes of all pages of a site."""
     return routes(site, PAGES)
 
 
@@ -376,26 +391,6 @@ def _machine(call: Call) -> Loaded:
 
 def _fields(loaded: Loaded) -> Sequence[FormField]:
     return form_fields(parse_record(loaded.machine.input))
-
-
-async def _start_page(
-    call: Call,
-    typed: Typed | None = None,
-    faults: Faults | None = None,
-    message: str = "",
-    status: int = 200,
-) -> Response:
-    loaded = _machine(call)
-    names = {
-        "machine": call.path["machine"],
-        "description": loaded.machine.description,
-        "fields": _fields(loaded),
-        "typed": typed,
-        "faults": faults or {},
-        "told": message,
-        "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
-    }
-    return await page(call, "start.html", names, status)
 
 
 async def read_form(request: Request) -> Typed:

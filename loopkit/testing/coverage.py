@@ -279,7 +279,6 @@ class MachineCoverage:
 
     @property
     def never_taken(self) -> frozenset[str]:
-        """The ids of the edges that no run takes."""
         edges = [one for one in self.measured if one.goal.kind == "transition"]
         return frozenset(
             edge for one in edges if one.status == "impossible" for edge in one.goal.edges
@@ -293,7 +292,6 @@ class MachineCoverage:
 
     @cached_property
     def marks(self) -> Marks:
-        """The coverage as marks for a diagram."""
         edges = [one for one in self.measured if one.goal.kind == "transition"]
         return Marks(
             {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
@@ -396,7 +394,6 @@ class Reached:
     """Back edges that had no room when their state decided, or asked its question."""
 
     def covers(self, goal: Goal) -> bool:
-        """Whether the run reached a goal of its machine."""
         if goal.kind == "state":
             return goal.name in self.entered
         edges = self.taken if goal.kind == "transition" else self.closed

@@ -69,7 +69,6 @@ class Suite:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the cases, in the order of the file."""
         return self.written.names
 
     @property
@@ -166,7 +165,6 @@ Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
 
 
 def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterator[Problem]:
-    """A problem for each name that this machine does not have."""
     for path, is_key, kind, name, known in _unknown(scenario, bill):
         remedy = did_you_mean(name, known) or "the machine has none"
         message = f"the machine has no {kind} `{name}`"

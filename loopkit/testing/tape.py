@@ -76,7 +76,6 @@ class Tape:
 
     @cached_property
     def bill(self) -> Playbill:
-        """Everything that a scenario can name."""
         return Playbill(self.program.graph)
 
     def note(self, before: RunState, stored: Stored) -> None:
@@ -190,7 +189,6 @@ class Tape:
             self._note_command_fault(before, intent, fault)
 
     def _note_work(self, before: RunState, work: Worked | Suspended, at: float) -> None:
-        """Note how work ended or was suspended."""
         for validator in dict.fromkeys(ran.validator for ran in work.commands):
             index = before.visit - 1 + ((work.state, validator) in before.baselines)
             self._note_results(
@@ -209,7 +207,6 @@ class Tape:
             self.answers[work.state].append(answer_of(work.answer, asking.timeout))
 
     def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
-        """Note the results of a validator's commands at this index."""
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
         rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
@@ -321,7 +318,6 @@ def reply_of(
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """The tokens and the cost at which a call counts."""
     call: dict[str, Any] = {}
     if usage.tokens:
         call["usage"] = {"total": usage.tokens}
@@ -341,7 +337,6 @@ def reservation_of(reserved: Usage, limits: frozenset[str], used: Usage) -> dict
 
 
 def result_of(replied: Replied, file: str) -> dict[str, Any]:
-    """The result of the command of a `run` state."""
     result = _output_of(replied.exit_code or 0, replied.text, replied.stderr)
     if replied.artifact_text is not None:
         result["files"] = {file: replied.artifact_text}
@@ -358,7 +353,6 @@ def _files_of(replied: Replied) -> dict[str, Any]:
 
 
 def ran_of(ran: Ran) -> dict[str, Any]:
-    """The result of the program of a command validator."""
     if ran.fault == "":
         result = _output_of(ran.exit_code, ran.stdout, ran.stderr)
         return result | ({"files": ran.files} if ran.files else {})
@@ -444,7 +438,6 @@ _NOTICEABLE_S = 0.05
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
-    """The word and the message of a failure."""
     words = (_UNAVAILABLE if failed.unavailable else _WORDS)[failed.error_class]
     named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
     word = UNREADABLE if failed.unreadable else next(named)

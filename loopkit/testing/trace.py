@@ -107,7 +107,6 @@ class Trace:
 
     @property
     def outcome(self) -> str:
-        """The final state, or how the run stopped."""
         return self.state.finished.outcome if self.state.finished else self.state.status
 
     @property
@@ -133,7 +132,6 @@ class Trace:
 
 
 def trace(machine: Machine, run: FamilyRun) -> Trace:
-    """The trace of a run."""
     result, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
     for event in run.plain_events:
         _note(result, machine, before, event)
@@ -284,7 +282,6 @@ def family_difference(
 
 
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
-    """The events of one run in comparable form."""
     run = next((event.run for event in events if isinstance(event, Started)), "")
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []

@@ -10,7 +10,13 @@ from itertools import islice
 
 from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.validators import Acyclic, AcyclicRule
-from loopkit.machine.cycles import cycle_text, is_cyclic, shortest_cycles, strong_components
+from loopkit.machine.cycles import (
+    cycle_text,
+    is_cyclic,
+    reverse,
+    shortest_cycles,
+    strong_components,
+)
 from loopkit.machine.item_list import (
     MAX_HINTS,
     PAIR,
@@ -22,9 +28,8 @@ from loopkit.machine.item_list import (
     value_text,
     values_at,
 )
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.lookup import source_of
 from loopkit.validators.setting import Setting
 from loopkit.values import Mutable, Value, field
@@ -135,7 +140,7 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     source = None if paths.given is None else source_of(paths.given, setting)
     given = {same_as(value) for _, value in values_at(None, source)}
     gives = list(_parts(paths, paths.gives, data))
-    after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
+    after: Leads = reverse(leads) if paths.is_in_nodes(paths.edges) else leads
     arrives = _arriving(after, gives)
     for index, part in enumerate(_parts(paths, paths.needs, data)):
         needed, value = same_as(part.value), part.value
@@ -165,14 +170,6 @@ def _parts(paths: Acyclic, path: str | None, data: object) -> Iterator[Part]:
     for location, value in values_at(path, data):
         if (item := item_of(location, depth)) in ids:
             yield Part(location, ids[item], value)
-
-
-def _reverse(leads: Leads) -> Leads:
-    back: dict[Same, list[Same]] = {node: [] for node in leads}
-    for node, following in leads.items():
-        for other in following:
-            back[other].append(node)
-    return back
 
 
 def _arriving(after: Leads, gives: Collection[Part]) -> Callable[[Part], bool]:

@@ -34,8 +34,8 @@ from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.report import read_verdict
 from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting

@@ -24,8 +24,7 @@ from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.scope import over
 from loopkit.text import shorten
-from loopkit.validators.data import NoData, data_of
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.values import NOTHING, Value
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from loopkit.machine.item_list import (
     values_at,
 )
 from loopkit.machine.scope import over
-from loopkit.validators.data import NoData, data_in, data_of, place
+from loopkit.validators.data import JudgedArtifact, NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 

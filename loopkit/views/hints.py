@@ -117,9 +117,12 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
 def _remedies(
     run: RunState, stopped: Suspended, machine: Machine, file: Path | None, now: float
 ) -> Iterator[str]:
-    for agent, model in _similar_models(run, machine):
-        line = resume_line(run.run, "--model", f"{agent}={model}")
-        yield f"if you meant `{model}`: {line}"
+    for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
+        agent = machine.agents.get(name)
+        one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""
+        if (near := near_model(one)) is not None:
+            line = resume_line(run.run, "--model", f"{name}={near}")
+            yield f"if you meant `{near}`: {line}"
     if not stopped.remedy.endswith(CHANGE_IT):
         again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
         yield f"{_then(stopped, now, again, 'ask again')}: {resume_line(run.run)}"
@@ -132,12 +135,3 @@ def _then(stopped: Suspended, now: float, at_once: str, later: str) -> str:
     if stopped.resume_at is None or stopped.resume_at <= now:
         return at_once
     return f"{later} after {moment(stopped.resume_at)}"
-
-
-def _similar_models(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
-    """The agents whose last try failed for good with an unknown model, each with a similar one."""
-    for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
-        agent = machine.agents.get(name)
-        one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""
-        if (near := near_model(one)) is not None:
-            yield name, near

@@ -85,7 +85,6 @@ class Panel:
 
 
 def plot(points: Sequence[Point], title: str) -> str:
-    """The text of an SVG file."""
     spans = spans_of(points)
     height = (HEIGHT - TOP - GAP - BOTTOM) / 2
     dearest = max((span.mean_usd or 0.0 for span in spans), default=0.0)

@@ -135,7 +135,6 @@ def arrival_lines(engine: Engine, run: RunState) -> Iterator[str]:
 
 
 def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
-    """Why the previous state took this edge."""
     if edge.event != "done":
         yield "a limit was reached" if edge.event == "limit" else f"a {edge.event} error"
         if run.error:

@@ -189,7 +189,6 @@ def run_data(
 
 
 def as_shown_version(kept: KeptVersion) -> ShownVersion:
-    """A version of an artifact as data, without its content."""
     artifact = kept.artifact
     return ShownVersion(
         artifact=artifact.name,
@@ -338,7 +337,6 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
 
 
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
-    """How two versions differ, in their texts and in their findings."""
     yield f"--- {before.title}"
     yield f"+++ {after.title}"
     old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)

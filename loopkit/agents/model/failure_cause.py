@@ -294,7 +294,6 @@ class Received:
         self.status, self.request, self.body, self.is_whole = status, request, bytearray(), True
 
     def add(self, chunk: bytes) -> None:
-        """Add the next part of the answer."""
         self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_KEPT_BYTES
         if self.is_whole:
             self.body += chunk

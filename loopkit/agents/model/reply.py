@@ -310,10 +310,7 @@ def _function(tool: Tool) -> Mapping[str, Any]:
     # A copy: LiteLLM removes the words from a schema that a provider does not know.
     schema = json.loads(json.dumps(tool.schema))
     described = {"description": tool.description} if tool.description else {}
-    return {
-        "type": "function",
-        "function": {"name": tool.name, **described, "parameters": schema},
-    }
+    return {"type": "function", "function": {"name": tool.name, **described, "parameters": schema}}
 
 
 JSON_CALL = "json_tool_call"

@@ -26,7 +26,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm, Misread
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,

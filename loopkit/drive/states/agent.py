@@ -53,12 +53,12 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
     asked, port = plan.agents[chosen], active.agents[chosen]
-    is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
+    is_program = asked.agent.works_on_files and not isinstance(port, FunctionAgentPort)
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = work_digest(program, run) if plan.may_keep else ""
+    source = work_digest(program, run) if name in program.graph.keeping else ""
     try:
         folder = project_folder(active, asked.workspace) or await workspace(
-            active, asked.workspace, writes=is_program or asked.is_left
+            active, asked.workspace, writes=is_program or asked.output.is_left
         )
         prepare = partial(
             _prepare, active, name, state, chosen, asked, folder, is_program=is_program
@@ -96,7 +96,7 @@ async def _answer(
     series = first.work
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, series, asked, first.request, port)
-    if asked.is_left:
+    if asked.output.is_left:
         written = await watch_output(active, folder, asked.output, series.task)
         series = series.replace(written=written)
     if first.talk is not None:
@@ -191,7 +191,7 @@ def _prepare(
     """The call that is made next; the answer if an earlier process has stored it."""
     agent, output, port = asked.agent, asked.output, active.agents[chosen]
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
-    is_fresh = asked.is_fresh
+    is_fresh = agent.session == "fresh"
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=chosen,
@@ -231,7 +231,7 @@ def _prepare(
         session=turns[-1].reply.session if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
-        is_left=asked.is_left,
+        is_left=output.is_left,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)

@@ -86,14 +86,12 @@ def run_records(
 
 
 def timeout_result(called: ToolCalled) -> ToolResult:
-    """The result of a tool that took too long."""
     late = Ran(validator=called.name, fault="timeout")
     message = f"It was ended after {called.tool.tool.timeout_s:g} s."
     return ToolResult(message, exit_code=-9, commands=(late,))
 
 
 def output_of(result: CommandResult) -> str:
-    """Everything that a program printed."""
     return "\n".join(filter(None, map(str.rstrip, (result.stdout, result.stderr))))
 
 
@@ -126,7 +124,6 @@ def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
 
 
 def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied) -> Artifact:
-    """The artifact of an agent's reply in a state."""
     attempt, patterns = active.state.attempts.get(state, 0) + 1, active.program.machine.patterns
     return make_artifact(reply, asked.agent, asked.output, state, attempt, patterns)
 

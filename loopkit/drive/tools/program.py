@@ -48,8 +48,8 @@ from loopkit.outside.processes import (
     worker_environment,
 )
 from loopkit.validators.command import tail
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed
-from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 async def run_program(called: ToolCalled) -> ToolResult:

@@ -110,11 +110,9 @@ class CommandAgent(CalledAgent):
 
 def _yes(value: object) -> object:
     if value is not True:
-        raise fault(
-            "wrong-kind",
-            "an agent that is played from outside has `outside: true`",
-            help="write that, or give the agent a `model` or a `command` instead",
-        )
+        message = "an agent that is played from outside has `outside: true`"
+        remedy = "write that, or give the agent a `model` or a `command` instead"
+        raise fault("wrong-kind", message, help=remedy)
     return value
 
 

@@ -104,11 +104,6 @@ class AgentBase(Noun):
         return self
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The options that its provider gets with each call."""
-        return getattr(self, "params", {})
-
-    @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
         """The agents to ask, in order, until one answers: this one, then its fallbacks."""
         return ()
@@ -116,11 +111,6 @@ class AgentBase(Noun):
     def labelled_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
         """The agent, then its fallbacks, each with its label for messages."""
         yield from ()
-
-    @property
-    def knows_only_what_it_is_told(self) -> bool:
-        """Whether its answer depends only on the prompt that it gets."""
-        return False
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
@@ -176,11 +166,6 @@ class AgentBase(Noun):
     def key_env(self) -> str | None:
         """The environment variable that holds its key, where the machine names one."""
         return getattr(self, "api_key_env", None)
-
-    @property
-    def system_prompt(self) -> str:
-        """Its system prompt."""
-        return ""
 
     @property
     def own_names(self) -> Mapping[str, object]:

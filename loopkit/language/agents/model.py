@@ -146,16 +146,8 @@ class ModelAgent(CalledAgent):
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
-    def system_prompt(self) -> str:
-        return self.system
-
-    @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self, *(self.with_model_of(fallback) for fallback in self.fallbacks))
-
-    @property
-    def knows_only_what_it_is_told(self) -> bool:
-        return not self.tools
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:

@@ -194,12 +194,9 @@ class PythonTool(ProgramTool):
         for name in (
             self.with_.keys() & parse_record(self.input).schema.get("properties", {}).keys()
         ):
-            raise fault(
-                "given-twice",
-                f"`{name}` is an argument under `with` and under `input`",
-                ("with", name),
-                help="keep the one whose value you mean: the machine's, or the model's",
-            )
+            message = f"`{name}` is an argument under `with` and under `input`"
+            remedy = "keep the one whose value you mean: the machine's, or the model's"
+            raise fault("given-twice", message, ("with", name), help=remedy)
         return self
 
     def with_paths_from(self, folder: Path) -> Self:
@@ -261,9 +258,5 @@ class McpServer(Noun):
 
 
 def _bad(message: str, path: tuple[str, ...]) -> Exception:
-    return fault(
-        "bad-server",
-        message,
-        path,
-        help="write `{command: [PROGRAM, …], env: [NAME]}` or `{url: https://…, headers: {…}}`",
-    )
+    remedy = "write `{command: [PROGRAM, …], env: [NAME]}` or `{url: https://…, headers: {…}}`"
+    return fault("bad-server", message, path, help=remedy)

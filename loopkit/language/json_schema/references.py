@@ -1,6 +1,6 @@
 """Keywords of JSON Schema: those that look at a value alone, and those that lead to subschemas.
 
-They stand in place of the library's own, which compare each item with each, search with `re` and
+They stand in place of those of the library that compare each item with each, search with `re` or
 write the whole value into a message. A `$ref` leads to the schema itself, its ids and anchors, or
 the metaschemas; nothing is ever read or fetched here, because files that a schema refers to are
 parts of it already.
@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
-from jsonschema import ValidationError
+from jsonschema import Draft202012Validator, ValidationError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
@@ -107,6 +107,7 @@ Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
 Object = Mapping[str, Any]
 Schema = bool | Mapping[str, Any]
 Schemas = Mapping[str, Schema]
+descend: Callable[..., Errors] = Draft202012Validator.descend
 
 
 def errors_in(
@@ -126,8 +127,7 @@ def errors_in(
     if schema is not True and "$schema" in schema:
         # The library would go on with the keywords of that dialect, and without the clock.
         schema = {word: value for word, value in schema.items() if word != "$schema"}
-    errors: Errors = validator.descend(instance, schema, path=path, resolver=resolver)
-    return errors
+    return descend(validator, instance, schema, path, resolver=resolver)
 
 
 def is_valid(validator: Validator, instance: object, schema: Schema) -> bool:
@@ -137,13 +137,6 @@ def is_valid(validator: Validator, instance: object, schema: Schema) -> bool:
 def _reference(validator: Validator, reference: str, instance: object, _: Object) -> Errors:
     found = look_up(validator, reference)
     return errors_in(validator, instance, found.contents, resolver=found.resolver)
-
-
-def _properties(validator: Validator, schemas: Schemas, instance: Any, _: Object) -> Errors:
-    if validator.is_type(instance, "object"):
-        for name, schema in schemas.items():
-            if name in instance:
-                yield from errors_in(validator, instance[name], schema, path=name)
 
 
 def _pattern_properties(validator: Validator, schemas: Schemas, instance: Any, _: Any) -> Errors:
@@ -180,27 +173,6 @@ def extras_message(extras: Sequence[object]) -> str:
     return f"{join_excerpts(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
 
 
-def _property_names(validator: Validator, schema: Schema, instance: Any, _: Object) -> Errors:
-    if validator.is_type(instance, "object"):
-        for name in instance:
-            yield from errors_in(validator, name, schema)
-
-
-def _dependent_schemas(validator: Validator, schemas: Schemas, instance: Any, _: Object) -> Errors:
-    if validator.is_type(instance, "object"):
-        for name, schema in schemas.items():
-            if name in instance:
-                yield from errors_in(validator, instance, schema)
-
-
-def _prefix_items(
-    validator: Validator, schemas: Sequence[Schema], instance: Any, _: Object
-) -> Errors:
-    if validator.is_type(instance, "array"):
-        for index, (item, schema) in enumerate(zip(instance, schemas, strict=False)):
-            yield from errors_in(validator, item, schema, path=index)
-
-
 def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
     if not validator.is_type(instance, "array"):
         return
@@ -225,11 +197,6 @@ def _contains(validator: Validator, schema: Schema, instance: Any, holder: Objec
         if found:
             wanted = f"has {found:,} items matching the given schema (expected at least {least})"
         yield ValidationError(f"{excerpt(instance)} {wanted}")
-
-
-def _all_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
-    for schema in schemas:
-        yield from errors_in(validator, instance, schema)
 
 
 def _any_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
@@ -264,15 +231,10 @@ def _if(validator: Validator, schema: Schema, instance: object, holder: Object) 
 SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
     "$ref": _reference,
     "$dynamicRef": _reference,
-    "properties": _properties,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
-    "propertyNames": _property_names,
-    "dependentSchemas": _dependent_schemas,
-    "prefixItems": _prefix_items,
     "items": _items,
     "contains": _contains,
-    "allOf": _all_of,
     "anyOf": _any_of,
     "oneOf": _one_of,
     "not": _not,

@@ -178,6 +178,10 @@ def _applicable_schemas(
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {word: _with_clock(keyword) for word, keyword in _KEYWORDS.items()}
 )
+# By this the library's own keywords come to inner schemas.
+_Validator.descend = lambda at, instance, schema, path=None, **_: errors_in(
+    at, instance, schema, path=path
+)
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:

@@ -325,11 +325,7 @@ class MachineState(ChildrenState):
 
 def _names_in(text: str) -> frozenset[str]:
     # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
-    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse_if_valid  # noqa: PLC0415 - it takes long
 
-    try:
-        return parse(text).names
-    except TemplateError:
-        # The checks tell of it.
-        return frozenset()
+    template = parse_if_valid(text)
+    return frozenset() if template is None else template.names

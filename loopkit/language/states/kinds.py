@@ -246,11 +246,9 @@ class RenderState(FilledState, MadeText):
 
 def _of_one(lists: dict[str, ItemPaths]) -> dict[str, ItemPaths]:
     if len(lists) > 1:
-        raise fault(
-            "item-path",
-            f"one name goes through lists, and here are {len(lists)}",
-            help="write `for: {NAME: [PATH, PATH]}` for one list after another",
-        )
+        message = f"one name goes through lists, and here are {len(lists)}"
+        remedy = "write `for: {NAME: [PATH, PATH]}` for one list after another"
+        raise fault("item-path", message, help=remedy)
     return lists
 
 
@@ -362,14 +360,10 @@ def _type_of_template(
 ) -> DataType:
     """The type of what a template gives; with `is_text`, only a path passes on a value."""
     # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
-    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse_if_valid  # noqa: PLC0415 - it takes long
 
     unknown = DataType({})
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks tell of it.
+    if (template := parse_if_valid(text)) is None:
         return unknown
     if not template.is_expression or (is_text and template.whole is None):
         return parse_type("str")

@@ -164,12 +164,9 @@ class Output(Noun):
     def _is_one_thing(self) -> Self:
         for key in ("file", "fence"):
             if self.folder is not None and getattr(self, key) is not None:
-                raise fault(
-                    "folder-as-text",
-                    f"`{key}` is for a text, and this artifact is a folder",
-                    (key,),
-                    help=f"delete `{key}`, or `folder`",
-                )
+                message = f"`{key}` is for a text, and this artifact is a folder"
+                remedy = f"delete `{key}`, or `folder`"
+                raise fault("folder-as-text", message, (key,), help=remedy)
         if self.ignore and self.folder is None:
             message = "`ignore` is for a folder, and this artifact is a text"
             raise fault("unused", message, ("ignore",), help="delete `ignore`")
@@ -389,12 +386,9 @@ class WorkingState(StateBase):
     @model_validator(mode="after")
     def _goes_somewhere(self) -> Self:
         if self.transitions is not None and self.next is not None:
-            raise fault(
-                "two-ways-out",
-                "a state has either `next` or `transitions`",
-                ("next",),
-                help="delete one; `next: STATE` is short for one transition without a guard",
-            )
+            message = "a state has either `next` or `transitions`"
+            remedy = "delete one; `next: STATE` is short for one transition without a guard"
+            raise fault("two-ways-out", message, ("next",), help=remedy)
         if self.transitions is None and self.next is None:
             raise fault(
                 "no-way-out", "the state has no transition", help="add `next:` or `transitions:`"

@@ -65,11 +65,8 @@ def _plain(value: object) -> object:
         return list(value)
     if isinstance(value, Undefined):
         return str(value)
-    raise Refusal(
-        f"a value of type `{type(value).__name__}` cannot be printed",
-        "print text, numbers, lists or fields",
-        code="template-data",
-    )
+    message = f"a value of type `{type(value).__name__}` cannot be printed"
+    raise Refusal(message, "print text, numbers, lists or fields", code="template-data")
 
 
 def _encoder(indent: int | None) -> json.JSONEncoder:

@@ -115,6 +115,14 @@ def parse(text: str) -> Template:
     return Template(text, tree, names, paths, whole, parts_of(tree), _constant(tree), lone)
 
 
+def parse_if_valid(text: str) -> Template | None:
+    """Return the template, or None for a text that spells none; the checks report that."""
+    try:
+        return parse(text)
+    except TemplateError:
+        return None
+
+
 def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
     """Return every use of a name or field that is not there, or might not be, in the text's order.
 
@@ -291,9 +299,7 @@ def printed_by(text: str) -> tuple[Path, ...]:
 
     A text that is no template prints nothing.
     """
-    try:
-        template = parse(text)
-    except TemplateError:
+    if (template := parse_if_valid(text)) is None:
         return ()
     found: list[Path] = []
     waiting: list[tuple[nodes.Node, Mapping[str, Path]]] = [(template.tree, {})]

@@ -69,12 +69,9 @@ class JudgeRule(RuleBase):
     @model_validator(mode="after")
     def _submits_a_report(self) -> Self:
         if self.submit and self.verdict is not None:
-            raise fault(
-                "no-effect",
-                "`submit` hands in a report, and this judge answers in text",
-                ("submit",),
-                help="delete it, or the `verdict:`",
-            )
+            message = "`submit` hands in a report, and this judge answers in text"
+            remedy = "delete it, or the `verdict:`"
+            raise fault("no-effect", message, ("submit",), help=remedy)
         return self
 
     @property

@@ -128,12 +128,9 @@ class ReportMap(Noun):
     def _counts_both(self) -> Self:
         if (self.met is None) != (self.checked is None):
             given, missing = ("met", "checked") if self.checked is None else ("checked", "met")
-            raise fault(
-                "no-effect",
-                f"`{given}` is compared with `{missing}`, which is not mapped",
-                (given,),
-                help=f"add `{missing}:` with its path, or delete it",
-            )
+            message = f"`{given}` is compared with `{missing}`, which is not mapped"
+            remedy = f"add `{missing}:` with its path, or delete it"
+            raise fault("no-effect", message, (given,), help=remedy)
         return self
 
 

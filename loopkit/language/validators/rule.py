@@ -106,11 +106,6 @@ class RuleBase(Noun):
         return False
 
     @property
-    def forgives(self) -> bool:
-        """Whether it may let a finding pass that would block by its severity."""
-        return self.has_baseline or self.asks_again
-
-    @property
     def codes(self) -> frozenset[str] | None:
         """The codes that it gives; none where what it reads may give any."""
         return frozenset()
@@ -139,11 +134,6 @@ class RuleBase(Noun):
     def verdict_reading(self) -> VerdictReading | None:
         """How it reads a verdict out of text."""
         return getattr(self, "verdict", None)
-
-    @property
-    def own_code(self) -> str:
-        """The code that all of its findings have, if there is one."""
-        return ""
 
     @property
     def own_fields(self) -> Collection[str]:
@@ -207,10 +197,6 @@ class FixedRule(RuleBase):
     fields: dict[str, PlainText] = {}
     """Extra fields of a finding, by name: templates that can use the same names as `message`. Empty
     results are omitted."""
-
-    @property
-    def own_code(self) -> str:
-        return self.code
 
     @property
     def finding_templates(self) -> Written:

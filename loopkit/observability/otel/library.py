@@ -90,7 +90,6 @@ class Emitter:
         return self._sampled[of.trace_id]
 
     def record(self, measure: Measure) -> None:
-        """Give a measure to its instrument."""
         instrument = self._instruments.get(measure.instrument.name)
         if instrument is None:
             return

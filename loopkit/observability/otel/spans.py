@@ -124,7 +124,6 @@ OF_CALL = (names.MACHINE, names.ROLE, names.AGENT, names.REQUEST_MODEL)
 
 
 def measures_of_span(span: Span) -> Iterator[Measure]:
-    """What a span adds to the metrics."""
     operation = str(span.attributes.get(names.OPERATION, ""))
     # The duration of a call whose process died is unknown.
     if operation in DURATIONS and span.error != InDoubt.type:

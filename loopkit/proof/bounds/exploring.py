@@ -12,6 +12,7 @@ from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import Given
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
+from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import (
     Assumption,
     Explorer,
@@ -26,7 +27,6 @@ from loopkit.proof.bounds.exact import Exact, Picture
 from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
-from loopkit.proof.bounds.prices import Children, PriceIn
 from loopkit.proof.bounds.result import Bounds
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes.analysis import Analysis

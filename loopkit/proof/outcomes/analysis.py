@@ -244,6 +244,10 @@ def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
     """Whether a finding of a rule can be one that does not block."""
     if state.settle_after is not None or not may_block(rule, levels):
         return True
-    if rule.forgives or (rule.asks is not None and state.combine == "majority"):
+    if (
+        rule.has_baseline
+        or rule.asks_again
+        or (rule.asks is not None and state.combine == "majority")
+    ):
         return True
     return rule.grades and not levels.blocks(levels.levels[-1])

@@ -532,7 +532,7 @@ class Panel:
             most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
-            own_code=rule.own_code,
+            own_code=rule.code if rule.asks is None else "",
             origins=origins,
             latest=max(map(self._origins.place_of, origins), default=-1),
         )

@@ -75,7 +75,8 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON."""
+    """A record or other data as JSON."""
+    data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 
@@ -147,7 +148,6 @@ async def tell_http(request: Request, error: Exception) -> Response:
 
 
 async def tell_known(request: Request, error: Exception) -> Response:
-    """The answer to an error that a request has caused."""
     status = status_of(error)
     assert status is not None
     return _error(request, status, str(error), _problems_of(error))
@@ -306,7 +306,6 @@ async def stream(
 
 
 def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
-    """The events in pieces of bounded size."""
     piece: list[bytes] = []
     size = 0
     for one in found:

@@ -71,7 +71,6 @@ class Endpoint:
 
 
 def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[BaseRoute]:
-    """The endpoints of a table as they are served."""
     return [_route(site, endpoint) for endpoint in table]
 
 

@@ -250,11 +250,7 @@ def _is_short(result: Mapping[str, Any]) -> bool:
 
 def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
     """The request of a run that waits for the `wanted` artifact."""
-    optional = {
-        "schema": wanted.json_schema,
-        "workspace": wanted.workspace,
-        "path": wanted.path,
-    }
+    optional = {"schema": wanted.json_schema, "workspace": wanted.workspace, "path": wanted.path}
     return {
         "id": asked.question.question,
         "run": asked.state.run,
@@ -301,7 +297,6 @@ async def _message(
 
 
 def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:
-    """What a person has to do."""
     people = [one for one in asked if one.question.wanted is None]
     if asked and not people:
         return

@@ -350,7 +350,6 @@ OF_RUNS = (
 
 
 def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
-    """The tools for runs of any of the machines."""
     is_led = any(has_outside_agents(loaded.machine) for loaded in machines.values())
     return (*OF_RUNS, *(OF_OUTSIDE if is_led else ()))
 

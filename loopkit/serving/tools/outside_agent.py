@@ -67,7 +67,7 @@ NEXT = ServedTool(
             "run": {
                 "type": "string",
                 "description": "The id of the run. Left out: the only one that wants something.",
-            },
+            }
         },
         "additionalProperties": False,
     },
@@ -84,7 +84,7 @@ SUBMIT = ServedTool(
             "request": {"type": "string", "description": "`request.id` of `next`."},
             "artifact": {
                 "description": "The whole text, or the data. Leave it out to deliver the workspace "
-                "as it is, for a file or a folder.",
+                "as it is, for a file or a folder."
             },
         },
         "required": ["run", "request"],

@@ -11,8 +11,8 @@ from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import sees_values
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.form import AnswerForm
 from loopkit.validators.judges.report_form import OF_KNOWN, OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.text import TextForm

@@ -65,7 +65,6 @@ class Drawing:
 
     @property
     def subject(self) -> str:
-        """What it is of, in words."""
         run = f"run {self.run} of " if self.run else ""
         return f"The {run}machine {self.machine}"
 
@@ -186,11 +185,7 @@ def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]
 
 
 def _arrow(
-    source: str,
-    edges: Sequence[Edge],
-    texts: tuple[str, ...],
-    route: Sequence[str],
-    marks: Marks,
+    source: str, edges: Sequence[Edge], texts: tuple[str, ...], route: Sequence[str], marks: Marks
 ) -> Arrow:
     ids = tuple(edge.id for edge in edges)
     taken = sum(edge in ids for edge in route)

@@ -688,7 +688,6 @@ def _number(row: Sequence[Cell]) -> None:
 
 
 def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
-    """The number of crossings between neighbouring layers."""
     crossings = 0
     for row in rows:
         ends: list[float] = []

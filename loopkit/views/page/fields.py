@@ -60,7 +60,6 @@ class Typed:
         self.pairs = pairs
 
     def all(self, name: str) -> Sequence[str]:
-        """All values of a name."""
         return self.pairs.get(name, ())
 
     def one(self, name: str) -> str:
@@ -112,7 +111,6 @@ class FormField:
 
 
 def form_fields(form: DataType) -> list[FormField]:
-    """The fields of a record, in its order."""
     return [_field(name, datatype) for name, datatype in (form.fields or {}).items()]
 
 
@@ -404,7 +402,6 @@ def read_name(typed: Typed, faults: Faults) -> str:
 
 
 def is_name(by: str) -> bool:
-    """Whether a text can be the name of a person who answers or delivers."""
     return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
@@ -510,7 +507,6 @@ class QuestionForm:
 def question_form(
     engine: Engine, run: RunState, versions: Mapping[str, Sequence[KeptVersion]]
 ) -> QuestionForm | None:
-    """The form of the open question of a run; None if it has none."""
     question = run.question
     if question is None or run.status != "waiting":
         return None

@@ -59,7 +59,6 @@ from loopkit.views.run_data import (
 
 
 def path_of(run: str) -> str:
-    """The path of the page of a run on a server."""
     return f"/runs/{quote(run)}"
 
 
@@ -121,7 +120,6 @@ class RunPage:
 
     @property
     def may_resume(self) -> bool:
-        """Whether it can be resumed."""
         return self.status in ("suspended", "interrupted")
 
     @property
@@ -131,7 +129,6 @@ class RunPage:
 
     @property
     def standing(self) -> str:
-        """The active state, or the outcome."""
         return standing_of(self.state)
 
     @property
@@ -203,7 +200,6 @@ class RunPage:
         return [Versions(name, versions) for name, versions in self._versions.items()]
 
     def artifact(self, name: str) -> Versions | None:
-        """The versions of an artifact; None if it has none."""
         return next((each for each in self.artifacts if each.name == name), None)
 
     @cached_property
@@ -235,7 +231,6 @@ class RunPage:
 
     @property
     def drawing(self) -> Drawing:
-        """Its machine, with its path."""
         return drawing(self.facts.engine.program.graph, self.state, status=self.status)
 
     @property

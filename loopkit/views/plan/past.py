@@ -54,7 +54,6 @@ def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
 
 
 def past_text(past: Past, machine: str) -> Iterator[str]:
-    """The calls and costs of past runs, for a person."""
     count = len(past.calls)
     known = [amount for amount in past.usd if amount is not None]
     yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"
