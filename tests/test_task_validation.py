@@ -143,8 +143,9 @@ SIDE_BY_SIDE = '''
 """A coding program that leaves a note in a file of a fixed name, and reads it when it is done."""
 import json, re, sys, time
 
-task = re.search(r"(?m)^Task (\\S+):", sys.stdin.read())[1]
-open(sys.argv[0] + ".log", "a").write(task)
+prompt = sys.stdin.read()
+task = re.search(r"(?m)^Task (\\S+):", prompt)[1]
+open(sys.argv[0] + ".log", "a").write(task + ("!" if "left in: same.txt" in prompt else ""))
 open("status.txt", "w").write(task)
 time.sleep(1)
 open(f"FILE", "w").write(f"made by {task}\\n")
@@ -186,7 +187,7 @@ def test_of_two_tasks_that_write_the_same_file_one_is_carried_out_again_on_the_w
 ) -> None:
     """S1.46: nothing is overwritten by somebody who has not seen it."""
     assert side_by_side(project, "same.txt") == 0
-    assert sorted((project / "agent.py.log").read_text()) == [*"abbc"]
+    assert sorted((project / "agent.py.log").read_text()) == [*"!abbc"]
     assert (project / "same.txt").read_text() == "made by c\n"
 
 

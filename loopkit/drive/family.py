@@ -294,14 +294,15 @@ class Family:
 
     def _feedback_for(self, key: str, before: Child | None) -> Feedback | None:
         """The feedback for the child's first author, behind a first run; None if there is none."""
-        feedback = self._feedback.get(key)
+        feedback, program = self._feedback.get(key), self._active.program.children[self._name]
+        to = program.first_author
         if before is not None and before.ended is not None:
             found = before.ended.result["findings"]
             files = [one["location"] for one in found if one["message"].startswith(CHANGED_TOO)]
             text = f"{NOT_MERGED} {', '.join(files)}"
             text = f"{feedback.text}\n\n{text}" if feedback else text
             feedback = Feedback(to="", text=text, revision=1, max_revisions=1)
-        to = self._active.program.children[self._name].first_author
+            to = to or program.first_agent
         return None if feedback is None or to is None else feedback.replace(to=to)
 
     def _id(self, key: str) -> str:
