@@ -251,10 +251,11 @@ class Family:
             self._stopped[key] = child
 
     def _is_next(self, key: str) -> bool:
-        """Whether all items that are merged before this one have ended."""
+        """Whether all items that are merged before this one have ended, or wait for somebody."""
         while self._to_merge and self._is_gone(self._to_merge[0]):
             self._to_merge.popleft()
-        return not self._to_merge or self._to_merge[0] == key
+        left = (k for k in self._to_merge if not (k in self._stopped or self._is_gone(k)))
+        return key == next(left, key)
 
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked
@@ -289,14 +290,15 @@ class Family:
 
     def _feedback_for(self, key: str, before: Child | None) -> Feedback | None:
         """The feedback for the child's first author, behind a first run; None if there is none."""
-        feedback = self._feedback.get(key)
+        feedback, program = self._feedback.get(key), self._active.program.children[self._name]
+        to = program.first_author
         if before is not None and before.ended is not None:
             found = before.ended.result["findings"]
             files = [one["location"] for one in found if one["message"].startswith(CHANGED_TOO)]
             text = f"{NOT_MERGED} {', '.join(files)}"
             text = f"{feedback.text}\n\n{text}" if feedback else text
             feedback = Feedback(to="", text=text, revision=1, max_revisions=1)
-        to = self._active.program.children[self._name].first_author
+            to = to or program.first_agent
         return None if feedback is None or to is None else feedback.replace(to=to)
 
     def _id(self, key: str) -> str:

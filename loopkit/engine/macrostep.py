@@ -214,8 +214,8 @@ class Engine:
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         apply(run, Entered(state=target, visit=visit, attempt=attempt, by=by), step.events)
         if plan.final is not None:
-            # Before a run with trees of its own ends, they have to be merged or left.
-            if not run.isolated:
+            # Before a run ends, trees of its own have to be merged or left, and files to be marked.
+            if not run.isolated and plan.final.mark is None:
                 step.add(self._final_event(run, target, plan.final))
             return
         step.begins_call = bool(plan.state.call)

@@ -669,7 +669,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
     return not (types and is_closed and known <= choice.of.keys())
 
 
-EMPTY, CUT_OFF, MISSING = "empty", "cut-off", "missing"
+EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
 NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
@@ -696,7 +696,7 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
     if not state.may_leave_none or graph.on(author, "content"):
         return
     if state.asks:
-        yield from (EMPTY, CUT_OFF)
+        yield from (EMPTY, CUT_OFF, REFUSED)
     if may_be_nobody(graph, author):
         yield NO_AGENT
     if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):

@@ -56,6 +56,13 @@ class ResolvedMachine(NamedTuple):
         """The first state that reads feedback on every path to an end."""
         return Graph(self.machine).first_author
 
+    @property
+    def first_agent(self) -> str | None:
+        """The state with the first agent that a run may come to."""
+        graph = Graph(self.machine)
+        names = (name for name in reversed(graph.last_first) if graph.states[name].asks)
+        return next(names, None)
+
 
 class Program:
     """What the engine and the runner read; made once for each definition."""

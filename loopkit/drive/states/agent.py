@@ -34,7 +34,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
-from loopkit.machine.graph import NO_AGENT
+from loopkit.machine.graph import NO_AGENT, REFUSED
 from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
@@ -78,7 +78,7 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         if failed.failure.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
+        artifact = faulty_artifact(asked.output, name, attempt, REFUSED, failed.failure.message)
     work = _work_event(active, name, artifact, asked.datatype)
     return work.replace(made_from=source) if source and not work.error else work
 

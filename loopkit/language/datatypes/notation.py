@@ -128,6 +128,7 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
 def _is_described(notation: Mapping[str, Any]) -> bool:
     """Whether a mapping is a type with details, and no record that has a field `type`."""
     details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    details |= {"optional"} if notation.get("optional") is True else set()
     return "type" in notation and set(notation) <= details
 
 
@@ -212,6 +213,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
+    datatype = _or_null(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -306,6 +308,14 @@ def refuse_files(
 
 def list_of(inner: DataType) -> DataType:
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
+
+
+def _or_null(inner: DataType) -> DataType:
+    """As `_optional`; faults inside of a record or a list are told by their own places."""
+    kind = inner.schema.get("type")
+    if kind not in ("object", "array"):
+        return _optional(inner)
+    return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
 
 
 def _optional(inner: DataType) -> DataType:

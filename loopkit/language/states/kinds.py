@@ -372,8 +372,8 @@ def _type_of_template(
     return unknown if known is None else known.replace(default=None, has_default=False)
 
 
-class SetState(AuthorState):
-    """Sets values in a YAML or JSON file, and reads it."""
+class FileValues(Noun):
+    """Values for keys of one mapping in a YAML or JSON file."""
 
     set: PlainText
     """The file: a template."""
@@ -386,6 +386,18 @@ class SetState(AuthorState):
     """The new values, by key. Default: the file is only read."""
     expect: dict[str, Any] = {}
     """What has to stand there before, by key; if it does not, nothing is changed."""
+
+    @property
+    def texts(self) -> Written:
+        """The templates, with their places."""
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+
+class SetState(FileValues, AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
     type: Notation = "any"
     """The type of the data in the file."""
 
@@ -400,9 +412,7 @@ class SetState(AuthorState):
 
     @property
     def templates(self) -> Written:
-        yield ("set",), self.set
-        for key in ("where", "values", "expect"):
-            yield from texts_in(getattr(self, key), (key,))
+        yield from self.texts
 
     @property
     def leaves(self) -> DataType:
