@@ -482,16 +482,10 @@ FILTERS: Mapping[str, Function] = {
 
 
 def _shares(left: object, right: object) -> bool:
-    """Whether two lists have a value in common; a mapping has its keys, a text only itself."""
-    ours, theirs = (_several(value) for value in (left, right))
+    """Whether two lists have a value in common; a mapping has its keys, anything else itself."""
+    ours, theirs = ([*v] if isinstance(v, list | tuple | Mapping) else [v] for v in (left, right))
     spend(len(ours) * len(theirs))
-    return any(value in theirs for value in ours)
-
-
-def _several(value: object) -> list[object]:
-    if isinstance(value, list | tuple | Mapping):
-        return list(value)
-    return [] if value is None else [value]
+    return any(value in theirs for value in ours if value is not None)
 
 
 _KIND_TESTS = "boolean divisibleby even false float integer iterable mapping number odd"
