@@ -192,6 +192,8 @@ def test_a_loop_knows_where_it_is():
             "x y z",
         ),
         ("{{ nothing is defined }} {{ nothing is none }} {{ none is none }}", "false true true"),
+        ("{{ [1, 2] is sharing([2]) }} {{ 'ab' is sharing('a') }}", "true false"),
+        ("{{ 'a' is sharing({'a': 0}) }} {{ [none] is sharing(none) }}", "true false"),
     ],
 )
 def test_filters_and_tests_work_on_plain_data(text: str, expected: str):

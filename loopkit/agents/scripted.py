@@ -200,8 +200,6 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 class PlayedResults:
-    """The command results of a scenario."""
-
     def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
         self._commands = commands
 

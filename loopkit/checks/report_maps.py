@@ -438,8 +438,24 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
         yield from _two_readings(subject, path, rule)
         yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
         yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities)
+        yield from _known_words(subject, (*path, "verdict", "severities"), reading)
         yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
         yield from _without_groups(subject, (*path, "verdict"), reading)
+
+
+def _known_words(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
+    """Words for findings that are already known, so that nobody makes a `FAIL` milder."""
+    if not reading.severities:
+        return
+    from loopkit.validators.judges.text import DEFAULT_WORDS  # noqa: PLC0415 - few
+
+    words = reading.words or DEFAULT_WORDS
+    known = {fold(word) for word in (*words, *subject.machine.levels.levels)}
+    for word in reading.severities:
+        if fold(word) in known:
+            message = f"`{word}` has a meaning already, as a word of verdicts or as a severity"
+            remedy = "delete it here; only further words need a severity"
+            yield subject.problem((*path, word), "bad-word", message, remedy, key=True)
 
 
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:

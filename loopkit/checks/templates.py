@@ -164,7 +164,9 @@ def uses(subject: Subject) -> Iterator[Use]:
 def _of_states(subject: Subject) -> Iterator[Use]:
     given = {"input": shape_of(subject.scope.input)}
     for artifact, first in subject.machine.first_values.items():
-        known = over(dict.fromkeys(first.lists, Anything()), given)
+        known = over(
+            dict.fromkeys((*first.lists, "index") if first.lists else (), Anything()), given
+        )
         is_text = isinstance(subject.machine.artifacts[artifact], str)
         for path, text in first.texts:
             yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)

@@ -53,7 +53,6 @@ class Written(Value, frozen=True):
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
     place: str = ""
-    """The path of the file."""
     fault: str = ""
     folder: LeftFolder | None = None
     """None if the attempt changed nothing in it."""
@@ -110,7 +109,6 @@ def reply_event(
 
 
 def storable_text(redact: Redact, text: str) -> str:
-    """A text from outside without secrets, as it may be stored."""
     return storable(redact(text))
 
 
@@ -211,7 +209,6 @@ _CONTENT = (
 
 
 def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
-    """The artifact with what its file or folder has now."""
     author, text = artifact.author, written.text
     output = machine.states[author].output_at(author)
     assert output is not None

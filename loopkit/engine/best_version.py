@@ -62,7 +62,6 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
-    """Whether a version is the current one, with everything that it was made from."""
     attempts = {(part.author, part.attempt) for part in now.values()}
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 

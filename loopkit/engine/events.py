@@ -572,6 +572,8 @@ class Emitted(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why there is no verdict or no version: an error, or that the author declared that it cannot
     be done."""
+    stalled: bool = False
+    """Whether the report on the version found no progress."""
 
 
 class Entered(Event, frozen=True, kw_only=True):

@@ -201,7 +201,6 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, object]:
-        """The value of each fact of reports, for guards and templates."""
         blocking, has_regressed, codes = 0, False, set()
         for finding in self.findings:
             blocking += finding.blocking

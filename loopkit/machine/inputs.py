@@ -200,7 +200,10 @@ def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
         for _, item in list_at(steps, names, faults)
     ]
     refuse(faults)
-    return [fill_in(made.data, over({name: item}, names)) for name, item in found]
+    return [
+        fill_in(made.data, over({name: item, "index": index}, names))
+        for index, (name, item) in enumerate(found)
+    ]
 
 
 def fill_in(written: object, names: Mapping[str, object]) -> Any:

@@ -107,7 +107,10 @@ class Scope:
         working = self.graph.states[state]
         names = self._shapes(self.flow.entering[state], self.always_empty(state))
         lists = working.item_lists
-        return over({one: items_at(names, lists[one]) for one in lists}, names) if lists else names
+        if not lists:
+            return names
+        own = {one: items_at(names, lists[one]) for one in lists}
+        return over(own | ({"index": Scalar()} if working.kind == "data" else {}), names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state, where they never judge a faulty artifact.

@@ -125,7 +125,6 @@ class Judge:
         return f"sample {self.number} of {samples}" if samples > 1 else ""
 
     def applies(self, setting: Setting) -> bool:
-        """Whether the rule's guard holds, if it has one."""
         guard = self.rule.guard
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
@@ -139,7 +138,6 @@ class Judge:
         return f"{text.rstrip()}\n\n{INSTEAD}\n" if self.rule.submit else text
 
     async def reply(self, prompt: str) -> Replied:
-        """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
         exchanges = exchanges_of(self.active, self.work)
         schema = self.form.schema or {"type": "object"}
         request = Request(

@@ -228,8 +228,6 @@ MAX_PRINTED = 500
 
 
 class _WorkerAnswer(BaseModel):
-    """The answer of the worker."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     result: str = ""

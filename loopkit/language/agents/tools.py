@@ -78,6 +78,8 @@ class ValidatorTool(ToolBase):
     """The names of the validators."""
     emit: Emit | None = None
     """The name of an event to store for each draft in which something blocks."""
+    attempt: bool = False
+    """Whether a draft in which something blocks is the answer of this attempt."""
 
     kind = "by"
     if_in_doubt = "retry"

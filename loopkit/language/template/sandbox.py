@@ -481,6 +481,19 @@ FILTERS: Mapping[str, Function] = {
 }
 
 
+def _shares(left: object, right: object) -> bool:
+    """Whether two lists have a value in common; a mapping has its keys, a text only itself."""
+    ours, theirs = (_several(value) for value in (left, right))
+    spend(len(ours) * len(theirs))
+    return any(value in theirs for value in ours)
+
+
+def _several(value: object) -> list[object]:
+    if isinstance(value, list | tuple | Mapping):
+        return list(value)
+    return [] if value is None else [value]
+
+
 _KIND_TESTS = "boolean divisibleby even false float integer iterable mapping number odd"
 _COMPARING_TESTS = "eq equalto ge greaterthan gt in le lessthan lt ne"
 
@@ -494,6 +507,7 @@ TESTS: Mapping[str, Function] = {
         for name in f"{_KIND_TESTS} sequence string true".split()
     },
     **{name: with_cost(JINJA_TESTS[name], _cost_of_comparing) for name in _COMPARING_TESTS.split()},
+    "sharing": with_cost(_shares, _cost_of_comparing),
 }
 
 MAX_RANGE = 1_000
