@@ -47,7 +47,7 @@ def check_shown(subject: Subject) -> Iterator[Problem]:
     After an error or a limit an artifact may be absent, and is marked as absent. So may it be in a
     machine with origins, where one state serves several phases.
     """
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         possibly = subject.scope.flow.entering[name].possibly if subject.graph.origins else ()
         for at, shown in state.shown:
             if (ANY_REPORT if shown == REPORT else ("artifact", shown)) not in possibly:
@@ -93,7 +93,7 @@ def way_without(
 
 def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
     written = subject.graph.artifacts
-    if artifact in subject.machine.states:
+    if artifact in subject.states:
         message = f"`{artifact}` is a state that writes no artifact of this name"
         remedy = did_you_mean("", written) or "no state writes an artifact"
     else:
@@ -107,7 +107,7 @@ def check_content(subject: Subject) -> Iterator[Problem]:
     if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
         # An unknown artifact may be a misspelt one that is judged; it is reported first.
         return
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.may_leave_none and not subject.graph.on(name, "content"):
             yield from _check_author(subject, name)
 
@@ -133,7 +133,7 @@ def _path_without_judge(subject: Subject, name: str) -> str:
     way = shortest_path(
         subject.graph,
         name,
-        lambda state: subject.machine.states[state].ends,
+        lambda state: subject.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
     return f": nothing judges `{artifact}` on the path {arrows(way)}" if way else ""
@@ -141,7 +141,7 @@ def _path_without_judge(subject: Subject, name: str) -> str:
 
 def check_files(subject: Subject) -> Iterator[Problem]:
     """Files of states and rules that lead out of the workspace, whatever is filled in."""
-    outputs = ((name, state.output_at(name)) for name, state in subject.machine.states.items())
+    outputs = ((name, state.output_at(name)) for name, state in subject.states.items())
     files: list[tuple[DocPath, str | None]] = [
         *((("states", name, "output"), output.file) for name, output in outputs if output),
         *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
@@ -194,19 +194,19 @@ def check_best_folders(subject: Subject) -> Iterator[Problem]:
 def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
     """Every `pick: best` and `from: best`, with the authors of the artifacts that go back."""
     artifacts = subject.graph.artifacts
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.picks_best:
             # A person's pick makes the whole round the current one, also what is not shown.
             picked = (shown for _, shown in state.shown) if state.ends else artifacts
             path: DocPath = ("states", name, "pick")
             yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
     for edge in subject.graph.edges:
-        if edge.from_best and edge.target in subject.machine.states:
+        if edge.from_best and edge.target in subject.states:
             yield from_path(edge), rewriting_authors(subject, edge)
 
 
 def _writes_folder(subject: Subject, name: str) -> bool:
-    output = subject.machine.states[name].output_at(name)
+    output = subject.states[name].output_at(name)
     return output is not None and output.folder is not None
 
 
@@ -239,12 +239,12 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
     """The demands that surely hold when each state is entered, on every path."""
-    edges = [edge for edge in subject.graph.edges if edge.target in subject.machine.states]
+    edges = [edge for edge in subject.graph.edges if edge.target in subject.states]
     gains = {edge: _gains(subject, edge) for edge in edges}
     bits = {fact: 1 << at for at, fact in enumerate(_Passed().union(*gains.values()))}
     steps = []
     for edge in edges:
-        state = subject.machine.states[edge.source]
+        state = subject.states[edge.source]
         written = subject.graph.written.get(edge.source) or state.edits
         is_older = state.picks_best or edge.from_best
         lost = sum(bit for fact, bit in bits.items() if is_older or fact[0] == written)

@@ -61,7 +61,7 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
 
 
 def uses(subject: Subject) -> Iterator[Use]:
-    for name in subject.machine.states:
+    for name in subject.states:
         types = subject.guard_types[name]
         for edge in subject.graph.on(name, "done"):
             if edge.guard is not None:
@@ -143,7 +143,7 @@ def _of_input(datatype: DataType | None, name: str) -> str:
 
 
 def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
-    if state not in subject.machine.states:
+    if state not in subject.states:
         return ""
     own = own_names(subject.graph, state)
     if field not in own:
@@ -165,7 +165,7 @@ def _of_this_state(subject: Subject, name: str, field: str) -> str:
 
 
 def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> str:
-    dotted = [f"{state}.{name}" for state in subject.machine.states]
+    dotted = [f"{state}.{name}" for state in subject.states]
     known = next((one for one in dotted if one in types), None)
     if known is not None:
         return f"write `{known}`"

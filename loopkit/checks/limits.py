@@ -33,7 +33,7 @@ MOST_REVISIONS = 1000
 def check_limit_target(subject: Subject) -> Iterator[Problem]:
     """No agent or judge works after `limits.then`, because the limit is used up there."""
     then = subject.machine.limits.then
-    if then is None or then not in subject.machine.states:
+    if then is None or then not in subject.states:
         return
     way = shortest_path(
         subject.graph, then, lambda name: bool(_request_text(subject, name)), lambda _: True
@@ -49,7 +49,7 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
 
 def _request_text(subject: Subject, name: str) -> str:
     """`asks the agent …` for a state that asks an agent or a judge; else empty."""
-    agents = subject.machine.states[name].asks
+    agents = subject.states[name].asks
     if agents:
         return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"
     rules = subject.rules_at.get(name, ())
@@ -103,9 +103,9 @@ def _unfit(datatype: DataType) -> str:
 def check_from_best(subject: Subject) -> Iterator[Problem]:
     """Each edge with `from: best`, and all that has to go back to the best version with it."""
     for edge in subject.graph.edges:
-        if not edge.from_best or edge.target not in subject.machine.states:
+        if not edge.from_best or edge.target not in subject.states:
             continue
-        source, state = edge.source, subject.machine.states[edge.source]
+        source, state = edge.source, subject.states[edge.source]
         if subject.judges.keys().isdisjoint(leading_to(subject.graph, {source})):
             message = f"no `validate` state comes before `{source}`, so no version is the best"
             remedy = "judge the artifact on the way, or delete `from`"
@@ -147,7 +147,7 @@ def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem
 
 def _is_judged_by_files(subject: Subject, author: str) -> bool:
     """Whether an author changes files that a rule judges, and only its reply is the artifact."""
-    output = subject.machine.states[author].output_at(author)
+    output = subject.states[author].output_at(author)
     agents = subject.machine.agents_at(author)
     if output is None or output.is_left or not any(agent.works_on_files for agent in agents):
         return False

@@ -120,7 +120,7 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
     """Every back edge as it is written, with its place, each once."""
     edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
     for path, edge in edges.items():
-        state = subject.machine.states[edge.source]
+        state = subject.states[edge.source]
         written = getattr(state, str(path[2]))
         if edge.event == "done":
             found = written[path[3]]
@@ -498,8 +498,8 @@ def check_servers(subject: Subject) -> Iterator[Problem]:
 def check_targets(subject: Subject) -> Iterator[Problem]:
     """The targets of edges, `resets`, `limits.then` and `initial`."""
     for name, path in _target_names(subject):
-        if name not in subject.machine.states:
-            remedy = did_you_mean(name, subject.machine.states)
+        if name not in subject.states:
+            remedy = did_you_mean(name, subject.states)
             message = f"there is no state `{name}`"
             yield subject.problem(path, "unknown-target", message, remedy)
     machine, is_key = subject.machine, subject.machine.initial is None

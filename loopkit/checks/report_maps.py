@@ -140,7 +140,7 @@ def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
             path: DocPath = ("states", name, "output", "fields", field)

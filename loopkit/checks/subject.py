@@ -98,9 +98,7 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.problem(path, code, message, remedy, severity="warning", key=key)
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
-        return self.source.problem(
-            path, "no-effect", message, help=remedy, severity="warning", key=True
-        )
+        return self.warning(path, "no-effect", message, remedy, key=True)
 
     def fault(self, path: DocPath, fault: GuardProblem | TemplateError) -> Problem:
         """The fault of a guard, of another text in its language, or of a template at a path."""

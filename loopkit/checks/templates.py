@@ -109,15 +109,15 @@ def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
 
 def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     """Why a name may be missing when a state works: a path without it, or a faulty answer."""
-    if name not in (*subject.graph.artifacts, *subject.machine.states, *REPORT_NAMES):
+    if name not in (*subject.graph.artifacts, *subject.states, *REPORT_NAMES):
         return ""
     token: Token = ANY_REPORT if name in REPORT_NAMES else ("artifact", name)
-    if name in subject.machine.states and name not in subject.graph.artifacts:
+    if name in subject.states and name not in subject.graph.artifacts:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
         return f"it is missing {on_path(way)}"
-    authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
+    authors = [subject.states[author] for author in subject.graph.artifacts.get(name, ())]
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
     if field and authors:
@@ -142,7 +142,7 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     if use.names is not None and use.names.keys() >= OF_COMMANDS.keys() and use.state is None:
         *names, last = (f"`{known}`" for known in sorted(use.names))
         return f"here only {', '.join(names)} and {last} are known"
-    state = subject.machine.states.get(name)
+    state = subject.states.get(name)
     if name in subject.graph.artifacts or (state is not None and state.waits):
         return f"it is created later: no path leads from `{name}` to here"
     if name in REPORT_NAMES:
@@ -170,7 +170,7 @@ def _of_states(subject: Subject) -> Iterator[Use]:
         is_text = isinstance(subject.machine.artifacts[artifact], str)
         for path, text in first.texts:
             yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
         emission = state.emits
@@ -180,7 +180,7 @@ def _of_states(subject: Subject) -> Iterator[Use]:
 
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
     """The paths of workspaces, which are filled whenever a state or a judge works there."""
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.works_outside:
             for path, text in workspace_of(subject, name):
                 yield Use(path, text, subject.entering[name], name)
@@ -191,7 +191,7 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
 
 def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
-    state = subject.machine.states[name]
+    state = subject.states[name]
     own: DocPath = ("states", name)
     agents = state.asks or (None,)
     found = (_workspace(subject, asked, (own, state.own_workspace)) for asked in agents)
@@ -240,7 +240,7 @@ def _of_events(subject: Subject) -> Iterator[Use]:
     for edge in subject.graph.edges:
         for path, text in edge.emit.templates if edge.emit is not None else ():
             yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
-        of_verdicts = subject.machine.states[edge.source].emits_of_verdicts
+        of_verdicts = subject.states[edge.source].emits_of_verdicts
         for verdict, emission in of_verdicts.items() if edge.emit is None else ():
             for path, text in emission.templates:
                 at = ("states", edge.source, "emit", verdict, *path)
@@ -265,7 +265,7 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
     if state not in subject.judges:
         return next(
             at
-            for agent in subject.machine.states[state].asks
+            for agent in subject.states[state].asks
             for at, name in validators_of_tools(subject, agent)
             if name == placed.path[1]
         )
@@ -342,13 +342,13 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
-        if edge.back and not edge.judges_again(subject.machine.states):
+        if edge.back and not edge.judges_again(subject.states):
             yield from _check_presence(subject, edge)
             yield from _check_delivery(subject, edge)
 
 
 def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    source = subject.machine.states[edge.source]
+    source = subject.states[edge.source]
     if edge.feedback is not None or source.judges is not None or edge.origin is not None:
         # Findings that go to an origin were made before.
         return
@@ -361,14 +361,14 @@ def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
 
 def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
     """Only agents and templates read feedback; else it waits for the artifact's author."""
-    target = subject.machine.states.get(edge.target)
+    target = subject.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
         remedy = "a child that runs again is not told why"
         yield subject.warning(target_path(edge), "undelivered-feedback", message, remedy)
     if target is None or target.reads_feedback or target.ends:
         return
-    judged = subject.machine.states[edge.source].judges
+    judged = subject.states[edge.source].judges
     path = target_path(edge)
     # A first value that no state writes anew has no author.
     if judged is None or not subject.graph.artifacts.get(judged, "unknown"):
@@ -392,7 +392,7 @@ def _readers(subject: Subject, edge: Edge) -> str:
     """The states before an edge that read feedback, for a remedy."""
     states = [
         name
-        for name, state in subject.machine.states.items()
+        for name, state in subject.states.items()
         if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
     ]
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
@@ -412,7 +412,7 @@ def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
     """The names under `needs` exist on every path to the state, which may be kept."""
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         yield from _missing(subject, name, state)
         if state.needed is None or name in subject.graph.keeping:
             continue

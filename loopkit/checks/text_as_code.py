@@ -302,7 +302,7 @@ class _Texts:
         self._graph = subject.graph
         self._children = subject.loaded.children
         self._input = subject.scope.input
-        self._editing = {state.edits: name for name, state in subject.machine.states.items()}
+        self._editing = {state.edits: name for name, state in subject.states.items()}
         self._given = given
         self._known: dict[Node, str] = {}
 

@@ -167,7 +167,7 @@ def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge
 
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
     def is_judged(name: str) -> bool:
-        state = subject.machine.states[name]
+        state = subject.states[name]
         rewrites = subject.graph.written.get(name) == artifact
         return state.waits or state.judges is not None or rewrites
 
@@ -183,7 +183,7 @@ def _way_to_success(
     subject: Subject, edge: Edge, is_read: Callable[[str], bool]
 ) -> StatePath | None:
     """The states of a shortest path along an edge to a success, past no state that `is_read`."""
-    states = subject.machine.states
+    states = subject.states
     return shortest_path(
         subject.graph,
         edge.target,
@@ -214,7 +214,7 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
         if filled.adds and written.file is None:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
             continue
@@ -306,7 +306,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
 
 def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
     """The edges on which a state goes on although its work has failed, without asking for that."""
-    state, table = subject.machine.states[name], table_of(subject, name)
+    state, table = subject.states[name], table_of(subject, name)
     if table is not None and any(exit_.edge.back for exit_ in table.exits):
         return _edges_taken(table, partial(_is_exhausted, table))
     edges = subject.graph.on(name, "done")
@@ -369,7 +369,7 @@ def _decides(subject: Subject, name: str) -> bool:
 
 def _is_shown(subject: Subject) -> bool:
     """Whether some text, person or result draws on reports; which one it is, is left open."""
-    states = subject.machine.states.values()
+    states = subject.states.values()
     picks = any(state.picks_best for state in states)
     shows = any(at[0] == "show" and name == REPORT for s in states for at, name in s.shown)
     used = (in_template(use.text) for use in templates.uses(subject))
@@ -384,7 +384,7 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
     """
     said = _Said(subject)
     yield from said.find_unused(("input",), _fields_of(subject.machine.input), "input", "input")
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         form = _fields_of(state.asked_form)
         yield from said.find_unused(("states", name, "form"), form, "field", name)
         output = state.output_at(name)
@@ -446,7 +446,7 @@ class _Said:
         self._names = frozenset[str]().union(*(each.names for each in mentions))
         finals = subject.machine.finals.values()
         self.results = {name for final in finals for name in final.result}
-        shown = (name for state in subject.machine.states.values() for _, name in state.shown)
+        shown = (name for state in subject.states.values() for _, name in state.shown)
         whole = frozenset[str]().union(*(each.whole for each in mentions))
         file = {"input"} if INPUT_FILE in whole else ()
         self.used_whole = whole.union(shown, subject.graph.judged, file)
@@ -466,9 +466,9 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         yield in_template(use.text)
     for choice in subject.machine.choices.values():
         yield in_template(choice.template)
-    for needing in subject.machine.states.values():
+    for needing in subject.states.values():
         yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
-    for state in subject.machine.states.values():
+    for state in subject.states.values():
         paths = (path for lists in state.item_lists.values() for path in lists)
         yield from (in_code(".".join(takewhile(ITEMS.__ne__, path))) for path in paths)
     guards = (edge.guard for edge in subject.graph.edges)

@@ -55,9 +55,7 @@ FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
-"""The place of a value in its noun."""
 Written = Iterator[tuple[Place, str]]
-"""Texts of a noun, each with its place."""
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
@@ -244,7 +242,6 @@ Phrases = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
-"""One text, or a list of them."""
 
 
 OnInDoubt = Literal["retry", "ask", "fail"]
@@ -333,7 +330,6 @@ Emit = SerializeAsAny[
         Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
     ]
 ]
-"""The name of an event, or all that it says."""
 
 
 class ReportEmission(Noun):
@@ -377,7 +373,6 @@ class ReportEmission(Noun):
 
 class Kind(Protocol):
     kind: ClassVar[str]
-    """The key by which it is known."""
 
 
 def one_of(

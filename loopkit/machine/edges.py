@@ -18,7 +18,6 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 
 Caught = str | ErrorEdge | ErrorExit
-"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):
@@ -31,7 +30,6 @@ class Edge(Value, frozen=True):
     target: str
     event: EdgeEvent
     path: DocPath
-    """Its place in the document."""
     guard: str | None = None
     back: bool = False
     counters: tuple[str, ...] = ()

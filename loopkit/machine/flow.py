@@ -29,7 +29,6 @@ class Tokens(Value, frozen=True):
 
     bits: int
     numbers: Mapping[Token, int]
-    """The number of the bit for each token."""
 
     def __contains__(self, token: object) -> bool:
         number = self.numbers.get(token) if isinstance(token, tuple) else None
@@ -59,12 +58,10 @@ class Flow:
         self._brought: dict[str, int] = {}
         """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
-        """What surely exists at each node."""
         first = (
             (kind, name) for name in graph.machine.artifacts for kind in ("artifact", "fields")
         )
         self._first = self._bits(first)
-        """What exists from the start."""
 
     @cached_property
     def entering(self) -> dict[str, Made]:

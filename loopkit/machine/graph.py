@@ -443,7 +443,6 @@ class Before(NamedTuple):
     """The way into a node."""
 
     state: str
-    """The junction."""
     source: str
     is_done: bool
     """Whether the state before completed its work; False after an error or at a limit."""

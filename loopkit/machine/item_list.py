@@ -107,7 +107,6 @@ class _Reading(Mutable):
     state: EachState
     faults: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """The place of each key."""
     awaited: list[tuple[str, str, str]] = field(default_factory=list)
     """(key, awaited key, place that says so)."""
     pairs: dict[str, list[tuple[str, object]]] = field(default_factory=dict)

@@ -78,7 +78,6 @@ class Program:
         """The declared limits on calls, tokens, cost and time, by name."""
         known = self.predicates, self.guard_names
         self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
-        """The plan of each state."""
 
     @cached_property
     def is_counted(self) -> bool:
@@ -204,7 +203,6 @@ class Ways(Value, frozen=True):
     edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
     """Each with its compiled guard, and whether it leads forward."""
     names: frozenset[str] = frozenset()
-    """The names that the guards read."""
     always: tuple[bool, ...] = ()
     """One bit for each edge if all of them are always enabled; else empty."""
 
@@ -221,7 +219,6 @@ class FixedRules(Value, frozen=True):
     levels: Severities
     """The severities of findings, and the lowest one that blocks there."""
     are_guarded: bool
-    """Whether some rule has a guard."""
     starting: frozenset[str]
     """The validators with rules that start programs."""
 
@@ -239,9 +236,7 @@ class ToolAsked(Value, frozen=True):
     rules: FixedRules | None
     """The rules for a draft, where the tool validates one."""
     schema: Mapping[str, Any]
-    """JSON Schema of its arguments."""
     templates: Mapping[Place, Template]
-    """By place, the templates that its arguments fill."""
 
 
 class Callee(Value, frozen=True):
@@ -281,13 +276,10 @@ class StatePlan(Value, frozen=True):
     emission: Emission | None
     """The event that is stored when its work begins."""
     agents: Mapping[str, AgentAsked]
-    """Each of the agents that it may ask, by name."""
     rules: RulesAsked | None
-    """The rules by which it judges."""
     rows: frozenset[str]
     """Which of `incomplete` and `infeasible` its transitions name."""
     revises: tuple[Edge, ...]
-    """Its revise edges."""
     elsewhere: frozenset[str]
     """The first parts of dotted names in its guards: other states, `reports`, `input`."""
     asks_before: bool

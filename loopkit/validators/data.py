@@ -19,7 +19,6 @@ class JudgedArtifact(Value, frozen=True):
     """The version of an artifact that is judged."""
 
     artifact: str
-    """Its name."""
     text: str
     data: object = None
     is_data: bool = False

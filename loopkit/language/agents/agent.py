@@ -51,9 +51,7 @@ class AgentBase(Noun):
     """The folder in which the agent works."""
 
     kind: ClassVar[str]
-    """The key by which agents of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
-    """One for tests and readers."""
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
     is_called: ClassVar[bool] = True

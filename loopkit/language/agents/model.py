@@ -34,7 +34,6 @@ Models = Annotated[
     Field(min_length=1),
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
-"""A model, or a ladder of them."""
 Rate = Annotated[
     Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
     Discriminator(lambda value: "<number>" if isinstance(value, int | float) else "<price>"),

@@ -37,9 +37,7 @@ class ToolBase(Noun):
     """The description of the tool for the model."""
 
     kind: ClassVar[str]
-    """The key by which tools of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
-    """One for tests and readers."""
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 

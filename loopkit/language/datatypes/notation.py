@@ -516,7 +516,6 @@ class Part(Value, frozen=True):
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
-    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
         """The part at the end of these steps, at the same depth in the data."""
@@ -547,12 +546,10 @@ class Joined(Mutable):
     required: set[str] = field(default_factory=set)
     items: Part | None = None
     others: Part | None = None
-    """The part for further fields, if there is one."""
     is_closed: bool = False
     lets_null: bool = True
     """Whether its own keywords allow null."""
     forms: tuple[Part, ...] = ()
-    """The parts of which one describes the data."""
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:

@@ -412,7 +412,6 @@ UNEVALUATED_KEYWORDS: Mapping[str, Keyword] = {
 _OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
 _KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
 KEYWORDS = frozenset(_KEYWORDS)
-"""The keywords with which data is judged."""
 
 
 def _evaluated_names(validator: Validator, instance: Object, schema: Schema) -> set[str]:

@@ -40,11 +40,8 @@ class Example(Value, frozen=True):
 
     state: Mapping[str, Any]
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """The agents whom it asks."""
     answer: str = ""
-    """What a person answers."""
     input: Mapping[str, Any] = field(default_factory=dict)
-    """What the machine takes."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of files beside the machine file."""
 
@@ -205,9 +202,7 @@ class StateBase(Noun):
     kind: ClassVar[str]
     """The key by which states of this kind are known."""
     example: ClassVar[Example]
-    """One for tests and readers."""
     ends: ClassVar[bool] = False
-    """Whether the run ends here."""
     knows_before: ClassVar[bool] = False
     """Whether its guards may ask from which state a run came to it."""
     waits: ClassVar[bool] = False
@@ -428,7 +423,6 @@ Needs = Annotated[
     BeforeValidator(one_or_more, json_schema_input_type=Need | list[Need]),
     Field(min_length=1),
 ]
-"""Artifacts, and fields of artifacts."""
 
 
 class AuthorState(WorkingState):

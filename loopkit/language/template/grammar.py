@@ -222,7 +222,6 @@ class Fields(Value, frozen=True):
     fields: Mapping[str, Shape] = field(default_factory=dict)
     optional: bool = False
     others: Shape | None = None
-    """The shape of further fields, if there can be some."""
 
 
 class Items(Value, frozen=True):

@@ -481,14 +481,12 @@ Validator = SerializeAsAny[
         Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
     ]
 ]
-"""A list of rules, or one rule by itself."""
 ByItem = SerializeAsAny[
     Annotated[
         Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
         Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
     ]
 ]
-"""The name of a validator, or a rule inline."""
 
 
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -20,7 +20,6 @@ class Example(Value, frozen=True):
     passes: str
     fails: str
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """The agents whom it asks."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files that must exist beside its machine file."""
 
@@ -42,7 +41,6 @@ class RuleBase(Noun):
     kind: ClassVar[str]
     """The key by which rules of this kind are known."""
     example: ClassVar[Example]
-    """One for tests and readers."""
     played: ClassVar[Literal["", "command", "judge"]] = ""
     """What a scenario plays of it, if it does not judge by itself."""
     may_be_lost: ClassVar[bool] = False

@@ -134,7 +134,7 @@ class Asking:
             # Whether there is a session to lose depends on earlier visits.
             is_sure = not self._analysis.machine.agents[work.agent].has_one_more_try
             yield Spread((work,), (work,), is_sure=is_sure)
-        if len(every) < len(self._analysis.machine.states[name].asks) or not every:
+        if len(every) < len(self._analysis.states[name].asks) or not every:
             # A state without agents asks nobody, and an agent outside is not called.
             yield NOBODY
         if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):

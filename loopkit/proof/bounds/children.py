@@ -121,7 +121,7 @@ class Children(Mutable):
     """By the names of states."""
 
     def runs_in(self, name: str) -> bool:
-        return self.analysis.machine.states[name].child is not None
+        return self.analysis.states[name].child is not None
 
     def reach(self, name: str) -> Asked:
         return _with_state_name(name, self.shares_of(name).ends.reach)
@@ -150,7 +150,7 @@ class Children(Mutable):
         return self._of[name]
 
     def _state(self, name: str) -> ChildrenState:
-        state = self.analysis.machine.states[name]
+        state = self.analysis.states[name]
         assert isinstance(state, ChildrenState)
         return state
 

@@ -14,6 +14,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem, expand, parse, readable
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
+from loopkit.language.states import State
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
@@ -59,6 +60,10 @@ class Analysis(Value, frozen=True, dict=True):
     @property
     def machine(self) -> Machine:
         return self.graph.machine
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return self.graph.states
 
     @property
     def judges(self) -> Mapping[str, ValidateState]:

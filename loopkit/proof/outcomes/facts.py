@@ -126,7 +126,7 @@ def _table(
     own: Iterable[Dimension],
     others: Sequence[Dimension],
 ) -> Table:
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     judges = state.judges is not None
 
     def guard_of(edge: Edge) -> Guard | None:
@@ -183,7 +183,7 @@ def _own(
     guards: Iterable[Guard],
     items: int | None = None,
 ) -> Iterator[Dimension]:
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     if state.judges is not None:
         yield from _of_report(analysis, name, values, _origins_named(analysis, name, guards))
     elif isinstance(state, EachState):
@@ -714,7 +714,7 @@ def _numbers_compared(
 
 def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClass, ...]:
     """The classes of error with which a state's work can end after the retries."""
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     if state.judges is not None:
         return tuple(_of_judging(analysis, name))
     loses_content = _may_lose_content(analysis, name)

@@ -248,7 +248,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     datatype: DataType | None = None
     """The type of a report of another form, if its agent declares one."""
     score: Score | None = None
-    """The bounds of the score, if a report has to give one."""
     origins: Sequence[str] = ()
     """The states that the machine declares as origins of defects."""
     of_author: Sequence[str] = ()
