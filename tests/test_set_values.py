@@ -90,6 +90,11 @@ def test_a_value_that_an_alias_or_a_merge_key_shares_is_not_set(
         with_values(read(SHARED, "plan.yaml"), place, {key: 2})
 
 
+def test_what_nobody_could_read_then_is_not_set() -> None:
+    with pytest.raises(NotSet, match="because then the file has more than 1,000,000 bytes"):
+        with_values(read("a: 1", "plan.yaml"), (), {"a": "x" * 1_000_000})
+
+
 TEXTS = st.text(alphabet="ab \n\x01\\\"':#é-", max_size=8)
 
 

@@ -120,22 +120,23 @@ def with_values(document: Document, place: DocPath, values: Mapping[str, Any]) -
     holder: Any = reduce(getitem, place, wanted)
     changed = {key: new for key, new in values.items() if not _fits(holder, {key: new}, key)}
     holder |= changed
+    fault = ""
     for is_short in (False, True):
         text = _Editor(document, is_short=is_short).text_with(place, changed)
-        if _plain(text) == wanted:
+        if not (fault := _fault(text, wanted)):
             return text
     keys = ", ".join(f"`{key}`" for key in changed)
-    raise NotSet(
-        f"{document.file}:{document.span(place).line}: {keys} can't be set without changing "
-        "something else; write it here without an anchor, an alias or a merge key"
-    )
+    raise NotSet(f"{document.file}:{document.span(place).line}: {keys} can't be set{fault}")
 
 
-def _plain(text: str) -> object:
+def _fault(text: str, wanted: object) -> str:
+    """Why a text may not be written, because it does not hold the wanted data; else empty."""
     try:
-        return read(text, "").plain()
-    except ProblemsFound:
-        return None
+        is_same = read(text, "").plain() == wanted
+    except ProblemsFound as found:
+        return f", because then {found.problems[0].message}"
+    remedy = "write it here without an anchor, an alias or a merge key"
+    return "" if is_same else f" without changing something else; {remedy}"
 
 
 def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> bool:
