@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -54,20 +54,24 @@ def read_inputs(
     """The input of a run from these options; raises Stop with everything that is wrong."""
     datatype = parse_record(machine.input)
     given = inputs_from_options(datatype, input_file, sets, set_json)
-    for steps, meant in near_misses(given, datatype):
-        place = location_of(("input", *steps))
-        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
+    _warn_of_slips(given, datatype)
     try:
-        if filled == "complete":
-            return complete_input(machine, given)
-        inputs = partial_input(machine, given)
+        inputs = (complete_input if filled == "complete" else partial_input)(machine, given)
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
             remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
-    return inputs if filled == "defaults" else {name: inputs[name] for name in given}
+    files = {n for n, field in (datatype.fields or {}).items() if field.is_file}
+    _warn_of_slips({name: inputs[name] for name in files & inputs.keys()}, datatype)
+    return {name: inputs[name] for name in given} if filled == "given" else inputs
+
+
+def _warn_of_slips(given: Mapping[str, Any], datatype: DataType) -> None:
+    for steps, meant in near_misses(given, datatype):
+        place = location_of(("input", *steps))
+        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
 
 
 def inputs_from_options(

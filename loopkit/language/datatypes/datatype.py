@@ -220,12 +220,14 @@ def with_defaults(value: object, datatype: DataType) -> object:
 
 
 def near_misses(value: object, datatype: DataType) -> Iterator[tuple[Path, str]]:
-    """The fields of data that no type names and that are one slip away from one left out.
+    """The fields of data that no type names and that are one slip away from one left out, or with
+    its default.
 
     Each is the steps to what was given, and the name of the optional or defaulted field.
     """
     if isinstance(value, Mapping) and datatype.fields is not None:
-        absent = [n for n, t in datatype.fields.items() if n not in value and not t.required]
+        optional = [(name, t) for name, t in datatype.fields.items() if not t.required]
+        absent = [name for name, t in optional if value.get(name, t.default) == t.default]
         for name, inner in value.items():
             if known := datatype.field(name):
                 yield from (((name, *path), meant) for path, meant in near_misses(inner, known))
