@@ -562,6 +562,24 @@ def test_who_watches_a_run_is_told_of_the_way_back(desk: Desk, cli: CommandLine)
     assert invoke(["test", str(tape)]) == 0
 
 
+@pytest.mark.usefixtures("own_folder")
+def test_the_best_version_may_be_the_first_value_that_nobody_wrote(
+    desk: Desk, cli: CommandLine
+) -> None:
+    machine = MACHINE.replace("some/model", "openai/gpt-5-mini").replace(
+        "states:", "artifacts: {plan: A}\ninitial: check\nstates:"
+    )
+    file = desk.write("machine.yaml", machine)
+    script = desk.write("played.yaml", scenario(agents={"writer": ["B C", "fine"]}))
+    told = cli(0, "run", str(file), "--script", str(script)).err
+    assert "→ draft   revision 2 of 5, from the first value, the best\n" in told
+    run = told.split()[1]
+    cli(0, "report", run, "-o", "page.html")
+    page = (desk.folder / "page.html").read_text(encoding="utf-8")
+    assert "from the first value, the best" in page
+    assert "attempt 0 by" not in page
+
+
 def test_a_defect_of_a_version_that_was_given_up_is_withdrawn_and_was_not_corrected(
     desk: Desk,
 ) -> None:

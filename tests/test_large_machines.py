@@ -124,6 +124,28 @@ def test_the_most_of_eleven_to_the_tenth_configurations_is_told_as_at_most() -> 
     assert bounds_of(smaller, most=1).runs.worst.total >= replayed(smaller).worst[0]
 
 
+@pytest.mark.parametrize(
+    ("last", "limits"),
+    [
+        (FORWARD, "{}"),
+        ("{guard: valid, target: failed}, {target: failed}", "{}"),
+        (FORWARD, "{total_revisions: 99}"),
+    ],
+    ids=["nothing is odd", "a guard never holds", "a limit never binds"],
+)
+def test_what_check_asks_is_answered_as_by_a_look_at_everything(last: str, limits: str) -> None:
+    machine = loops(4, 4, last=last, limits=limits)
+    known, everything = explore(analysis(machine), measures=()), bounds_of(machine)
+    assert (everything.configurations or 0) > 10_000
+    assert (known.untaken, known.stuck) == (everything.untaken, everything.stuck)
+    assert known.unfilled == everything.unfilled
+
+
+def test_of_too_many_configurations_check_says_nothing_that_may_be_wrong() -> None:
+    known = explore(analysis(loops(10, 5)), measures=())
+    assert (known.configurations, known.untaken, known.unfilled) == (None, (), {})
+
+
 def test_thirty_booleans_in_guards_are_told_apart_in_turn() -> None:
     names = [f"b{number}" for number in range(30)]
     edges = [f"{{guard: input.{name}, target: failed}}" for name in names]

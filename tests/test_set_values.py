@@ -51,6 +51,7 @@ SHARED = "a: &x {n: 1}\nb: *x\nc:\n  <<: *x\n  m: 1\nd: &s one\ne: *s\n"
     [
         (PLAN, FIRST, {"status": "done"}, '"in_progress"', '"done"'),
         (PLAN, FIRST, {"status": "a: 'b'\n"}, '"in_progress"', '"a: \'b\'\\n"'),
+        (PLAN, FIRST, {"status": "a\u2028"}, '"in_progress"', '"a\\u2028"'),
         (PLAN, FIRST, {"findings": ["c: d", {"e": 1}]}, FINDINGS,
          '- "c: d"\n    - {e: 1}'),
         (PLAN, FIRST, {"findings": []}, f"\n    {FINDINGS}", " []"),
@@ -182,12 +183,14 @@ def test_what_does_not_stand_there_as_expected_is_a_content_error_and_nothing_is
         ("'../plan.yaml'", "contains '..'"),
         ("'/etc/plan.yaml'", "lies outside of the project folder"),
         ("'fixed.yaml'", "is read-only"),
+        ("'second.yaml'", "is a hard link"),
     ],
 )
 def test_no_other_file_and_no_protected_one_is_changed(desk: Desk, file: str, told: str) -> None:
     desk.write("plan.yaml", PLAN)
     (desk.folder / "link.yaml").symlink_to("plan.yaml")
     desk.write("fixed.yaml", PLAN).chmod(0o444)
+    (desk.folder / "second.yaml").hardlink_to(desk.folder / "plan.yaml")
     suspended = desk.play(machine(file)).state.suspended
     assert suspended is not None
     assert (suspended.reason, told in suspended.message) == ("fatal", True)
@@ -196,8 +199,10 @@ def test_no_other_file_and_no_protected_one_is_changed(desk: Desk, file: str, to
     )
 
 
-def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known_by", ["", ", status: in_progress"])
+def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path, known_by: str) -> None:
     text = machine("'plan.yaml'").replace("  plan: {type: file, default: plan.yaml}\n", "")
+    text = text.replace('{{ input.id }}"', f'{{{{ input.id }}}}"{known_by}')
     made = {"render": PLAN, "output": {"name": "plan", "file": "plan.yaml"}, "next": "note"}
     text = text.replace("states:", f"states:\n  made: {json.dumps(made)}")
     mark = {"set": "plan.yaml", "at": "sections[].tasks[]", "where": {"id": "1.10"}}
@@ -309,6 +314,13 @@ def tasks(desk: Desk, most: int, isolate: str) -> Path:
     return desk.write("plan.yaml", "tasks:\n" + "".join(f"- id: a{n}  # n\n" for n in range(most)))
 
 
+def test_no_folder_is_made_for_a_file_that_is_missing(desk: Desk) -> None:
+    desk.write("plan.yaml", PLAN)
+    run = desk.play(machine("'new/plan.yaml'"))
+    assert (run.outcome, (desk.folder / "new").exists()) == ("refused", False)
+    assert "there is no folder" in run.of(Worked)[-1].error
+
+
 def test_two_processes_and_their_children_lose_no_value_of_each_other(tmp_path: Path) -> None:
     file = tasks(Desk(tmp_path), 40, "none")
     command = [sys.executable, "-m", "loopkit", "run", "machine.yaml", "--set", "plan=plan.yaml"]
@@ -361,7 +373,9 @@ def test_a_file_that_cannot_be_read_is_refused_before_anything_starts(
 def test_a_file_is_read_when_the_run_starts(own_folder: Path, cli: CommandLine, given: str) -> None:
     Desk(own_folder).write("m.yaml", FILES)
     Desk(own_folder).write("plan.yaml", "date: 2026-02-11\n")
-    assert cli(0, "run", "m.yaml", "--set", f"plan={given}").out == "2\n"
+    run = ("run", "m.yaml", "--set", f"plan={given}", "--record", "m.scenario.yaml")
+    said = cli(0, *run)
+    assert (said.out, "its replay differs" in said.err) == ("2\n", False)
     assert cli(2, "run", "m.yaml", "--set", f"plan={given}", "--set", "n=1").err
 
 
@@ -391,11 +405,25 @@ def test_only_an_input_itself_is_a_file(desk: Desk, part: str) -> None:
     assert "only an input itself can be a `file`" in [p.message for p in desk.problems(text)]
 
 
-@pytest.mark.parametrize("path", ["../plan.yaml", "/etc/plan.yaml", "link/plan.yaml", ""])
-def test_a_server_reads_only_files_of_its_project(desk: Desk, path: str) -> None:
+LOOSE = {"path": "/etc/plan.yaml", "data": {}, "digest": ""}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("../plan.yaml", "lies outside of"),
+        ("/etc/plan.yaml", "lies outside of"),
+        ("link/plan.yaml", "lies outside of"),
+        (LOOSE, "lies outside of"),
+        ("", "takes the path of a file"),
+        ("a\0", "is no path of a file: embedded null byte"),
+        ("loop/plan.yaml", "is no path of a file: Symlink loop"),
+        ("x" * 300, "is no path of a file: File name too long"),
+    ],
+)
+def test_a_server_reads_only_files_of_its_project(desk: Desk, path: object, told: str) -> None:
     (desk.folder / "link").symlink_to("..")
+    (desk.folder / "loop").symlink_to("loop")
     known = load(desk.write("machine.yaml", FILES)).machine
-    with pytest.raises(
-        InvalidInput, match="lies outside of" if path else "takes the path of a file"
-    ):
+    with pytest.raises(InvalidInput, match=told):
         complete_input(known, {"plan": path}, desk.folder)

@@ -561,17 +561,23 @@ tasks:
 """
 
 
+@pytest.mark.parametrize("is_file", [False, True])
 def test_a_name_one_slip_away_from_a_field_that_is_left_out_is_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_file: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     task = {"dependencies": {"type": "optional [str]", "default": []}, "when": "optional str"}
-    text = showing({"plan": {"tasks": [task]}}, "{{ input.plan.tasks }}")
+    plan, data = {"tasks": [task]}, ".data" if is_file else ""
+    of_file = {"type": "file", "data": plan}
+    text = showing({"plan": of_file if is_file else plan}, f"{{{{ input.plan{data}.tasks }}}}")
     Path("machine.yaml").write_text(text, encoding="utf-8")
     Path("plan.yaml").write_text(PLAN, encoding="utf-8")
     assert invoke(["run", "machine.yaml", "--set", "plan=@plan.yaml", "--output", "jsonl"]) == 0
     said = capsys.readouterr()
-    place = "input.plan.tasks[0].dependancies"
+    place = f"input.plan{data}.tasks[0].dependancies"
     assert [line for line in said.err.splitlines() if "warning" in line] == [
         f"warning: no field is called `{place}`; did you mean `dependencies`?"
     ]

@@ -48,7 +48,6 @@ class Players:
     commands: PlayedCommands
     person: Person
     scenario: Scenario | None
-    """The scenario that plays, if there is one."""
     calls_models: bool
     """Whether real models can be asked, by the run or by its children."""
     redact: Redact

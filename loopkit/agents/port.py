@@ -13,7 +13,7 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents import OutsideAgent
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.values import NOTHING, Mutable, Value
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ class Request(Mutable):
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the answer, if that has to be data."""
     tools: Sequence[Tool] = ()
-    """The tools that the agent may call."""
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
@@ -143,7 +142,6 @@ class Reply(Value, frozen=True):
     stderr: str = ""
     session: str | None = None
     model: str = ""
-    """The model that answered."""
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None

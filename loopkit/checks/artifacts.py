@@ -27,7 +27,6 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at
 
@@ -129,7 +128,7 @@ def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
 
 def _path_without_judge(subject: Subject, name: str) -> str:
     """The path on which nothing judges an answer, for the end of a message."""
-    artifact = artifact_of(subject.machine, name)
+    artifact = subject.graph.written.get(name)
     judges = subject.graph.judged.get(artifact or "", ())
     way = shortest_path(
         subject.graph,
@@ -246,7 +245,7 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
     steps = []
     for edge in edges:
         state = subject.machine.states[edge.source]
-        written = artifact_of(subject.machine, edge.source) or state.edits
+        written = subject.graph.written.get(edge.source) or state.edits
         is_older = state.picks_best or edge.from_best
         lost = sum(bit for fact, bit in bits.items() if is_older or fact[0] == written)
         steps.append(Step(edge.source, edge.target, lost, sum(bits[fact] for fact in gains[edge])))

@@ -25,7 +25,6 @@ from loopkit.language.states.kinds import DataState
 from loopkit.language.states.state import Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block
 from loopkit.text import plural
@@ -50,7 +49,7 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
         path: DocPath = ("states", name)
         if name in taken:
             yield _name_problem(subject, path, name)
-        artifact = artifact_of(subject.machine, name)
+        artifact = subject.graph.written.get(name)
         if artifact is not None and artifact != name:
             output = getattr(subject.machine.states[name], "output", None)
             at: DocPath = (
@@ -84,7 +83,7 @@ def _check_artifact(
     if artifact in taken:
         yield _name_problem(subject, path, artifact, key=False)
     namesake = artifact in subject.machine.states
-    if namesake and artifact_of(subject.machine, artifact) != artifact:
+    if namesake and subject.graph.written.get(artifact) != artifact:
         message = f"`{artifact}` is also a state, and it does not write this artifact"
         yield subject.problem(path, "name-collision", message, ANOTHER)
 

@@ -88,14 +88,12 @@ def _reduce(table: Table, row: Row) -> Row:
 
 
 def _facts_in_words(table: Table, row: Row) -> str:
-    """The facts of a row in words."""
     shown = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
     parts = [fact_in_words(name, row[name]) for name in shown]
     return " and ".join([*parts, *_rooms(table, row)])
 
 
 def fact_in_words(name: str, value: object) -> str:
-    """A fact and its value, for the end of a sentence."""
     match value:
         case None:
             return f"`{name}` is none"
@@ -140,7 +138,6 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
@@ -254,7 +251,6 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    """The place of each cap that is not the default, with its counter."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
@@ -413,7 +409,6 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
 
 
 def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
-    """The states that an edge resets, as they are written."""
     transitions = getattr(subject.machine.states[edge.source], "transitions", None)
     if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
         return ()

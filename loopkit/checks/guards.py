@@ -61,7 +61,6 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
 
 
 def uses(subject: Subject) -> Iterator[Use]:
-    """Every guard that is evaluated."""
     for name in subject.machine.states:
         types = subject.guard_types[name]
         for edge in subject.graph.on(name, "done"):
@@ -91,7 +90,6 @@ def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Ite
 
 
 def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
-    """The guard itself, and the named guards that it uses."""
     guard = parse_or_problem(use.text)
     if isinstance(guard, Guard):
         yield use.path, guard

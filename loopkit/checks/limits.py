@@ -125,7 +125,7 @@ def from_path(edge: Edge) -> DocPath:
 def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
     """The authors before an edge that may have worked again since an earlier version."""
     before = leading_to(subject.graph, {edge.source})
-    yield from sorted(subject.graph.authors & subject.graph.repeated & before)
+    yield from sorted(subject.graph.written.keys() & subject.graph.repeated & before)
 
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
@@ -244,12 +244,10 @@ def _at(bound: Bound, case: Case) -> int:
 
 
 def _own(edge: Edge) -> str:
-    """The edge's own counter, if it has one."""
     return edge.id if edge.id in edge.counters else ""
 
 
 def _is_default(subject: Subject, edge: Edge) -> bool:
-    """Whether the cap of an edge is `limits.revisions`."""
     return bool(_own(edge)) and subject.source.document.node((*edge.path, "max")) is None
 
 
@@ -342,7 +340,6 @@ def _plain(number: float) -> str:
 
 
 def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
-    """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]

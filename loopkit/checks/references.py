@@ -44,8 +44,8 @@ from loopkit.language.template.rendering import Template, check, parse, parse_if
 from loopkit.language.transitions import ErrorEdge, Transition
 from loopkit.language.validators import PythonRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.choosing import word_types
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import word_types
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
@@ -131,7 +131,6 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
 
 
 def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
-    """The validators that the tools of an agent name, each with its place."""
     declared = subject.machine.agents.get(agent)
     for name, tool in declared.callable_tools.items() if declared is not None else ():
         for index, validator in enumerate(tool.validators):
@@ -284,7 +283,6 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
 
 
 def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
-    """Each model agent and each of its fallbacks, with their place."""
     for name, agent in machine.model_agents.items():
         yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):
@@ -347,7 +345,7 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
     module and the function."""
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
-        if placed.rule.is_entry_point:
+        if ":" not in placed.rule.python:
             yield from _check_entry_point(subject, path, placed.rule.python)
         else:
             yield from _check_function(subject, path, placed.rule.python, placed.rule.folder)

@@ -46,7 +46,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.loaded.source
 
     def tools_of(self, noun: type[T]) -> Iterator[tuple[DocPath, T]]:
-        """The tools of one kind, each with its place."""
         for agent, asked in self.machine.agents.items():
             for name, tool in asked.callable_tools.items():
                 if isinstance(tool, noun):
@@ -99,7 +98,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.problem(path, code, message, remedy, severity="warning", key=key)
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
-        """A warning at a key that has no effect in its place."""
         return self.source.problem(
             path, "no-effect", message, help=remedy, severity="warning", key=True
         )
@@ -119,7 +117,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
 
 
 def target_path(edge: Edge) -> DocPath:
-    """The place of the name of an edge's target."""
     if edge.back:
         return (*edge.path, "revise")
     return edge.path if edge.is_brief else (*edge.path, "target")
@@ -142,7 +139,6 @@ class Mentions(Value, frozen=True):
 
 @lru_cache(maxsize=4096)
 def in_template(text: str) -> Mentions:
-    """The names in the `{{ }}` and `{% %}` of a template."""
     return in_code(" ; ".join(CODE.findall(text)))
 
 

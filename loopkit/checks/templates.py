@@ -164,7 +164,9 @@ def uses(subject: Subject) -> Iterator[Use]:
 def _of_states(subject: Subject) -> Iterator[Use]:
     given = {"input": shape_of(subject.scope.input)}
     for artifact, first in subject.machine.first_values.items():
-        known = over(dict.fromkeys(first.lists, Anything()), given)
+        known = over(
+            dict.fromkeys((*first.lists, "index") if first.lists else (), Anything()), given
+        )
         is_text = isinstance(subject.machine.artifacts[artifact], str)
         for path, text in first.texts:
             yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)
@@ -271,7 +273,6 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 
 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
-    """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
     # What finds one thing finds it in the whole artifact, and not at an item.
     told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}
@@ -439,7 +440,6 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:
-    """Why a state is never kept."""
     if not state.may_be_kept:
         return "who else writes to a file is not known, so this state always works"
     if not subject.machine.may_be_kept(name):

@@ -44,7 +44,6 @@ from loopkit.language.states.state import WorkingState
 from loopkit.language.template.rendering import prints_value
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
@@ -169,7 +168,7 @@ def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
     def is_judged(name: str) -> bool:
         state = subject.machine.states[name]
-        rewrites = artifact_of(subject.machine, name) == artifact
+        rewrites = subject.graph.written.get(name) == artifact
         return state.waits or state.judges is not None or rewrites
 
     way = _way_to_success(subject, edge, is_judged)
@@ -193,10 +192,7 @@ def _way_to_success(
     )
 
 
-OF_TEXTS = {
-    "fence": "it is found in fences anyway",
-    "fields": "its fields are those of the schema",
-}
+OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are those of the schema"}
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:
@@ -349,8 +345,8 @@ def _reads(
     """Whether something that a state does tells of the failure of another, by the names `told` or
     by printing more of what it left than the fields `silent`."""
     state, source = subject.graph.states[name], subject.graph.states[failed]
-    artifact, names = source.judges or artifact_of(subject.machine, failed), said[name]
-    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
+    artifact, names = source.judges or subject.graph.written.get(failed), said[name]
+    if state.waits or artifact in (state.judges, subject.graph.written.get(name)):
         return True
     if source.judges is not None:
         is_told = bool(state.emits) or any(edge.emit for edge in subject.graph.outgoing[name])
@@ -412,7 +408,7 @@ def _of_tools(subject: Subject) -> Iterator[Problem]:
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
     declared = subject.machine.agents[agent]
     written = {
-        artifact_of(subject.machine, name)
+        subject.graph.written.get(name)
         for name, asked in subject.machine.authoring.items()
         if agent in asked
     }

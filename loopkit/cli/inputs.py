@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,8 @@ from typing import Any, Literal
 import click
 
 from loopkit.cli.terminal import USAGE, Stop, say, with_options
+from loopkit.document.problems import ProblemsFound
+from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
@@ -51,27 +53,33 @@ def read_inputs(
     set_json: Iterable[str],
     filled: Filled = "complete",
 ) -> dict[str, Any]:
-    """The input of a run from these options; raises Stop with everything that is wrong."""
     datatype = parse_record(machine.input)
     given = inputs_from_options(datatype, input_file, sets, set_json)
-    _warn_of_slips(given, datatype)
+    for steps, meant in near_misses(_with_data(given, datatype), datatype):
+        place = location_of(("input", *steps))
+        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
     try:
-        inputs = (complete_input if filled == "complete" else partial_input)(machine, given)
+        if filled == "complete":
+            return complete_input(machine, given)
+        inputs = partial_input(machine, given)
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
             remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
-    files = {n for n, field in (datatype.fields or {}).items() if field.is_file}
-    _warn_of_slips({name: inputs[name] for name in files & inputs.keys()}, datatype)
-    return {name: inputs[name] for name in given} if filled == "given" else inputs
+    return inputs if filled == "defaults" else {name: inputs[name] for name in given}
 
 
-def _warn_of_slips(given: Mapping[str, Any], datatype: DataType) -> None:
-    for steps, meant in near_misses(given, datatype):
-        place = location_of(("input", *steps))
-        say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
+def _with_data(given: dict[str, Any], datatype: DataType) -> dict[str, Any]:
+    """What is given, and what stands in the files that are given by path, if that can be read."""
+    known = dict(given)
+    for name, field in (datatype.fields or {}).items():
+        path = given.get(name, field.default)
+        with suppress(ProblemsFound, OSError):
+            if field.is_file and isinstance(path, str) and Path(path).is_file():
+                known[name] = {"data": data_of(decode(read_bytes(Path(path), path), path), path)}
+    return known
 
 
 def inputs_from_options(
@@ -136,7 +144,6 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises Stop if it cannot be read as text."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             text = stream.read(MOST_CHARACTERS + 1)
@@ -149,7 +156,6 @@ def read_text(path: Path) -> str:
 
 
 def read_stdin() -> str:
-    """The text on stdin; raises Stop if it is not UTF-8."""
     try:
         text = sys.stdin.read()
         text.encode()  # Python may keep bytes that are not UTF-8 as halves of surrogate pairs

@@ -194,7 +194,6 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
 
 
 def _edit(question: Waiting, ask: Ask) -> str | None:
-    """The edited artifact, from a file that the person names; none where there is none."""
     while question.edit is not None:
         said = ask(f"File with your version of {question.edit} (empty: leave it as it is): ")
         if not said:
@@ -270,7 +269,6 @@ def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
-    """The limits that `--set limits.k=v` names; raises Stop."""
     limits: dict[str, Any] = {}
     for written in sets:
         key, equals, value = written.partition("=")

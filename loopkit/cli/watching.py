@@ -71,7 +71,6 @@ class Events(Watcher):
     """Every event as a line of JSON on standard output."""
 
     def tell(self, run: str, stored: Stored) -> None:
-        """Print an event, up to the first that can't be printed."""
         if self.fault is None:
             try:
                 echo(event_line(run, stored))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem
@@ -13,7 +12,14 @@ from typing import Any
 from loopkit.document.document import DocPath, Document, Entry, Node
 from loopkit.document.problems import LINE_BREAK, ProblemsFound
 from loopkit.document.reading import decode, read, read_bytes
-from loopkit.document.writing import inline, locked, replace_file, to_yaml
+from loopkit.document.writing import (
+    as_json,
+    inline,
+    locked,
+    refuse_hard_link,
+    replace_file,
+    to_yaml,
+)
 from loopkit.text.json_text import entries_of
 from loopkit.values import Value
 
@@ -43,11 +49,15 @@ class ToSet(Value, frozen=True):
         """Where that mapping is.
 
         Raises NotSet if there is none, or more than one, or if something else stands there than is
-        expected; `again` says that it may be the new values.
+        expected; `again` says that what stands there, and tells it, may be the new values.
         """
-        found = [(p, data) for p, data in self._places(document) if _fits(data, self.where)]
+        places = list(self._places(document))
+        found = [(place, data) for place, data in places if _fits(data, self.where)]
+        if again and not found:
+            done = {**self.where, **self.values}
+            found = [(place, data) for place, data in places if _fits(data, done)]
         if len(found) != 1:
-            named = "".join(f", {key} {_shown(value)}" for key, value in self.where.items())
+            named = "".join(f", {key} {as_json(value)}" for key, value in self.where.items())
             what = f"`{'.'.join(self.steps).replace('.[]', '[]')}`{named}"
             lines = " and ".join(str(document.span(place).line) for place, _ in found)
             told = f"more than one {what}: see lines {lines}" if found else f"no {what}"
@@ -58,13 +68,12 @@ class ToSet(Value, frozen=True):
         if wrong and not (again and _fits(data, self.values)):
             key, line = wrong[0], document.span((*place, wrong[0])).line
             raise NotSet(
-                f"{document.file}:{line}: `{key}` is {_shown(data.get(key))} instead of "
-                f"{' or '.join(map(_shown, allowed[key]))}, so somebody else has changed it"
+                f"{document.file}:{line}: `{key}` is {as_json(data.get(key))} instead of "
+                f"{' or '.join(map(as_json, allowed[key]))}, so somebody else has changed it"
             )
         return place
 
     def _places(self, document: Document) -> Iterator[tuple[DocPath, Any]]:
-        """The mappings to which the path leads."""
         places: list[tuple[DocPath, Any]] = [((), document.plain())]
         for step in self.steps:
             places = [
@@ -85,6 +94,8 @@ def set_in_file(
     not fit their type. `again` says that this may have been done before. Others who set values in
     files of this folder wait. Raises NotSet, NotWritable.
     """
+    if not path.parent.is_dir():
+        raise NotSet(f"`{path}` can't be read: there is no folder `{path.parent}`")
     with locked(path.parent):
         try:
             content = read_bytes(path, str(path))
@@ -94,6 +105,7 @@ def set_in_file(
         text = with_values(document, to_set.place_in(document, again=again), to_set.values)
         data = fit(read(text, str(path)).plain())
         if text != document.text:
+            refuse_hard_link(path)
             content = (_BOM if content.startswith(_BOM) else b"") + text.encode()
             replace_file(path, content)
     return data, hashlib.sha256(content).hexdigest()
@@ -133,10 +145,6 @@ def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> b
     return all(is_same) and all(key in data for key in needed)
 
 
-def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 class _Editor:
     """Puts values into one document; with `is_short` each stands on one line."""
 
@@ -145,7 +153,7 @@ class _Editor:
         self._document = document
         self._is_short = is_short
         self._starts = [0, *(found.end() for found in LINE_BREAK.finditer(document.text))]
-        self._write = _shown if document.root.style == "flow" else inline
+        self._write = as_json if document.root.style == "flow" else inline
 
     def text_with(self, place: DocPath, values: Mapping[str, Any]) -> str:
         holder = self._document.node(place)
@@ -220,7 +228,7 @@ class _Editor:
         if not isinstance(value, str) or (node.style == "single" and not value.isprintable()):
             return self._write(value)
         doubled = value.replace("'", "''")
-        quoted = {"double": _shown(value), "single": f"'{doubled}'"}
+        quoted = {"double": as_json(value), "single": f"'{doubled}'"}
         return quoted.get(node.style, self._write(value))
 
     def _offset(self, line: int, column: int) -> int:

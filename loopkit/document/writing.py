@@ -62,8 +62,13 @@ def _quote(text: str) -> str:
     is_quiet = text.isprintable() and "'" not in text and not re.search(_ESCAPED, text)
     if is_quiet and ("\\" in text or '"' in text):
         return f"'{text}'"
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return as_json(text)
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON on one line, without the characters that YAML does not take as they are."""
+    written = json.dumps(value, ensure_ascii=False)
+    return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
@@ -72,7 +77,6 @@ def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
-    """The lines of a value behind a key or a dash."""
     if isinstance(value, str) and "\n" in value and not re.search(_UNFIT_FOR_BLOCK, value):
         yield from _block_text(head, value)
         return
@@ -93,7 +97,6 @@ def _is_line(head: str, value: Any, depth: int) -> bool:
 
 
 def _below(value: Mapping[str, Any] | Sequence[Any], depth: int) -> Iterator[str]:
-    """The lines of a collection."""
     if isinstance(value, Mapping):
         yield from _mapping(value, depth)
         return
@@ -141,6 +144,12 @@ def refuse_unwritable(path: Path) -> None:
     is_locked = os.path.exists(real) and not real.stat().st_mode & 0o222
     if is_locked or not os.access(real if os.path.exists(real) else real.parent, os.W_OK):
         raise NotWritable(f"`{path}` can't be written: it is read-only")
+
+
+def refuse_hard_link(path: Path) -> None:
+    """Raise NotWritable where a file has another name, which would not be changed with it."""
+    if os.path.exists(path) and path.stat().st_nlink > 1:
+        raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
 
 
 def replace_file(path: Path, text: str | bytes) -> None:
@@ -193,8 +202,7 @@ def add_to_file(path: Path, text: str, after: int) -> None:
     in part, because the computer stopped, the rest is added. Raises NotWritable.
     """
     refuse_unwritable(path)
-    if os.path.exists(path) and path.stat().st_nlink > 1:
-        raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
+    refuse_hard_link(path)
     data = text.encode()
     try:
         with path.open("ab+") as file:

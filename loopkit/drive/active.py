@@ -75,8 +75,6 @@ class Clock(Protocol):
 
 
 class RealClock:
-    """The system's time."""
-
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)

@@ -39,10 +39,10 @@ from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Repli
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
 from loopkit.language.agents import Agent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace
@@ -379,7 +379,6 @@ def called_in(machine: Machine, call: Intended) -> State | Agent | Tool:
 
 
 def policy_of(called: State | Agent | Tool) -> Policy:
-    """Its `on_in_doubt`, else the default of its kind."""
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
 
@@ -408,7 +407,6 @@ def _failure_event(
 
 
 def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
-    """The event of a failed try, without the time of the next one."""
     error = failure.error
     usage = usage_of(work.role, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:
@@ -486,7 +484,6 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
 
 
 def _is_asked_again(task: Task, callee: Callee, wait_s: float, *, is_last: bool) -> bool:
-    """Whether the callee that was asked last is asked again."""
     failed, retry = task.failed, callee.retry
     is_lost = failed is not None and bool(failed.begins_anew)
     # Only the tries of a program can be used up before it is known that its session is lost.

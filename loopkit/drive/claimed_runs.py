@@ -306,9 +306,7 @@ class StandaloneValidator:
     """A validator of a machine, to judge texts by itself as it judges an artifact in a run."""
 
     loaded: Loaded
-    """The whole machine."""
     name: str
-    """The validator."""
 
     @property
     def machine(self) -> Machine:

@@ -132,8 +132,6 @@ class Family:
         """Seconds of work that no record has yet."""
         return self._account.take_time()
 
-    # -- before and after ------------------------------------------------------------------
-
     @property
     def _visit(self) -> int:
         return self._active.state.visit
@@ -166,8 +164,6 @@ class Family:
     def _without_run(self, key: str) -> Result:
         on, became = self._schedule.blocked[key]
         return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
-
-    # -- driving ---------------------------------------------------------------------------
 
     async def _drive(self) -> None:
         """Drive children until none can go on."""
@@ -374,7 +370,6 @@ def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Se
 def _split_by_item(
     findings: Iterable[Finding], items: Sequence[Item]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
-    """The findings whose location starts with the key of an item, and all others."""
     keys = {item.key for item in items}
     keyed: dict[str, list[Finding]] = {}
     others: list[Finding] = []
@@ -423,7 +418,6 @@ def _results_to_keep(
 
 
 def _dependents(items: Iterable[Item]) -> dict[str, list[str]]:
-    """By the key of an item, those that wait for it."""
     dependents: dict[str, list[str]] = {}
     for item in items:
         for other in dict.fromkeys(item.after):
@@ -462,7 +456,6 @@ def _feedback_for_item(
 
 
 def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    """Whether the edge that sent the feedback has a `feedback` of its own."""
     told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
     edge = active.program.graph.by_id.get(told_by or "")
     return edge is not None and edge.feedback is not None

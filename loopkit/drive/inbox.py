@@ -205,7 +205,6 @@ def _asked(question: Waiting) -> Asked:
 
 
 def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
-    """Whether the same was given before, by whomever."""
     if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
         # What is stored has the defaults of the form as well.
         before = before.replace(form={name: before.form.get(name) for name in given.form})
@@ -216,7 +215,6 @@ def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
 
 
 def who_gave(before: AnyAnswer) -> str:
-    """Who answered a question, and how."""
     if isinstance(before, HumanAnswer):
         return f"{before.by} has answered it with `{before.choice}`"
     return f"{before.by} has delivered it"

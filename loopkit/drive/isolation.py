@@ -185,12 +185,10 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 
 
 def captured_at(active: ActiveRun, place: str) -> Captured | None:
-    """What stood at a place before the last work there."""
     return next((c for c in reversed(active.state.captured.values()) if c.place == place), None)
 
 
 def folder_of(active: ActiveRun, captured: Captured) -> Folder:
-    """The folder that was captured, in the workspace or tree in which the work was done."""
     within = os.path.normpath(captured.relative)
     depth, place = len(Path(within).parts), Path(captured.place)
     root = place.parents[depth - 1] if depth else place
@@ -221,7 +219,6 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
 
 
 def _left_behind(active: ActiveRun, isolated: Isolated, merged: Tree) -> tuple[str, ...]:
-    """The artifacts in a tree that are no part of what was merged."""
     top = Path(isolated.place)
     places = {Path(each.place) for each in active.state.artifacts.values() if each.place}
     inside = sorted(p for p in places if p.is_relative_to(top) and p != top and p.exists())
@@ -274,7 +271,6 @@ async def alone(
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether the lock could be had at once."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -476,10 +472,16 @@ def _as_failed_call(named: str = "") -> Iterator[None]:
 
 def output_file(folder: Path, relative: str) -> Path:
     """Where an output file stands; its folder is created."""
+    path = file_inside(folder, relative)
     with _as_failed_call():
-        path = resolve_inside(folder, relative)
         prepare(path.parent)
     return path
+
+
+def file_inside(folder: Path, relative: str) -> Path:
+    """Where a file stands, or would, inside of a folder; raises CallFailed for one outside."""
+    with _as_failed_call():
+        return resolve_inside(folder, relative)
 
 
 async def file_before(
@@ -494,7 +496,6 @@ async def file_before(
 
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:
-    """The content of an output file, if it was written since the mark was made."""
     if not was_written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:

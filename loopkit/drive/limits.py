@@ -279,7 +279,6 @@ class Account:
 
     @property
     def is_calling(self) -> bool:
-        """Whether any call is being made, so that there is something to wait for."""
         return any(line.in_flight for line in self.lines)
 
     def _with_driven(self, driven: list[Usage]) -> Usage:
@@ -364,8 +363,6 @@ Quote = Callable[[Request], Usage]
 
 
 class Room(Value, frozen=True):
-    """The room for a call that fits."""
-
     reserved: Usage
     left_s: float | None = None
     """Seconds of work that are left for it; None without a limit."""

@@ -151,7 +151,6 @@ class Fitting:
 
     @cached_property
     def limits(self) -> dict[str, Any]:
-        """The limits that would be in force."""
         kept = {n: limit for n, limit in self.run.limits.items() if n not in self.released}
         return {**self.new.limits.model_dump(), **kept, **self.raised}
 

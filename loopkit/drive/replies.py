@@ -31,7 +31,7 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
 from loopkit.text import one_line, or_empty, storable
@@ -53,7 +53,6 @@ class Written(Value, frozen=True):
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
     place: str = ""
-    """The path of the file."""
     fault: str = ""
     folder: LeftFolder | None = None
     """None if the attempt changed nothing in it."""
@@ -110,7 +109,6 @@ def reply_event(
 
 
 def storable_text(redact: Redact, text: str) -> str:
-    """A text from outside without secrets, as it may be stored."""
     return storable(redact(text))
 
 
@@ -211,7 +209,6 @@ _CONTENT = (
 
 
 def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
-    """The artifact with what its file or folder has now."""
     author, text = artifact.author, written.text
     output = machine.states[author].output_at(author)
     assert output is not None

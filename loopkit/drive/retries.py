@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loopkit.agents.port import AgentError
 from loopkit.engine.records import Failure
-from loopkit.language.agents.calls import ErrorClass, Retry
+from loopkit.language.section import ErrorClass, Retry
 
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""

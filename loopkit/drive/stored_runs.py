@@ -91,7 +91,6 @@ class StoredRuns:
         return found[0]
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
-        """The events of a run behind `after`, oldest first."""
         return [read_stored(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
@@ -169,7 +168,6 @@ class StoredRuns:
         return await self.commitment_of(await self.state_of(run))
 
     async def commitment_of(self, state: RunState) -> Usage:
-        """The committed usage of a run in this state and of all its children."""
         total = state.committed
         async for _, child in self._open_children(state):
             total = total.plus(await self.commitment_of(child))
@@ -192,7 +190,6 @@ class StoredRuns:
         return seconds_in(spans, last_counted(await self.events(state.run)))
 
     async def _spans(self, run: str) -> list[Span]:
-        """When a run and its open children were driven, as far as their records say."""
         if not await self.journal.has(run):
             return []
         history = await self.events(run)
@@ -324,7 +321,6 @@ def last_counted(history: Iterable[Stored]) -> float:
 
 
 def seconds_in(spans: Sequence[Span], since: float) -> float:
-    """The seconds that lie in any of these spans, from `since` on."""
     seconds, counted_to = 0.0, since
     for began, ended in sorted(spans):
         if ended > counted_to:
@@ -374,6 +370,5 @@ def _item_changes(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iter
 
 
 def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many values are equal from the beginning."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))

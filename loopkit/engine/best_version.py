@@ -62,7 +62,6 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
-    """Whether a version is the current one, with everything that it was made from."""
     attempts = {(part.author, part.attempt) for part in now.values()}
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
@@ -188,7 +187,7 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
         return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice
-    if work.artifact is not None and program.plans[work.state].asks:
+    if work.artifact is not None and program.plans[work.state].state.asks:
         return "infeasible" if work.artifact.infeasible else ""
     return None
 

@@ -94,7 +94,6 @@ def _fill_template(
     revision: tuple[int, int],
     names: Mapping[str, Any],
 ) -> str:
-    """The template of an edge, filled in with a report's findings for the addressee."""
     of_report: dict[str, object] = {}
     if program.graph.notes_told and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
@@ -122,7 +121,6 @@ def _default(
     return work.error or "Please revise."
 
 
-# -- what was found for later states -------------------------------------------------------
 def _deferrals(
     program: Program,
     report: Report | None,
@@ -130,7 +128,6 @@ def _deferrals(
     revision: tuple[int, int],
     answer: Mapping[str, Any],
 ) -> Iterator[Deferral]:
-    """A report's findings for the origins that work after the target of an edge."""
     origins = program.graph.origins
     if report is None or edge.event != "done":
         return

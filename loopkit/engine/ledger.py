@@ -34,8 +34,8 @@ from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import WORST_CLASS
 from loopkit.engine.rounds import Earlier, what_blocks
 from loopkit.engine.state import RunState
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import UNANSWERED, Severities
+from loopkit.language.section import ErrorClass
 from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program
@@ -105,7 +105,7 @@ def complete(
         return report
     if origins is not None:
         report = replace(report, origin=earliest(findings, origins))
-    is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
+    is_stall = bool(earlier) and has_stalled(earlier, report, version, program.machine.limits.stall)
     return replace(report, stalled=True) if is_stall else report
 
 
@@ -266,7 +266,6 @@ class Version(Value, frozen=True):
 
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
-    """The version of an artifact and of what its author made it from."""
     whole = program.whole_authors
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
@@ -304,7 +303,6 @@ def _digest(text: str) -> str:
 
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
-    """The artifacts of agents that an artifact was made from, step by step back."""
     if not program.names_behind.get(artifact.author):
         return []
     return sorted(_sources(program, run, artifact), key=lambda part: part.name)
@@ -341,7 +339,6 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 

@@ -410,7 +410,9 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
         names = {} if is_lost else answer
         return event_of_work(program, run, emission, (), names, work.error)
     found, reason = _findings_in(program, run, current, work)
-    return event_of_work(program, run, emission, found, answer, reason, current)
+    told = event_of_work(program, run, emission, found, answer, reason, current)
+    last = run.last_report
+    return told.replace(stalled=last is not None and found is last.findings and last.stalled)
 
 
 def event_of_work(

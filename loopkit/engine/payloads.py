@@ -191,6 +191,11 @@ class Best(Record, frozen=True, kw_only=True):
     withdrawn: tuple[Finding, ...] = ()
     """The open findings that were found only in versions that are given up."""
 
+    @property
+    def version(self) -> str:
+        """Which one it is, for a person."""
+        return f"attempt {self.attempt} of {self.author}" if self.author else "the first value"
+
 
 class HumanAnswer(Record, frozen=True, kw_only=True):
     """A person's answer to a question."""

@@ -134,7 +134,8 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
     if plan.revises:
-        origin = earliest_origin(program, run, run.state) if plan.is_routed else None
+        is_routed = any(edge.origin for edge in plan.revises)
+        origin = earliest_origin(program, run, run.state) if is_routed else None
         facts["cap_reached"] = True
         for edge in plan.revises:
             if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):

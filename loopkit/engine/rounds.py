@@ -42,9 +42,7 @@ class Round:
     number: int
     """How many rounds the run had before, of all validate states."""
     attempt: Attempt = dataclasses.field(compare=False)
-    """The attempt that was judged."""
     ids: frozenset[str] = dataclasses.field(compare=False)
-    """The ids of all findings."""
     blocking_ids: frozenset[str] = dataclasses.field(compare=False)
     blocked_by: object = dataclasses.field(compare=False)
 

@@ -115,7 +115,6 @@ class Figures:
         self.overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
-        """Count the next event, which was stored at the Unix time `at`."""
         if (taking := self.TAKEN.get(event.type)) is not None:
             taking(self, event, at)
 
@@ -141,8 +140,6 @@ class Figures:
                 for state in known.missed:
                     tallies[state]["missed"] += 1
         return [Phase(state=state, **tally) for state, tally in tallies.items()]
-
-    # -- events ----------------------------------------------------------------------------
 
     def _intend(self, event: Intended, _: float) -> None:
         self._calls[event.key] = event
@@ -256,8 +253,6 @@ class Figures:
         # An answer that gives up is not an override.
         if not event.success and self.overrides and self.overrides[-1].target == event.outcome:
             del self.overrides[-1]
-
-    # -- figures ---------------------------------------------------------------------------
 
     def _defect(self, known: Known) -> Defect:
         attempts, sums = self._corrections.so_far(known)

@@ -591,7 +591,6 @@ class Journal:
         return await self._read(work)
 
     async def newest(self) -> Place:
-        """The place of the record that was written last."""
         return await self._read(_newest)
 
     async def remove(self, *runs: str) -> None:
@@ -660,7 +659,6 @@ class Journal:
         await self._write(lambda db: db.execute(SQL["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
-        """The text stored under `digest`; raises UnknownDefinition."""
         refuse_text("the digest of a definition", digest)
         found = await self._read(lambda db: db.execute(SQL["definition"], (digest,)).fetchone())
         if found is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from loopkit.language.datatypes.datatype import DataType, conform, fault_texts, 
 from loopkit.language.inclusion import data_of
 from loopkit.language.json_schema import MAX_FAULTS
 from loopkit.language.machine import Machine
+from loopkit.text import shorten
 
 MISSING = "missing-field"
 """The code of the problem of an input that was not given and has no default."""
@@ -105,8 +107,13 @@ def with_files(
     """
     read, faults = dict(given), list[Problem]()
     for name, field in (datatype.fields or {}).items():
-        if field.is_file and isinstance(value := given.get(name), str):
-            read[name], wrong = _read(value, field, inside)
+        value, wrong = given.get(name) if field.is_file else None, list[str]()
+        with _telling(value, wrong):
+            if isinstance(value, str):
+                read[name], wrong = _read(value, field, inside)
+            elif isinstance(value, Mapping) and isinstance(path := value.get("path"), str):
+                wrong += _outside(Path(path), path, inside)
+        if wrong:
             messages = (f"input `{name}`: {text}" for text in wrong)
             faults += (Problem("wrong-kind", message, path=name) for message in messages)
     if faults:
@@ -114,12 +121,28 @@ def with_files(
     return read
 
 
+@contextmanager
+def _telling(given: object, wrong: list[str]) -> Iterator[None]:
+    """Say of a path that the system does not take why it does not."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        wrong.append(f"{shorten(repr(given), 200)} is no path of a file: {reason}")
+
+
+def _outside(path: Path, given: str, inside: Path | None) -> list[str]:
+    if inside is None or path.resolve().is_relative_to(inside.resolve()):
+        return []
+    return [f"`{given}` lies outside of `{inside}`; move it there"]
+
+
 def _read(given: str, field: DataType, inside: Path | None) -> tuple[dict[str, Any], list[str]]:
     """What is known of a file, and what is wrong with it."""
     path = (inside or Path.cwd()) / given
     path = path.parent.resolve() / path.name
-    if inside is not None and not path.resolve().is_relative_to(inside.resolve()):
-        return {}, [f"`{given}` lies outside of `{inside}`; move it there"]
+    if outside := _outside(path, given, inside):
+        return {}, outside
     if path.exists() and not path.is_file() and not path.is_dir():
         return {}, [f"`{given}` is no file, and nobody waits for a pipe; save it as a file"]
     try:

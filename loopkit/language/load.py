@@ -67,7 +67,6 @@ class Source(Value, frozen=True, dict=True):
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
-        """A problem at the value, or the key, that a path leads to."""
         path = self.document.as_written(path)
         return self.document.problem(path, code, message, help, key=key, severity=severity)
 
@@ -271,7 +270,6 @@ def with_definition(resolved: str, machine: Machine) -> str:
 
 
 def load_resolved(resolved: str) -> Machine:
-    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
@@ -328,7 +326,6 @@ BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than
 def explain(
     error: ValidationError, document: Document, root: type[Noun] = Machine
 ) -> Iterator[Problem]:
-    """A problem for each mistake, at its line and column."""
     for fault in error.errors(include_url=False):
         # Pydantic counts a list of only faulty items as empty, too; the faults are reported.
         if fault["type"] != "too_short" or not fault["input"]:

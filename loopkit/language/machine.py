@@ -149,7 +149,6 @@ class Machine(Noun):
 
     @property
     def label(self) -> str:
-        """The name of the machine, or a default if it has none."""
         return self.name or "machine"
 
     @property
@@ -180,7 +179,6 @@ class Machine(Noun):
 
     @property
     def model_agents(self) -> dict[str, ModelAgent]:
-        """The agents that are models, by name."""
         return {n: agent for n, agent in self.agents.items() if isinstance(agent, ModelAgent)}
 
     @property
@@ -206,17 +204,14 @@ class Machine(Noun):
         return self.states_of(FinalState)
 
     def states_of(self, noun: type[_Kind]) -> dict[str, _Kind]:
-        """The states of one kind, by name."""
         return {name: state for name, state in self.states.items() if isinstance(state, noun)}
 
     @property
     def authoring(self) -> dict[str, tuple[str, ...]]:
-        """The agents of each state in which one writes."""
         return {name: state.asks for name, state in self.states.items() if state.asks}
 
     @property
     def choices(self) -> dict[str, AgentChoice]:
-        """The agent choice of each state that has one."""
         found = ((name, state.choice) for name, state in self.states.items())
         return {name: choice for name, choice in found if choice is not None}
 
@@ -283,12 +278,10 @@ def allowed_fields(root: type[Noun], loc: Sequence[str | int]) -> list[str]:
 
 
 def kinds_with(field: str) -> list[str]:
-    """The kinds of state that allow a field."""
     return [kind for kind, noun in STATE_KINDS.items() if field in field_names(noun)]
 
 
 def field_names(noun: type[Noun]) -> list[str]:
-    """The fields of a noun as YAML spells them."""
     return [field.alias or name for name, field in noun.model_fields.items()]
 
 
@@ -298,7 +291,6 @@ def is_tag(step: str | int) -> bool:
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
-    """The member of a union that carries a tag."""
     tagged = (one for one in _members(annotation) if Tag(str(tag)) in get_args(one)[1:])
     return next(tagged, None)
 

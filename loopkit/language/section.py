@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Protocol, Self, Union
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union
 
 from pydantic import (
     AfterValidator,
@@ -28,12 +28,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes.datatype import DataType, NotationError
-from loopkit.language.datatypes.notation import (
-    parse_fields,
-    parse_record,
-    parse_type,
-    refuse_files,
-)
+from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
 from loopkit.values import Value
 
 
@@ -217,8 +212,7 @@ Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_t
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
-    PlainText,
-    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+    PlainText, WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation")
 ]
 """A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
@@ -242,9 +236,7 @@ Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 Inputs = Annotated[dict[str, Any], _check_with(parse_record, is_input=True)]
 """The type of what a run is given, of which each field may also be a file."""
 Bound = Annotated[
-    int | str,
-    BeforeValidator(_bound),
-    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
+    int | str, BeforeValidator(_bound), WithJsonSchema(BOUND_SCHEMA, mode="validation")
 ]
 """A number of revisions, or the bounded input that holds it."""
 
@@ -253,6 +245,39 @@ Phrases = Annotated[
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
 """One text, or a list of them."""
+
+
+OnInDoubt = Literal["retry", "ask", "fail"]
+ErrorClass = Literal["transient", "content", "fatal"]
+
+
+class Retry(Noun):
+    """How often, and how soon, a call is retried after a transient error."""
+
+    attempts: int = Field(5, ge=1, le=100)
+    """The total number of tries per call, including the first."""
+    backoff: Duration = 1.0
+    """The wait before the second try; it doubles with each further try."""
+    max_backoff: Duration = 60.0
+    """The longest wait. If the provider asks for a longer one, the run is suspended until then."""
+
+
+WAITS = frozenset({"retry_after", "resume_at"})
+"""The groups of a pattern under `errors:` that catch when it is worth asking again."""
+
+
+class ErrorRule(Noun):
+    """Maps an exit code or output of a command to a class of errors."""
+
+    exit: int | None = None
+    """The exit code."""
+    stderr: str | None = None
+    """A regular expression to search for in stderr. A group `retry_after` or `resume_at` captures
+    when the program can be called again."""
+    stdout: str | None = None
+    """A regular expression to search for in stdout."""
+    error_class: ErrorClass = Field(alias="class")
+    """The class of the error."""
 
 
 class Section(Noun):
@@ -339,7 +364,6 @@ class ReportEmission(Noun):
 
     @property
     def at_start(self) -> Emission | None:
-        """The event of the state that starts."""
         name, phase, source = self.name, self.phase, self.source
         return None if name is None else Emission(name=name, phase=phase, source=source)
 
@@ -352,8 +376,6 @@ class ReportEmission(Noun):
 
 
 class Kind(Protocol):
-    """A noun of a kind."""
-
     kind: ClassVar[str]
     """The key by which it is known."""
 

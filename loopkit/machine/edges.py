@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from loopkit.document.document import DocPath
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.machine import Machine
-from loopkit.language.section import Bound, Emission
+from loopkit.language.section import Bound, Emission, ErrorClass
 from loopkit.language.states import State
 from loopkit.language.states.state import WorkingState
 from loopkit.language.transitions import ErrorEdge, ErrorExit, ErrorTargets, Transition
@@ -108,12 +107,10 @@ def caps_of(machine: Machine) -> dict[str, Bound]:
 
 
 def budget_key(name: str) -> str:
-    """The counter of a shared budget."""
     return f"budget:{name}"
 
 
 def error_path(state: WorkingState, name: str, event: str) -> DocPath:
-    """The place of an error edge in the document."""
     base: DocPath = ("states", name, "on_error")
     return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
 

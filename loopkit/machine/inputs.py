@@ -35,8 +35,8 @@ from loopkit.language.states.state import (
     ExtractSection,
 )
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import parse, parse_if_valid
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
@@ -152,8 +152,6 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
 
 
 class FirstArtifact(NamedTuple):
-    """An artifact as it is when a run starts."""
-
     text: str
     value: tuple[object, ...]
     """Its data, if it is no text."""
@@ -202,7 +200,10 @@ def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
         for _, item in list_at(steps, names, faults)
     ]
     refuse(faults)
-    return [fill_in(made.data, over({name: item}, names)) for name, item in found]
+    return [
+        fill_in(made.data, over({name: item, "index": index}, names))
+        for index, (name, item) in enumerate(found)
+    ]
 
 
 def fill_in(written: object, names: Mapping[str, object]) -> Any:

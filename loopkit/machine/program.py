@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool, ValidatorTool
 from loopkit.language.datatypes.datatype import DataType, facts_of
@@ -26,7 +25,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.json_schema import as_only_field
 from loopkit.language.load import definition_of_child
 from loopkit.language.machine import Machine
-from loopkit.language.section import Emission, Place
+from loopkit.language.section import Emission, Place, Retry
 from loopkit.language.states import FinalState, State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState, ValidateState
@@ -122,12 +121,10 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
-        """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
 
     @cached_property
@@ -156,10 +153,9 @@ class Program:
     @cached_property
     def names_behind(self) -> dict[str, frozenset[str]]:
         """For each author, the names of all that its work is made from."""
-        return {name: names_behind(self.graph, name) for name in self.graph.authors}
+        return {name: names_behind(self.graph, name) for name in self.graph.written}
 
     def predicate(self, text: str) -> Predicate:
-        """The compiled guard of a text that is not on an edge."""
         return compile_guard(expand(parse_guard(text), self.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
@@ -231,20 +227,14 @@ class FixedRules(Value, frozen=True):
 
 
 class RulesAsked(FixedRules, frozen=True):
-    """The rules by which a validate state judges."""
-
     state: ValidateState
     judges: tuple[tuple[str, int, JudgeRule], ...]
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
     """The folder in which its rules work; None is the project folder."""
-    stall: int
-    """After how many reports with the same findings revising has stalled."""
 
 
 class ToolAsked(Value, frozen=True):
-    """A tool of an agent, in a state."""
-
     tool: Tool
     rules: FixedRules | None
     """The rules for a draft, where the tool validates one."""
@@ -267,8 +257,6 @@ class Callee(Value, frozen=True):
 
 
 class AgentAsked(Value, frozen=True):
-    """The agent of a state, and the artifact that it writes there."""
-
     agent: Agent
     output: Output
     workspace: Workspace | None
@@ -289,8 +277,6 @@ class AgentAsked(Value, frozen=True):
 
 
 class StatePlan(Value, frozen=True):
-    """One state as the engine and the driver need it."""
-
     state: State
     emission: Emission | None
     """The event that is stored when its work begins."""
@@ -312,10 +298,6 @@ class StatePlan(Value, frozen=True):
     """The state itself, if the run ends in it."""
     human: HumanState | None
     """The state itself, if it asks a person."""
-    asks: str | None
-    """The agent that writes its artifact; the first one, if the state chooses among several."""
-    is_routed: bool
-    """Whether it has a revise edge for one origin."""
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
@@ -362,8 +344,6 @@ def plan_of(
         restores=state.waits and state.picks_best,
         final=state if isinstance(state, FinalState) else None,
         human=state if isinstance(state, HumanState) else None,
-        asks=next(iter(state.asks), None),
-        is_routed=any(edge.origin for edge in graph.revise_edges[name]),
         ways=ways,
     )
 
@@ -395,7 +375,6 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
 
 
 def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
-    """The fixed parts of an agent's tool."""
     rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
     if isinstance(tool, ValidatorTool):
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
@@ -423,7 +402,6 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             if isinstance(rule, JudgeRule)
         ),
         workspace=state.workspace or machine.workspace,
-        stall=machine.limits.stall,
     )
 
 

@@ -52,7 +52,6 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
-    """The result of a tool: a text, or data as JSON."""
     try:
         function = _function(request)
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything

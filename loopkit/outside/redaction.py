@@ -79,7 +79,6 @@ def secret_finder(
 
 
 def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Each form in which a secret may be written, with the name of its variable."""
     known: dict[str, str] = {}
     for name, value in _secrets(environment, names):
         if not _is_ordinary(value):
@@ -88,7 +87,6 @@ def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict
 
 
 def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Each secret of the environment with the name of its variable."""
     values = dict(environment)  # because `os.environ` decodes what it is asked for each time
     named = {*names, *filter(names_secret, values)}
     for name in sorted({*named, *values}):

@@ -367,7 +367,6 @@ class LoadedScenario:
 
 
 def load_file(path: Path) -> LoadedScenario:
-    """A scenario file with or without cases; raises ProblemsFound."""
     document = read_file(path, shown_as=str(path))
     plain = document.plain()
     if "loopkit" in plain and "scenario" not in plain:
@@ -414,7 +413,6 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
 
 
 def read_resolved(script: str) -> Scenario:
-    """The scenario of a script that a journal has stored."""
     return Scenario.model_validate(json.loads(script))
 
 

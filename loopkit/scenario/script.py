@@ -321,7 +321,6 @@ class InChild(NamedTuple, Generic[Said]):
 
 
 def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:
-    """Every part of a child, in the order of the file."""
     for state, parts in children.items():
         by_key = parts if isinstance(parts, Mapping) else {"": parts}
         for key, visits in by_key.items():
@@ -330,7 +329,6 @@ def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:
 
 
 def one_child(children: Children[Said], state: str, key: str, visit: int) -> InChild[Said] | None:
-    """The part of one child; None where it has none."""
     parts = children.get(state, ())
     by_key = parts if isinstance(parts, Mapping) else {"": parts}
     named = key if key in by_key else ANY
@@ -377,7 +375,6 @@ class Parts(Noun):
         return every_child(self.children)
 
     def child(self, state: str, key: str, visit: int) -> InChild[ChildParts] | None:
-        """The part of one child; None where it has none."""
         return one_child(self.children, state, key, visit)
 
 

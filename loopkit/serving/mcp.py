@@ -187,7 +187,6 @@ def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
 
 
 def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
-    """The reply of the user in a repeated call of a client without a handshake."""
     responses = called.input_responses or {}
     if called.request_state is None:
         if responses:
@@ -200,7 +199,6 @@ def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
 
 
 async def _ask_user(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
-    """Ask the user of a client with a handshake, and return the reply."""
     try:
         reply = await context.session.elicit_form(
             asked.message, dict(asked.schema), related_request_id=context.request_id

@@ -137,7 +137,6 @@ async def show_report(call: Call) -> Response:
 async def show_run(
     call: Call, status: int = 200, names: Mapping[str, Any] | None = None
 ) -> Response:
-    """The page of a run; `names` are further names for its template."""
     place = await call.site.stored.journal.newest()
     shown = await page_of(call)
     since, until = call.query.get("since"), call.query.get("until")
@@ -312,7 +311,6 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
 
 
 async def page_of(call: Call) -> RunPage:
-    """The page of the run of a request as data; raises JournalError."""
     return await call.site.pages.page(call.path["run"])
 
 
@@ -394,7 +392,6 @@ def _fields(loaded: Loaded) -> Sequence[FormField]:
 
 
 async def read_form(request: Request) -> Typed:
-    """The fields of a form; raises BadRequest."""
     fault = f"a form has to be sent as {FORM_TYPE}"
     body = await text_of(request, MOST_BYTES, (FORM_TYPE, fault))
 

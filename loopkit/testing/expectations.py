@@ -187,7 +187,6 @@ class Miss:
 
 
 def end_clause(run: Trace) -> str:
-    """How the run ended, as the end of a sentence."""
     state = run.state
     if state.finished is not None:
         return f"ended in `{state.finished.outcome}`"
@@ -318,7 +317,6 @@ def _cut(lines: list[str]) -> tuple[str, ...]:
 
 
 def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
-    """Each child that has expectations, with these."""
     for child in run.children:
         expected = one_child(expect.children or {}, child.state, child.key, child.visit)
         if expected is not None:
@@ -345,7 +343,6 @@ def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:
-    """The calls to whose prompts an expectation applies."""
     keys = ("agent", "state", "attempt", "call")
     same = (asked for asked in run.asked if _agree(expected, asked, keys))
     return [asked for asked in same if expected.validator in (None, asked.place)]
@@ -362,5 +359,4 @@ def as_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Data in the form in which it is compared and shown."""
     return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)

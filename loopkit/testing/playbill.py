@@ -53,7 +53,6 @@ class Playbill:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """The states, validators and tools that run a command."""
         running = self.machine.states_of(CommandState)
         judging = [name for name, rule in self._rules() if rule.program]
         return tuple(dict.fromkeys([*running, *judging, *filter(self._is_played, self.tools)]))
@@ -112,7 +111,7 @@ class Playbill:
 
     @cached_property
     def feedback_receivers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self.graph.authors, *(e.target for e in self._back)]))
+        return tuple(dict.fromkeys([*self.graph.written, *(e.target for e in self._back)]))
 
     @cached_property
     def emitted(self) -> tuple[str, ...]:

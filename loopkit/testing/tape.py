@@ -31,15 +31,15 @@ from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
-from loopkit.language.agents.calls import Retry
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
 from loopkit.text.json_text import parse_output
-from loopkit.validators.judges.report_form import KNOWN
+from loopkit.validators.judges.form import KNOWN
 
 
 @dataclass
@@ -106,15 +106,12 @@ class Tape:
         if output is not None and output.file is not None:
             self.files[intent.key] = render(self.program, before, output.file).strip()
         if intent.is_of_agent:
-            self._drop_refusals(intent)
+            known = self.attempts.get(intent.task)
+            # A call that a limit refused is made after a resume.
+            while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
+                known.calls.pop()
             self._mark_recorded(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
-
-    def _drop_refusals(self, intent: Intended) -> None:
-        """Forget that a limit refused the call: after a resume it is made."""
-        known = self.attempts.get(intent.task)
-        while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
-            known.calls.pop()
 
     def _mark_recorded(self, before: RunState, intent: Intended) -> None:
         """Mark an unusable answer about open findings, so that a scenario can't use it either."""
@@ -279,7 +276,6 @@ def read_tape(
 
 
 def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
-    """The names of all limits of a run that were in force at some time."""
     begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
     return frozenset(program.limits).union(*(event.limits for event in begun))
 
@@ -362,7 +358,6 @@ def ran_of(ran: Ran) -> dict[str, Any]:
 
 
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
-    """The answer of a person, or the wait if nobody answered in time."""
     if answer.by == "timeout":
         return {"after": f"{timeout_s or 0:g}s"}
     parts: dict[str, Any] = {"choice": answer.choice}

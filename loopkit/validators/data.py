@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
+from loopkit.document.reading import read, why_unread
 from loopkit.language.validators import DataFile, Lookup
 from loopkit.machine.scope import over
 from loopkit.text.json_text import NoJson, extract_json, parse_json
@@ -70,12 +70,10 @@ def _data_in(name: str, text: str, *, tolerant: bool) -> object | NoData:
 
 @lru_cache(maxsize=64)
 def data_in(file: DataFile) -> object | NoData:
-    """The data of a file, JSON or YAML."""
     return _data_in(file.file, file.text, tolerant=False)
 
 
 def place(lookup: Lookup) -> str:
-    """The place of the known values, for a sentence."""
     where = f" where `{lookup.where}`" if lookup.where else ""
     return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "") + where
 
@@ -87,8 +85,7 @@ def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
     try:
         data: object = read(text, artifact).plain()
     except ProblemsFound as found:
-        problem = found.problems[0]
-        yaml = problem.message + (f" at line {problem.span.line}" if problem.span else "")
+        yaml = why_unread(found)
         return NoData(f"the artifact is neither JSON ({no_json.reason}) nor YAML: {yaml}")
     return data
 

@@ -209,8 +209,6 @@ MAX_REASON = 1_000
 
 
 class _Answer(BaseModel):
-    """The answer of the worker."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     findings: list[plugins.Finding] = []
@@ -357,7 +355,6 @@ async def check_section(
 
 
 def _missing_message(rule: SectionRule, text: str) -> str:
-    """The message for a missing part; empty where nothing is missing."""
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
         return ""
     if (written := section(text, rule.section)) is not None:

@@ -64,5 +64,4 @@ class Setting(Mutable):
 
     @property
     def root(self) -> Path:
-        """Where programs run, absolute."""
         return (self.folder or Path.cwd()).resolve()

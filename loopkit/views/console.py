@@ -291,7 +291,7 @@ def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:
     if (revision := event.revision) is not None:
         reason = f"   revision {revision.revision} of {revision.max_revisions}"
     if event.best is not None:
-        reason += f", from attempt {event.best.attempt} of {event.best.author}, the best"
+        reason += f", from {event.best.version}, the best"
     yield _row("", "", word=f"→ {event.target}{reason}", tone="faint")
 
 

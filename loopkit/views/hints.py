@@ -43,7 +43,6 @@ def hints(run: RunState, machine: Machine, file: Path | None, now: float) -> Ite
 
 
 async def hints_for(stored: StoredRuns, state: RunState, now: float) -> list[str]:
-    """Commands that continue a run, whatever stopped it."""
     if state.suspended is None:
         return []
     if state.waits_for_children:
@@ -77,7 +76,6 @@ def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
 
 
 def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
-    """The commands that answer a question, one for each open choice, or deliver an artifact."""
     if question.wanted is not None:
         yield delivery_line(run, is_left=question.wanted.is_left)
         return
@@ -95,7 +93,6 @@ def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
 
 
 def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
-    """The questions of a run's children, each with a command that answers it."""
     if not asked:
         yield f"resume with: {resume_line(run)}"
         return

@@ -27,8 +27,6 @@ TICKS = 5
 
 
 class Point(NamedTuple):
-    """The data of a run for the plot."""
-
     at: float
     is_clean: bool | None
     """None if it has not finished."""
@@ -177,7 +175,6 @@ def _line(
 
 
 def _times(spans: Sequence[Span], x: Callable[[Span], float]) -> Iterator[str]:
-    """The times of the first and the last span, and of some in between."""
     if not spans:
         yield _text(WIDTH / 2, HEIGHT / 2, "no runs", anchor="middle")
         return

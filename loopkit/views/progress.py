@@ -181,7 +181,6 @@ class Part:
 
 
 def status(progress: Progress, now: float) -> tuple[Part, ...]:
-    """The parts of the status of a run at a Unix time, in display order."""
     revision = f"revision {progress.revision} of {progress.max_revisions}"
     models = {p.call.model for p in progress.pending.values() if p.call}
     parts = (

@@ -181,7 +181,6 @@ OF_DEFECTS = (
 
 
 def machine_text(stats: MachineStats) -> Iterator[str]:
-    """The figures of the runs of a machine, and a table of its states."""
     yield f"{stats.machine}: {plural(stats.runs, 'run', ',')}, {stats.finished:,} finished"
     yield from columns(list(_figures(stats)), "<<<")
     if stats.phases:
@@ -230,7 +229,6 @@ def _phase(phase: PhaseStats) -> tuple[str, ...]:
 
 
 def defect_table(runs: Iterable[RunStats]) -> Iterator[str]:
-    """A table of all defects of some runs; empty if there are none."""
     rows = [_defect(run.run, defect) for run in runs for defect in run.defects]
     if rows:
         yield from columns([OF_DEFECTS, *rows], "<" * len(OF_DEFECTS))
@@ -267,7 +265,6 @@ def header(*, of_defects: bool) -> str:
 
 
 def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
-    """The lines of a run: one, or one for each of its defects."""
     if of_defects:
         for defect in run.defects:
             values = {name: getattr(defect, name) for name in Defect.__struct_fields__}

@@ -72,7 +72,6 @@ async def read(answer: Mapping[str, Any], model: str) -> Any:
 
 
 async def ready() -> ModuleType:
-    """Return LiteLLM as soon as it is imported."""
     return _loaded if _loaded is not None else await asyncio.to_thread(_load)
 
 

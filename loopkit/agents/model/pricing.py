@@ -77,7 +77,6 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
 
 
 def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
-    """The most that so many tokens in and out can cost."""
     usd = _dearest(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
@@ -511,8 +510,6 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """One entry of the table."""
-
     max_input: int | None
     """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
     max_output: int | None
@@ -521,7 +518,6 @@ class KnownModel:
     native_schema: bool
     """It takes a JSON Schema for its answer."""
     has_tools: bool
-    """It calls functions."""
     provider: str
 
 
@@ -646,7 +642,6 @@ class Dearest:
     input: float
     output: float
     call: float = 0.0
-    """The price of the call itself."""
 
 
 @dataclass(frozen=True, slots=True)

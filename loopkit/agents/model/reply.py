@@ -174,7 +174,6 @@ def _count(record: Any, name: str) -> int | None:
 
 
 def text_of_content(content: object) -> str:
-    """The text of a message, which may also come in parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

@@ -34,7 +34,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
-from loopkit.machine.choosing import NO_AGENT, REFUSED
+from loopkit.machine.graph import NO_AGENT, REFUSED
 from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
@@ -238,7 +238,6 @@ def _prepare(
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply of a model, with the calls that are made of it."""
     assert isinstance(agent, ModelAgent)
     return with_calls(agent, await port.ask(request))
 
@@ -326,7 +325,6 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
 
 
 def _version_name(active: ActiveRun, last: Artifact | None) -> str:
-    """The name of a version, by whether its author has made others since then."""
     run = active.state
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"

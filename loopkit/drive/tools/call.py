@@ -47,16 +47,12 @@ class ToolCalled(Value, frozen=True):
 
 
 class ToolResult(Value, frozen=True):
-    """The result of a tool call."""
-
     text: str
     exit_code: int | None = None
     found_clean: str | None = None
     """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """The findings in a draft."""
     commands: tuple[Ran, ...] = ()
-    """The runs of the programs that it started."""
 
 
 def as_data(intro: str, text: str, redact: Redact, left_out: int = 0) -> str:
@@ -174,7 +170,6 @@ class Conversation(Value, frozen=True):
         return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
 
     def calls_left(self, rounds: Sequence[Exchange]) -> int:
-        """How many tools may still be called after these rounds."""
         made = sum(len(one.reply.tool_calls) for one in rounds)
         return max(0, self.definition.max_tool_calls - made)
 

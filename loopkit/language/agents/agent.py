@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
-from loopkit.language.agents.calls import ErrorRule, OnInDoubt, Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Noun, Schema, Written
+from loopkit.language.section import Duration, ErrorRule, Noun, OnInDoubt, Retry, Schema, Written
 
 Session = Literal["keep", "fresh"]
 
@@ -91,7 +90,6 @@ class AgentBase(Noun):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
     @property
@@ -100,7 +98,6 @@ class AgentBase(Noun):
         return getattr(self, "model", ())
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with each model name of the table `models` replaced by its models."""
         return self
 
     @property
@@ -133,7 +130,6 @@ class AgentBase(Noun):
 
     @property
     def most_tool_calls(self) -> int:
-        """The maximum number of tool calls for one answer."""
         return 0
 
     @property
@@ -144,7 +140,7 @@ class AgentBase(Noun):
     @property
     def leaves_tools_alone(self) -> bool:
         """Whether no model that may answer calls its tools itself."""
-        return False
+        return 0 < len(self.without_tools) == len(self.in_turn)
 
     @property
     def usual_calls(self) -> int:

@@ -8,9 +8,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Id, Noun, Text, Written, fault, one_or_more
+from loopkit.language.section import Duration, Id, Noun, Retry, Text, Written, fault, one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -162,10 +161,6 @@ class ModelAgent(CalledAgent):
     @property
     def without_tools(self) -> frozenset[int]:
         return frozenset(n for n, one in enumerate(self.in_turn) if one.tool_use == "runner")
-
-    @property
-    def leaves_tools_alone(self) -> bool:
-        return len(self.without_tools) == len(self.in_turn)
 
     @property
     def most_rounds(self) -> int:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.calls import OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.section import (
@@ -19,6 +18,7 @@ from loopkit.language.section import (
     Fields,
     Ids,
     Noun,
+    OnInDoubt,
     PlainText,
     Spelled,
     Text,
@@ -50,7 +50,6 @@ class ToolBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates filled in for each call."""
         yield from ()
 
     @property
@@ -81,6 +80,8 @@ class ValidatorTool(ToolBase):
     """The names of the validators."""
     emit: Emit | None = None
     """The name of an event to store for each draft in which something blocks."""
+    attempt: bool = False
+    """Whether a draft in which something blocks is the answer of this attempt."""
 
     kind = "by"
     if_in_doubt = "retry"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -82,7 +83,6 @@ class DataType(Value, frozen=True):
         return [f"at {which} {end:g}" for which, end in ends if end is not None]
 
     def field(self, name: str) -> DataType | None:
-        """The type of a field; none if there is no such field or its type is unknown."""
         return (self.fields or {}).get(name, self.others)
 
     def at(self, steps: Iterable[str]) -> DataType | None:
@@ -191,9 +191,14 @@ def first_misfit(value: object, datatype: DataType) -> str:
     return misfit(value, datatype) or f"does not fit: {fault_texts(faults)[0]}"
 
 
+_MISSING = re.compile(r": ('([^']+)' is a required property)$")
+
+
 def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
-    """Faults for a message, each with its location where it has one."""
-    return [f"{where}: {what}" if where else what for where, what in faults]
+    """Faults for a message, each with its location; that of a missing field has its name."""
+    return [
+        _MISSING.sub(r".\2: \1", f"{where}: {what}") if where else what for where, what in faults
+    ]
 
 
 def with_defaults(value: object, datatype: DataType) -> object:
@@ -220,14 +225,12 @@ def with_defaults(value: object, datatype: DataType) -> object:
 
 
 def near_misses(value: object, datatype: DataType) -> Iterator[tuple[Path, str]]:
-    """The fields of data that no type names and that are one slip away from one left out, or with
-    its default.
+    """The fields of data that no type names and that are one slip away from one left out.
 
     Each is the steps to what was given, and the name of the optional or defaulted field.
     """
     if isinstance(value, Mapping) and datatype.fields is not None:
-        optional = [(name, t) for name, t in datatype.fields.items() if not t.required]
-        absent = [name for name, t in optional if value.get(name, t.default) == t.default]
+        absent = [n for n, t in datatype.fields.items() if n not in value and not t.required]
         for name, inner in value.items():
             if known := datatype.field(name):
                 yield from (((name, *path), meant) for path, meant in near_misses(inner, known))

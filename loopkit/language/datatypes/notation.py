@@ -101,7 +101,6 @@ def is_json_schema(notation: Mapping[str, Any]) -> bool:
 
 
 def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The place of a field of the type at a root."""
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 
@@ -134,7 +133,6 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
-    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -309,7 +307,6 @@ def refuse_files(
 
 
 def list_of(inner: DataType) -> DataType:
-    """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 
@@ -382,7 +379,6 @@ class _Reader(Mutable, dict=True):
         return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
-        """The schema of a part, whole in itself."""
         if self._whole is not None:
             return standing_alone(self._whole, part.steps)
         return part.schema if isinstance(part.schema, Mapping) else {}
@@ -427,7 +423,6 @@ class _Reader(Mutable, dict=True):
         return found.replace(optional=True, is_left_out=not takes_null)
 
     def _one_of(self, said: Joined) -> DataType:
-        """The common type of data that has one of several forms."""
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
         optional = said.lets_null and (
@@ -465,7 +460,6 @@ def _json_name(value: object) -> str:
 
 
 def _enum_values(words: Mapping[str, Any]) -> Iterator[Any]:
-    """The values that `const` or `enum` lists."""
     if "const" in words:
         yield words["const"]
     else:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
 from loopkit.language.datatypes.notation import (
     common_type,
@@ -24,11 +23,13 @@ from loopkit.language.section import (
     Argv,
     Duration,
     Emission,
+    ErrorClass,
     Fields,
     Id,
     Ids,
     Notation,
     Noun,
+    OnInDoubt,
     PlainText,
     ReportEmission,
     Text,
@@ -217,7 +218,6 @@ class MadeText(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield ("render",), self.render
 
     @property
@@ -225,7 +225,6 @@ class MadeText(Noun):
         return {}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The template, with the steps inside what it passes on."""
         yield self.render, tuple(steps)
 
     def type_with(self, given: DataType) -> DataType | None:
@@ -264,12 +263,10 @@ class MadeData(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield from texts_in(self.data, ("data",))
 
     @property
     def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """The name of an item, with the steps to the lists."""
         return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:

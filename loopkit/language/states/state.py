@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     Emission,
     Emit,
+    ErrorClass,
     Id,
     Noun,
+    OnInDoubt,
     Section,
     Spelled,
     Texts,
@@ -76,12 +77,10 @@ class AgentChoice(Noun):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The path, step by step."""
         return tuple(self.from_.split("."))
 
     @property
     def is_of_input(self) -> bool:
-        """Whether it is known from the start."""
         return self.steps[0] == "input"
 
 
@@ -189,7 +188,6 @@ class Output(Noun):
 
     @property
     def templates(self) -> Written:
-        """The paths in the workspace."""
         return self.written("file", "folder")
 
     @property
@@ -242,12 +240,10 @@ class StateBase(Noun):
 
     @property
     def drawn_as(self) -> str:
-        """Its shape in a diagram."""
         return getattr(self, "final", self.kind)
 
     @property
     def succeeds(self) -> bool:
-        """Whether the run is a success here."""
         return self.drawn_as == "success"
 
     @property
@@ -266,7 +262,6 @@ class StateBase(Noun):
 
     @property
     def choice(self) -> AgentChoice | None:
-        """The choice among its agents, if it has one."""
         return None
 
     @property
@@ -296,17 +291,14 @@ class StateBase(Noun):
 
     @property
     def judges(self) -> str | None:
-        """The artifact that it judges."""
         return getattr(self, "validate_", None)
 
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
-        """The names of the validators, and the rules, by which it judges."""
         return getattr(self, "by", ())
 
     @property
     def child(self) -> "Machine | None":
-        """The machine that its work runs."""
         return None
 
     @property
@@ -332,7 +324,6 @@ class StateBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates that its work fills in."""
         if self.told_by:
             yield (self.told_by,), self.work_template
 
@@ -348,7 +339,6 @@ class StateBase(Noun):
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
-        """The facts that its work always leaves for guards."""
         return {}
 
     @property
@@ -421,7 +411,6 @@ RenderOutputName = Annotated[
 
 @cache
 def output_from_name(name: str) -> Output:
-    """The output of a state that states only its name."""
     return Output(name=name)
 
 

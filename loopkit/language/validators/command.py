@@ -5,12 +5,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    ErrorRule,
     PlainText,
+    Retry,
     Text,
     Texts,
     Written,

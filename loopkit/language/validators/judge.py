@@ -76,7 +76,6 @@ class JudgeRule(RuleBase):
 
     @property
     def is_own_form(self) -> bool:
-        """Whether it gives a report in our form."""
         return self.map is None and self.verdict is None
 
     @property

@@ -81,7 +81,6 @@ class RuleBase(Noun):
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The program that it starts, with its arguments."""
         return getattr(self, "command", ())
 
     @property
@@ -112,7 +111,6 @@ class RuleBase(Noun):
 
     @property
     def most_findings(self) -> float:
-        """The maximum number of findings that it gives."""
         return inf
 
     @property
@@ -142,7 +140,6 @@ class RuleBase(Noun):
 
     @property
     def finding_templates(self) -> Written:
-        """What its findings say."""
         yield from ()
 
     @property
@@ -160,12 +157,10 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
-        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property
     def paths(self) -> Written:
-        """Its paths into data."""
         return self.written("each")
 
     @property

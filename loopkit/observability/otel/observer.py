@@ -294,8 +294,6 @@ NO_REPLY = "cancelled"
 
 
 class OpenCall(Mutable):
-    """A call that has not ended."""
-
     intended: Intended
     seq: int
     since: float
@@ -470,7 +468,6 @@ def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
 
 
 def happening(stored: Stored) -> SpanEvent | None:
-    """An event of a run as an event of its span; None if the span does not show it."""
     attributes: Attributes = {}
     match event := stored.event:
         case Decided():

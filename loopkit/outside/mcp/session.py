@@ -74,7 +74,6 @@ class Session:
                 await self._owner
 
     async def list_tools(self, names: Sequence[str] | None, timeout_s: float) -> dict[str, Any]:
-        """The tools of these names, or all of them."""
         offered = await self._within(timeout_s, self._every_tool(), "it did not say what it offers")
         if names is None:
             return {"tools": [offer(tool) for tool in offered.values()]}

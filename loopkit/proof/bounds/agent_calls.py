@@ -8,8 +8,8 @@ from typing import Literal, Protocol
 from loopkit.language.facts import VERDICT
 from loopkit.language.validators import Rule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.edges import EdgeEvent
+from loopkit.machine.graph import may_be_nobody
 from loopkit.machine.program import validators_of
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block
 from loopkit.proof.outcomes.facts import Panel, is_given_up

@@ -15,7 +15,6 @@ from math import ceil, floor, inf
 from typing import Literal
 
 from loopkit.language import facts
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import (
     CODES,
     COUNTING,
@@ -42,10 +41,11 @@ from loopkit.language.guard.grammar import (
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.language.guard.type_check import check
 from loopkit.language.machine import NO_FINDING
+from loopkit.language.section import ErrorClass
 from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import NOT_VALIDATED, fault_codes
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import NOT_VALIDATED, fault_codes
 from loopkit.machine.item_list import item_counts
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block, may_warn

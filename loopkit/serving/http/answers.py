@@ -75,14 +75,12 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """A record or other data as JSON."""
     data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 
 
 def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:
-    """An error as JSON: a message, and each problem with its place."""
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
@@ -174,7 +172,6 @@ R = TypeVar("R", bound=Record)
 
 
 async def record_of(request: Request, noun: type[R]) -> R:
-    """The record that a body holds; raises BadRequest."""
     fault = "the body has to be JSON, with `Content-Type: application/json`"
     text = await text_of(request, MOST_BYTES, ("application/json", fault))
     # Read strictly first: what readers could understand differently must not get any further.

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
+from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
@@ -20,33 +20,35 @@ from loopkit.language.facts import Severities
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import one_line, shorten
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import canonical, entries_of, json_in, texts_in
+from loopkit.text.json_text import canonical, entries_of, json_in, parse_output, texts_in
 from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
+    KNOWN,
+    MAX_LINE,
+    MISSING,
+    NONCE,
+    OWN_WORDS_CHARS,
+    STANDINGS,
     AnswerForm,
     Doubt,
     Misread,
     Opinion,
-    VerdictWord,
-    fold,
-    noting,
-    quote,
-)
-from loopkit.validators.judges.report_form import KNOWN, NONCE, STANDINGS, ReportForm, Standing
-from loopkit.validators.judges.report_parts import (
-    MAX_LINE,
-    MISSING,
-    OWN_WORDS_CHARS,
     Report,
+    ReportForm,
+    Standing,
+    VerdictWord,
     as_text,
     but_was,
     excerpt,
+    fold,
     identify,
     is_absent,
     meaning,
+    noting,
     part,
+    quote,
     unmet_criteria,
 )
 from loopkit.validators.judges.text import TextForm, read_text
@@ -205,7 +207,6 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
 
 
 def _score(report: Report, form: ReportForm) -> float | None:
-    """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
     value, low, high = part(report, form.parts.score), form.score.min, form.score.max
@@ -266,10 +267,12 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
         re.escape(path.partition(".")[0]) for path in (form.verdict, form.parts.findings)
     )
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
-    if not mark.search(text) or text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
+    if not mark.search(text):
         return (), text, ""
     fences = {code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")}
     blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
+    if not blocks and text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
+        return (), text, ""
     if not blocks:
         try:
             return (_yaml(text),), "", ""
@@ -287,9 +290,7 @@ def _yaml(text: str) -> object:
     try:
         return read(text, "the answer").plain()
     except ProblemsFound as found:
-        problem = found.problems[0]
-        line = f" at line {problem.span.line}" if problem.span else ""
-        raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
+        raise Doubt(f"Its YAML cannot be read: {why_unread(found)}.") from found
 
 
 def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
@@ -298,15 +299,21 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
+        holder = parse_output(holder) if isinstance(holder, str) else holder
         if re.search(written, around, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
     fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]
     key = form.verdict.rpartition(".")[2]
-    words = rf"^\W*{re.escape(key)}\W*:\W*(?:{'|'.join(map(re.escape, fails))})\b"
+    label = re.escape(key).replace("_", "[_ -]")
+    words = rf"^\W*{label}\W*[:=|]\W*(?:{'|'.join(map(re.escape, fails))})\b"
     # Nobody takes back a fail in the same answer by passing in another form.
     said = part(report, form.verdict)
     passes = is_absent(said) or fold(as_text(said) or "") not in fails
     if passes and fails and re.search(words, around, re.IGNORECASE | re.MULTILINE):
+        yield key
+    key = form.parts.findings.rpartition(".")[2]
+    items = rf"(?m)^[ \t]*{re.escape(key)}:(?=\s)\s*(?:-[ \t]|\[[ \t]*[^\s\]])"
+    if form.is_mapped and not part(report, form.parts.findings) and re.search(items, around):
         yield key
     # A finding of another shape may have a verdict of its own.
     if not form.is_mapped and sum(_count_key(one, "verdict") for one in _values_in(report)) > 1:
@@ -314,9 +321,10 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
 
 
 def _count_key(value: object, key: str) -> int:
-    """How often a key stands in an object, capitals aside."""
+    """How often a key stands in an object; capitals, blanks and the like aside."""
     keys = value if isinstance(value, Mapping) else ()
-    return sum(name.casefold() == key.casefold() for name in keys)
+    wanted, *names = (re.sub(r"[ _-]", "", name).casefold() for name in (key, *keys))
+    return names.count(wanted)
 
 
 def _values_in(value: object) -> Iterator[object]:
@@ -463,7 +471,6 @@ RESULTS = {"true": "true", "false": "false"}
 
 
 def _failed_checks(report: Report, form: ReportForm, doubts: list[str]) -> list[Finding]:
-    """A finding for each false check."""
     failed = []
     for path, check in form.parts.checks.items():
         result = "true"

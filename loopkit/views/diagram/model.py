@@ -74,8 +74,6 @@ Mark = Literal["covered", "missed", "impossible"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A state, or the node for all limits."""
-
     name: str
     kind: str
     """The kind of a state, `success` or `failure` for a final one, or `limit`."""
@@ -93,7 +91,6 @@ class Node:
 
     @property
     def all_texts(self) -> tuple[str, ...]:
-        """Its texts, with what a run or cases add."""
         visited = [f"visited {self.visits}×"] if self.visits else []
         here = [f"the run is {self.here} here"] if self.here else []
         marked = [OF_STATES[self.mark]] if self.mark in OF_STATES else []
@@ -309,7 +306,6 @@ def _counter(graph: Graph, counter: str) -> str:
 
 
 def limit_texts(limits: Limits) -> Iterator[str]:
-    """The limits of a machine, and where they are checked."""
     yield "in any agent, run or validate state"
     for name in AMOUNTS:
         if (value := getattr(limits, name)) is not None:

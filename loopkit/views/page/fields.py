@@ -80,13 +80,11 @@ class FormField:
     about: str
     """Its description and what it takes, unless its control shows that; may be empty."""
     values: tuple[str, ...]
-    """The values to choose from."""
     value: str
     """The text in it before it is filled in."""
     picked: tuple[str, ...]
     """For a list of choices: those that are chosen before it is filled in."""
     is_required: bool
-    """Whether it has to be filled in."""
     datatype: DataType
 
     @property
@@ -106,7 +104,6 @@ class FormField:
         return self.value if typed is None else typed.one(name)
 
     def chosen(self, typed: Typed | None, name: str) -> Sequence[str]:
-        """The values that are chosen in a list of choices."""
         return self.picked if typed is None else typed.all(name)
 
 
@@ -249,7 +246,6 @@ def read_field(field: FormField, sent: Sequence[str]) -> object:
 
 
 def _nothing(field: FormField) -> object:
-    """The value of a field that was left empty; raises NotFilledIn if it is required."""
     datatype = field.datatype
     if field.is_required:
         raise NotFilledIn(NEEDED)
@@ -348,7 +344,6 @@ Faults = dict[str, str]
 
 
 def read_given(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer | Delivery, Faults]:
-    """The answer or the delivery in a form that was sent, and the faults in its fields."""
     wanted = asked.question.wanted
     return _answer(asked, typed) if wanted is None else _delivery(wanted, typed)
 
@@ -448,8 +443,6 @@ class ShownArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ShownFinding:
-    """A finding beside the question."""
-
     finding: Finding
     text: str
     past: str

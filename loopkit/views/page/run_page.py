@@ -85,8 +85,6 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ChildRows:
-    """The children of one state."""
-
     state: str
     total: int
     rows: Sequence[Row]
@@ -293,8 +291,6 @@ CallStatus = Literal["open", "answered", "failed", "in doubt"]
 
 @dataclass(slots=True)
 class Call:
-    """One try of a call, and its result."""
-
     seq: int
     """The number of its first event, which is in the address of its texts."""
     began: float
@@ -307,7 +303,6 @@ class Call:
 
     @property
     def usage(self) -> Usage:
-        """Its usage; zero while it is unknown."""
         settled = self.reply or self.failure
         return settled.usage if settled is not None else Usage()
 
@@ -338,8 +333,6 @@ class Note:
 
 @dataclass(slots=True)
 class Step:
-    """One visit to a state."""
-
     seq: int
     """The number of its first record."""
     state: str
@@ -369,7 +362,6 @@ class Step:
 
     @property
     def usage(self) -> Usage:
-        """The usage of its calls and children, with the seconds of its work."""
         total = Usage(time_s=self.work.time_s if self.work else 0.0)
         for call in self.calls:
             total = total.plus(call.usage)
@@ -379,11 +371,9 @@ class Step:
 
     @property
     def seconds(self) -> float | None:
-        """The duration of the step; None until it ends."""
         return None if self.ended is None else self.ended - self.began
 
     def take(self, stored: Stored) -> None:
-        """Add an event that happens while the state is active."""
         match stored.event:
             case Intended() as intent:
                 self.calls.append(Call(stored.seq, stored.at, intent))
@@ -469,7 +459,6 @@ class FindingTable:
         return max(len(self.rounds) - MOST_ROUNDS, 0)
 
     def take(self, report: Report) -> None:
-        """Add the next round."""
         for finding in report.findings:
             self._note(finding, finding.status)
             self.rows[finding.id].finding = finding

@@ -29,7 +29,6 @@ class Past:
 
 
 def past_of(runs: Iterable[PastRun]) -> Past | None:
-    """The calls and costs of finished runs; None if there are none."""
     ended = [(state, events) for state, events in runs if state.finished and not state.script]
     if not ended:
         return None

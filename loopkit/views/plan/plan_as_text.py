@@ -22,7 +22,6 @@ LONGEST_PROMPT = 4_000
 
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
-    """The whole plan, for a person to read before a run costs anything."""
     calls = [*figures(plan), "", *_notes(plan)]
     known = (_head(plan), calls, typical_cost(plan), _expectation(plan.bounds))
     return _paragraphs(*known, *_work(plan, inputs))

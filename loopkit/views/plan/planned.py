@@ -138,7 +138,6 @@ class ChildPlan:
     """The runs that a state starts."""
 
     plan: Plan
-    """The plan of each of them."""
     fewest: int
     most: int
     """The number of runs."""
@@ -264,7 +263,6 @@ def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
 
 
 def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
-    """The maximum cost of one call of an agent, for any prompt."""
     if isinstance(agent, ModelAgent):
         return dearest_call(agent, is_limited=is_limited)
     return agent.call_usd
@@ -644,7 +642,6 @@ def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
 
 
 def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
-    """The sizes of the prompts of each piece of work, by its name."""
     sizes: dict[str, list[PromptSize]] = {}
     attempt = 0
     for event in events:
