@@ -170,9 +170,10 @@ class Children(Mutable):
         fewest, most = child_counts(self.analysis.graph, state, self.given)
         if event != "done":
             whole = shares.most(None, measure)
-            return None if whole is None else (Share(), whole.times(most))
+            return None if whole is None else (Share(), whole.times(most * state.most_runs))
         if isinstance(state, EachState):
-            return _Items(Endings(state), shares, measure, fewest, most).pair(row)
+            pair = _Items(Endings(state), shares, measure, fewest, most).pair(row)
+            return pair and (pair[0], pair[1].times(state.most_runs))
         finals = frozenset({str(row["outcome"])})
         return _both(shares.least(finals, measure), shares.most(finals, measure))
 
