@@ -386,6 +386,14 @@ def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
     assert not list(project.glob(".loopkit/**/*.db"))
 
 
+def test_a_key_of_a_plan_that_is_one_slip_away_is_told(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "plan.yaml").write_text(PLAN.replace("estimate: 2h", "dependancies: ['1.0']"))
+    assert invoke(["plan", str(MACHINE), "--set", "plan=plan.yaml"]) == 0
+    assert "[0].dependancies`; did you mean `dependencies`?" in capsys.readouterr().err
+
+
 def test_what_a_plan_would_take_is_told_without_a_call(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
