@@ -34,8 +34,9 @@ from loopkit.language.states import ChoiceState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
+    FilledState,
     HumanState,
-    RenderState,
+    SetState,
     ValidateState,
 )
 from loopkit.language.validators import PythonRule, rules_of
@@ -136,7 +137,7 @@ class Replay:
         self.keeping = frozenset(
             name
             for name, state in machine.states.items()
-            if isinstance(state, AgentState | RenderState)
+            if isinstance(state, AgentState | FilledState)
             and (state.needs or machine.origins)
             and not _works_on_files(machine, name)
         )
@@ -272,9 +273,9 @@ class Replay:
                     )
                 yield from self._failing(run, ("transient", "fatal"), ())
                 yield from self._limited(run, ())
-            case RenderState():
+            case FilledState() | SetState():
                 yield Option(self._work(run, "done", artifact=self._artifact(run, state)))
-                yield from self._failing(run, ("fatal",), ())
+                yield from self._failing(run, state.faults, ())
             case ValidateState():
                 yield from self._of_validate(run, state)
             case HumanState():
@@ -643,7 +644,7 @@ class Replay:
 
     def _authors(self, artifact: str) -> Iterator[tuple[str, Any]]:
         for name, state in self.machine.states.items():
-            is_author = isinstance(state, AgentState | CommandState | RenderState)
+            is_author = isinstance(state, AgentState | CommandState | FilledState | SetState)
             if is_author and state.output_at(name).name == artifact:
                 yield name, state
 
