@@ -52,9 +52,10 @@ def _break(node: ast.AST) -> bool:
     return True
 
 
-def copied(revision: str, folder: Path) -> Path:
-    """The project at a revision, in a folder."""
-    packed = subprocess.run(["git", "archive", revision], check=True, capture_output=True).stdout
+def copied(folder: Path, revision: str, part: str = ".") -> Path:
+    """A part of the project at a revision, put into a folder."""
+    call = ["git", "archive", revision, part]
+    packed = subprocess.run(call, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
     return folder
@@ -78,7 +79,8 @@ def main() -> int:
     asked = parser.parse_args()
     lost = 0
     with tempfile.TemporaryDirectory() as now, tempfile.TemporaryDirectory() as then:
-        here, before = copied("HEAD", Path(now)), copied(asked.since, Path(then))
+        here, before = copied(Path(now), "HEAD"), copied(Path(then), "HEAD")
+        copied(before, asked.since, "tests")
         for module in asked.modules:
             for line, broken in breaks(module.read_text(encoding="utf-8"), asked.number):
                 (here / module).write_text(broken, encoding="utf-8")
