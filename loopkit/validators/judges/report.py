@@ -305,8 +305,8 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
             yield key
     fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]
     key = form.verdict.rpartition(".")[2]
-    said = re.escape(key).replace("_", "[_ -]")
-    words = rf"^\W*{said}\W*[:=|]\W*(?:{'|'.join(map(re.escape, fails))})\b"
+    spelt = re.escape(key).replace("_", "[_ -]")
+    words = rf"^\W*{spelt}\W*[:=|]\W*(?:{'|'.join(map(re.escape, fails))})\b"
     # Nobody takes back a fail in the same answer by passing in another form.
     said = part(report, form.verdict)
     passes = is_absent(said) or fold(as_text(said) or "") not in fails
