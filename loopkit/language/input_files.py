@@ -16,12 +16,16 @@ from loopkit.text import shorten
 
 
 def with_files(
-    given: Mapping[str, Any], datatype: DataType, inside: Path | None = None
+    given: Mapping[str, Any],
+    datatype: DataType,
+    inside: Path | None = None,
+    read_inside: Path | None = None,
 ) -> dict[str, Any]:
     """An input with the `path`, `data` and `digest` of each file in place of its path.
 
     Files have to be `inside` of a folder, where their paths start; without one they may be
-    anywhere, and paths start where the process is. Raises InvalidInput.
+    anywhere, and paths start where the process is. `read_inside` is the same for those that have
+    been read before. Raises InvalidInput.
     """
     read, faults = dict(given), list[Problem]()
     for name, field in (datatype.fields or {}).items():
@@ -29,7 +33,7 @@ def with_files(
         path = value.get("path") if isinstance(value, Mapping) else value
         if isinstance(path, str):
             try:
-                wrong = _outside(path, inside)
+                wrong = _outside(path, inside if isinstance(value, str) else read_inside)
                 if isinstance(value, str) and not wrong:
                     read[name], wrong = _read(value, field, inside)
             except (OSError, RuntimeError, ValueError) as error:
