@@ -8,8 +8,8 @@ from typing import Any
 from loopkit.engine.findings import Answer
 from loopkit.language.validators import Rule
 from loopkit.machine.program import with_places
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -18,7 +17,7 @@ INPUT: dict[str, Any] = CASES["input"]
 PLAN: dict[str, Any] = CASES["cases"]["a plan that is valid at once is carried out"]["agents"][
     "planner"
 ][0][1]["data"]
-"""Two nodes and an edge, in which nothing is found."""
+"""Two nodes, in which nothing is found."""
 
 
 def gives(**outputs: Any) -> dict[str, Any]:
@@ -33,20 +32,19 @@ WORK: Mapping[str, Any] = {
 """What the executor says of each node."""
 
 
-def draft(number: int | None = None, /, edges: Any = None, **changes: Any) -> dict[str, Any]:
-    """The valid plan with something changed in one of its nodes, or in its edges."""
+def draft(number: int, /, **changes: Any) -> dict[str, Any]:
+    """The valid plan with something changed in one of its nodes."""
     plan = deepcopy(PLAN)
-    if number is not None:
-        plan["nodes"][number] |= changes
-    if edges is not None:
-        plan["edges"] = [{"from": a, "to": b} for a, b in edges]
+    plan["nodes"][number] |= changes
     return plan
 
 
-def validated(plan: Any, *before: Any) -> list[dict[str, Any]]:
-    """An attempt: drafts that the tool is asked about, the last of which is the answer."""
+def validated(plan: Any, *before: Any) -> list[list[dict[str, Any]]]:
+    """Attempts: drafts that the tool is asked about, the last of which is the answer."""
     drafts = [{"name": "validate_plan", "input": {"draft": one}} for one in (*before, plan)]
-    return [*({"tool_calls": [one]} for one in drafts), {"data": plan}]
+    attempts = [[{"tool_calls": [one]}] for one in drafts]
+    attempts[-1].append({"data": plan})
+    return attempts
 
 
 def play(
@@ -66,16 +64,3 @@ def play(
         "children": {"work": work},
     }
     return desk.play(machine, json.dumps(parts), {**INPUT, **inputs})
-
-
-def without_tools(desk: Desk) -> str:
-    """The same machine, its planners without a tool, so that only the gate finds anything."""
-    folder = desk.folder / "planner_autocorrect"
-    if not folder.exists():
-        shutil.copytree(ROOT / "machines/planner_autocorrect", folder)
-    lines = MACHINE.read_text(encoding="utf-8").splitlines(keepends=True)
-    gone = ("    tools:", "    require_tool:", "    max_tool_calls:")
-    text = "".join(line for line in lines if not line.startswith(gone))
-    return text.replace(
-        ", tools: {validate_plan: {by: [structure, frozen], emit: plan_rejected}}", ""
-    )

@@ -33,7 +33,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.inclusion import digest_of
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import with_files
 from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
 from loopkit.views.console import lines

@@ -32,12 +32,12 @@ def nodes(needs: Needs) -> dict[str, Any]:
     return {"nodes": [{"id": name, "needs": list(others)} for name, others in needs.items()]}
 
 
-async def judge(data: object, paths: Mapping[str, str] = NEEDS) -> Answer:
-    return await judge_by(AcyclicRule.model_validate({"acyclic": paths}), data)
+async def judge(data: object, paths: Mapping[str, str] = NEEDS, **names: object) -> Answer:
+    return await judge_by(AcyclicRule.model_validate({"acyclic": paths}), data, **names)
 
 
-async def told(data: object, paths: Mapping[str, str] = NEEDS) -> list[str]:
-    return told_in(await judge(data, paths))
+async def told(data: object, paths: Mapping[str, str] = NEEDS, **names: object) -> list[str]:
+    return told_in(await judge(data, paths, **names))
 
 
 def reached_in(needs: Needs) -> dict[str, set[str]]:
@@ -194,6 +194,17 @@ async def test_what_a_node_needs_has_to_be_given_by_a_node_before_it() -> None:
     assert await told(flow(a=("x", "")), FLOW) == [
         "nodes[0].takes[0]: no node before `a` gives `x`"
     ]
+
+
+async def test_without_edges_nodes_come_as_they_are_written() -> None:
+    paths = {name: path.removesuffix("[]") for name, path in FLOW.items() if name != "edges"}
+    data = flow(a=("pq", "x"), b=("x", "pq"), c=("pr", "r"))
+    data["nodes"][2] |= {"id": "a", "takes": {"p": {}}}
+    assert await told(data, {**paths, "given": "input.facts"}, input={"facts": {"q": None}}) == [
+        "nodes[0].takes[0]: no node before `a` gives `p`; `b` gives it, and does not come before"
+    ]
+    with pytest.raises(ValueError, match="`edges` is missing"):
+        AcyclicRule.model_validate({"acyclic": {"nodes": "nodes[].id"}})
 
 
 async def test_a_node_that_names_others_comes_after_them() -> None:

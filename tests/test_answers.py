@@ -14,10 +14,8 @@ from ruamel.yaml import YAML
 from loopkit.engine.findings import Answer, Finding
 from loopkit.language.facts import Severities
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.form import MISSING, Misread, OwnForm, ReportForm, as_text, part
 from loopkit.validators.judges.report import read_report, read_verdict
-from loopkit.validators.judges.report_form import OwnForm, ReportForm
-from loopkit.validators.judges.report_parts import MISSING, as_text, part
 from loopkit.validators.judges.text import TextForm
 
 TABLE = YAML(typ="safe").load(Path(__file__).parent / "data" / "answers.yaml")

@@ -19,8 +19,8 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.outside.processes import CommandResult
 from loopkit.text import end_of
 from loopkit.validators.command_reports import MAX_READ, read_findings
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.judging import judge_deterministic
 

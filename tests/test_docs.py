@@ -25,19 +25,19 @@ from loopkit.document.reading import read
 from loopkit.drive.repair import RAISABLE
 from loopkit.language.agents import CommandAgent, JsonReply, OutsideAgent
 from loopkit.language.agents.agent import KeptSession, Workspace
-from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.agents.model import Fallback, ModelAgent, Price
 from loopkit.language.agents.tools import CommandTool, McpServer, McpTool, PythonTool, ValidatorTool
 from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text
 from loopkit.language.machine import Alert, Limits, Machine
-from loopkit.language.section import Emission, Noun, ReportEmission
+from loopkit.language.section import Emission, ErrorRule, Noun, ReportEmission, Retry
 from loopkit.language.states import STATE_KINDS, ChoiceState, FinalState
 from loopkit.language.states.each import After, ChildMachine, EachState, MachineState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
+    FileValues,
     FirstText,
     HumanState,
     MadeData,
@@ -110,6 +110,7 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     FirstText: ("First values",),
     MadeData: ("First values",),
     SetState: ("set", STATE),
+    FileValues: ("set",),
     ValidateState: ("validate", STATE),
     HumanState: ("human", STATE),
     ChoiceState: (STATE,),

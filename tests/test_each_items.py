@@ -15,7 +15,7 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded, load
 from loopkit.language.states.each import EachState, MachineState
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.inputs import child_input, child_inputs, complete_input, partial_input
 from loopkit.machine.item_list import Item, items_of
 from loopkit.testing import load_suite

@@ -11,13 +11,12 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.facts import Severities
 from loopkit.language.json_schema import schema_faults
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.form import Misread
+from loopkit.validators.data import JudgedArtifact
+from loopkit.validators.judges.form import Misread, OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.prompt import form_of, judge_prompt, reask_prompt
 from loopkit.validators.judges.report import read_answer, read_report
-from loopkit.validators.judges.report_form import OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.text import TextForm
 
 OWN = OwnForm()

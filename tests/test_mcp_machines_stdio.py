@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from mcp import MCPError, types
 
-from loopkit.cli import invoke
 from tests.mcp_client import McpServer, Told
 from tests.test_mcp_machines import NOTE
 
@@ -105,30 +104,6 @@ def test_progress_rises_over_the_answer_of_the_user(served: McpServer) -> None:
     assert str(told[-1][2]) == "done (success)"
     assert all(before[0] < after[0] for before, after in pairwise(told))
     assert all(total is not None and done <= total for done, total, _ in told)
-
-
-def test_a_declined_question_stays_open_and_a_person_answers_elsewhere(
-    served: McpServer,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    served.answering = lambda _: types.ElicitResult(action="decline")
-    waiting = served.data("note", CAKE)
-    assert waiting["status"] == "waiting"
-    line = f"loopkit answer {waiting['run']} accept --form"
-    assert line in waiting["message"]
-    monkeypatch.chdir(folder)
-    assert invoke(["answer", waiting["run"], "accept", "--form", "stars=1", "--by", "ann"]) == 0
-    capsys.readouterr()
-    assert served.data("status", {"run": waiting["run"]})["outcome"] == "done"
-
-
-def test_who_goes_on_with_a_run_is_asked_again(served: McpServer) -> None:
-    run = served.data("note", CAKE)["run"]
-    served.answering = accept(GOOD)
-    done = served.data("resume", {"run": run})
-    assert (done["run"], done["outcome"], len(served.asked)) == (run, "done", 2)
 
 
 def test_an_answer_that_is_refused_is_asked_for_again(served: McpServer) -> None:

@@ -161,6 +161,43 @@ def test_a_webhook_is_one_program_away() -> None:
     assert [one["question"]["text"] for one in posted] == ["Is it good?"]
 
 
+COSTS = """
+loopkit: 1
+notify: NOTIFIER
+input: {cost: num, code: {type: int, default: 0}}
+agents:
+  worker:
+    command:
+      - sh
+      - -c
+      - printf '{"type":"result","result":"x","total_cost_usd":%s}' "$0"; exit "$1"
+      - "{{ input.cost }}"
+      - "{{ input.code }}"
+    reply: stream_json
+states:
+  work: {agent: worker, prompt: Work., on_error: {content: done}, next: done}
+  done: {final: success, result: work}
+"""
+BY_THRESHOLD = """
+import json, pathlib, sys
+told = json.load(sys.stdin)
+if not told["success"] or told["usage"]["cost_usd"] >= 1:
+    with pathlib.Path("told").open("a") as file:
+        file.write(json.dumps(told) + "\\n")
+"""
+
+
+def test_a_notifier_tells_of_each_failure_and_of_a_success_from_a_threshold_on() -> None:
+    """S1.63: it knows how the run ended and what it has cost."""
+    Path("tell.py").write_text(BY_THRESHOLD, encoding="utf-8")
+    for cost, code in ((0.5, 0), (0.5, 3), (2, 0)):
+        started(COSTS, "--set", f"cost={cost}", "--set", f"code={code}",
+                notifier=json.dumps([sys.executable, "tell.py"]))  # fmt: skip
+    assert [(one["status"], one["usage"]["cost_usd"]) for one in told()] == [
+        ("suspended", 0.5), ("finished", 2.0)
+    ]  # fmt: skip
+
+
 INTERRUPTED = """
 loopkit: 1
 notify: NOTIFIER

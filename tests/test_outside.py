@@ -475,7 +475,7 @@ OUTSIDE_CODER = (
 
 def plan_review(folder: Path) -> Path:
     """`plan_review` with an architect outside, and no limit that a function could not keep."""
-    return outside(PLAN_REVIEW, folder, OUTSIDE_ARCHITECT, ("  cost_usd: 2.00\n", ""))
+    return outside(PLAN_REVIEW, folder, OUTSIDE_ARCHITECT, (", cost_usd: 2.00", ""))
 
 
 def test_plan_review_is_led_from_outside_to_acceptance(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def ours(text: str) -> list[object]:
     try:
         found.extend(map(described, events(text)))
     except ParserGaveUp as stop:
-        found.append(str(stop.error))
+        found.append(str(stop.__cause__))
     return found
 
 

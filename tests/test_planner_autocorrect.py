@@ -14,12 +14,12 @@ from loopkit.engine.findings import Finding
 from loopkit.language.load import load
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
-from tests.planner import MACHINE, PLAN, draft, play, validated, without_tools
+from tests.planner import MACHINE, PLAN, draft, play, validated
 from tests.support import Desk, Played
 
 BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no nodes": (
-        {"nodes": [], "edges": []},
+        {"nodes": []},
         {"code": "EMPTY_PLAN", "message": "The plan has no nodes.", "severity": "error"},
     ),
     "unknown": (
@@ -31,7 +31,7 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "did you mean `writer.SocialPosting`?",
             "severity": "error",
             "location": "nodes[1].capabilityId",
-            "nodeStage": "writing",
+            "nodeStage": "post",
             "capabilityId": "writer.SocialPostin",
         },
     ),
@@ -39,10 +39,10 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         draft(1, capabilityId="writer.LegacyBlog"),
         {
             "code": "CAPABILITY_INACTIVE",
-            "message": 'The capability "writer.LegacyBlog" of stage "writing" is not active.',
+            "message": 'The capability "writer.LegacyBlog" of stage "post" is not active.',
             "severity": "error",
             "location": "nodes[1].capabilityId",
-            "nodeStage": "writing",
+            "nodeStage": "post",
             "capabilityId": "writer.LegacyBlog",
         },
     ),
@@ -50,11 +50,11 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         draft(1, capabilityId=None),
         {
             "code": "CAPABILITY_MISSING",
-            "message": 'The node of stage "writing" has to name a capabilityId, because it is of '
+            "message": 'The node of stage "post" has to name a capabilityId, because it is of '
             "kind execution.",
             "severity": "error",
             "location": "nodes[1]",
-            "nodeStage": "writing",
+            "nodeStage": "post",
         },
     ),
     "unknown facet": (
@@ -62,10 +62,10 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "code": "UNKNOWN_FACET",
             "message": "nodes[1].outputFacets[1]: `poster` is not known in `input.catalogue` at "
-            "`facets[].name`; did you mean `post`?",
+            "`facetCatalog`; did you mean `post`?",
             "severity": "error",
             "location": "nodes[1].outputFacets[1]",
-            "nodeStage": "writing",
+            "nodeStage": "post",
             "capabilityId": "writer.SocialPosting",
             "facet": "poster",
         },
@@ -79,32 +79,15 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "facet": "post",
         },
     ),
-    "circle": (
-        draft(edges=[("strategy", "post"), ("post", "strategy")]),
-        {
-            "code": "GRAPH_INVALID",
-            "message": "the nodes form a cycle: post → strategy → post",
-            "severity": "error",
-        },
-    ),
-    "edge to nowhere": (
-        draft(edges=[("strategy", "post"), ("post", "pst")]),
-        {
-            "code": "GRAPH_INVALID",
-            "message": "edges[1]: there is no node `pst`; did you mean `post`?",
-            "severity": "error",
-            "location": "edges[1]",
-        },
-    ),
     "no producer before": (
-        draft(edges=[]),
+        {"nodes": PLAN["nodes"][::-1]},
         {
             "code": "FACET_WITHOUT_PRODUCER",
-            "message": "nodes[1].inputFacets[0]: no node before `post` gives `strategy`; "
+            "message": "nodes[0].inputFacets[0]: no node before `post` gives `strategy`; "
             "`strategy` gives it, and does not come before",
             "severity": "error",
-            "location": "nodes[1].inputFacets[0]",
-            "nodeStage": "writing",
+            "location": "nodes[0].inputFacets[0]",
+            "nodeStage": "post",
             "capabilityId": "writer.SocialPosting",
             "facet": "strategy",
         },
@@ -113,28 +96,27 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         draft(0, routing={"routes": [{"to": "posting", "condition": "true"}]}),
         {
             "code": "ROUTING_TARGET_UNKNOWN",
-            "message": 'A routing leads to "posting", which is not a node.',
+            "message": 'A routing leads to "posting", which is not a stage.',
             "severity": "error",
             "location": "nodes[0].routing.routes[0].to",
         },
     ),
-    "no instructions": (
-        draft(1, instructions=[]),
+    "disallowed": (
+        draft(1, stage="billing"),
         {
-            "code": "NO_INSTRUCTIONS",
-            "message": 'The node of stage "writing" says nothing about how to do it.',
-            "severity": "warning",
-            "location": "nodes[1]",
-            "nodeStage": "writing",
-            "capabilityId": "writer.SocialPosting",
+            "code": "STAGE_DISALLOWED",
+            "message": 'The policies disallow a stage "billing".',
+            "severity": "error",
+            "location": "nodes[1].stage",
+            "nodeStage": "billing",
         },
     ),
     "another shape": (
-        {"nodes": [{"id": "a"}], "edges": []},
+        {"nodes": [{"stage": "post"}]},
         {
             "code": "schema",
-            "message": "plan: the answer breaks its schema: nodes[0]: 'stage' is a required "
-            "property",
+            "message": "plan: the answer breaks its schema: nodes[0].status: 'status' is a "
+            "required property",
             "severity": "error",
         },
     ),
@@ -142,18 +124,17 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """Drafts that are not as they should be, each with the diagnostic that its planner gets."""
 
 
-AT_ONCE = 4
-"""So many drafts fit in one attempt, and so many attempts in one run."""
+AT_ONCE = 5
+"""So many retries a planner may have."""
 SOME = [list(BROKEN)[start : start + AT_ONCE] for start in range(0, len(BROKEN), AT_ONCE)]
+POLICIES = {"planner": {"directives": {"disallowStages": ["billing"]}}}
 
 
 def diagnostics(played: Played) -> list[list[dict[str, Any]]]:
     """What each call of the tool gave."""
     keys = {event.key for event in played.of(Intended) if event.role == "tool"}
     told = [json.loads(event.text) for event in played.of(Replied) if event.key in keys]
-    assert all(
-        one["ok"] == all(d["severity"] == "warning" for d in one["diagnostics"]) for one in told
-    )
+    assert all(one["ok"] == (one["diagnostics"] == []) for one in told)
     return [one["diagnostics"] for one in told]
 
 
@@ -167,48 +148,29 @@ def as_diagnostics(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kinds", SOME, ids="-".join)
-def test_drafts_get_their_diagnostics_from_the_tool_and_in_events(
+def test_drafts_get_their_diagnostics_from_the_tool_the_gate_and_in_events(
     kinds: list[str], desk: Desk
 ) -> None:
-    played = play(desk, MACHINE, validated(PLAN, *(BROKEN[kind][0] for kind in kinds)))
+    attempts = validated(PLAN, *(BROKEN[kind][0] for kind in kinds))
+    played = play(desk, MACHINE, *attempts, retries={"initial": 5}, policies=POLICIES)
     *found, last = diagnostics(played)
-    assert [BROKEN[kind][1] in one for kind, one in zip(kinds, found, strict=True)] == [True] * 4
-    assert last == []
-    assert (played.outcome, played.state.attempts["plan"]) == ("done", 1)
-    rejected = [event for event in played.of(Emitted) if event.name == "plan_rejected"]
-    wrong = [one for one in found if any(each["severity"] == "error" for each in one)]
-    assert [as_diagnostics(event.findings) for event in rejected] == wrong
-
-
-@pytest.mark.parametrize("kinds", SOME, ids="-".join)
-def test_the_gate_finds_in_drafts_what_the_tool_does(kinds: list[str], desk: Desk) -> None:
-    wrong = [BROKEN[kind] for kind in kinds if BROKEN[kind][1]["severity"] == "error"]
-    machine = without_tools(desk)
-    played = play(
-        desk,
-        machine,
-        *({"data": plan} for plan, _ in wrong),
-        {"data": PLAN},
-        retries={"initial": 4},
+    assert [BROKEN[kind][1] in one for kind, one in zip(kinds, found, strict=True)] == [True] * len(
+        kinds
     )
-    assert played.outcome == "done"
-    *found, last = [as_diagnostics(r.findings) for r in played.reports if r.state == "check"]
-    assert [one in told for (_, one), told in zip(wrong, found, strict=True)] == [True] * len(wrong)
     assert last == []
-    prompts = played.prompts("planner")[1:]
-    assert all(one["message"] in said for (_, one), said in zip(wrong, prompts, strict=True))
-
-
-def test_a_capability_of_a_kind_that_needs_none_may_be_left_out(desk: Desk) -> None:
-    branch = {"id": "branch", "stage": "choice", "kind": "branch"}
-    plan = {"nodes": [*PLAN["nodes"], branch], "edges": PLAN["edges"]}
-    assert play(desk, MACHINE, validated(plan)).result["work"]["branch"]["outcome"] == "passed"
+    assert (played.outcome, played.state.attempts["plan"]) == ("done", len(attempts))
+    told = [event for event in played.of(Emitted) if event.name == "plan_rejected"]
+    assert [as_diagnostics(event.findings) for event in told] == found
+    assert [event.attempt for event in told] == [*range(1, len(attempts))]
+    assert [as_diagnostics(r.findings) for r in played.reports if r.state == "check"][:-1] == found
+    again = played.asked("planner")[1].messages
+    assert found[0][0]["message"] in str(again[-1].content)
 
 
 def test_what_the_task_brings_along_needs_no_producer(desk: Desk) -> None:
-    lone = {"nodes": [draft()["nodes"][1]], "edges": []}
+    lone = {"nodes": [draft(1)["nodes"][1]]}
     given = {"strategy": "Say when it sails."}
-    played = play(desk, MACHINE, validated(lone), inputFacets=given)
+    played = play(desk, MACHINE, *validated(lone), inputs=given)
     assert (diagnostics(played), played.outcome) == ([[]], "done")
 
 

@@ -19,7 +19,7 @@ from loopkit.outside.redaction import redactor
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import faults_of
 from loopkit.testing import load_suite, run_case
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.judging import judge_by, judge_deterministic, told_in
 from tests.support import Desk, scenario

@@ -18,7 +18,6 @@ from loopkit.document.problems import (
     did_you_mean,
     is_slip,
     render,
-    render_one,
 )
 
 
@@ -29,7 +28,7 @@ def at(line, column, end_column, *, end_line=None, file="plan.yaml"):
 def shown(line, column, end_column):
     """Return the source row and the caret row for a place on the only line of a file."""
     problem = Problem("x", "y", at(1, column, end_column))
-    _, _, source, carets = render_one(problem, {"plan.yaml": line}).split("\n")
+    _, _, source, carets = render([problem], {"plan.yaml": line}).split("\n")
     return source, carets
 
 
@@ -48,7 +47,7 @@ def test_a_problem_is_shown_with_its_place_its_line_and_its_remedy():
         path="agents.reviewer.temprature",
         help="did you mean `temperature`?",
     )
-    assert render_one(problem, {"plan.yaml": PLAN}) == (
+    assert render([problem], {"plan.yaml": PLAN}) == (
         "error[unknown-field]: unknown field `temprature`\n"
         "  --> plan.yaml:8:5   (agents.reviewer.temprature)\n"
         "8 |     temprature: 0.2\n"
@@ -59,24 +58,24 @@ def test_a_problem_is_shown_with_its_place_its_line_and_its_remedy():
 
 def test_a_problem_without_a_place_has_its_path_and_its_remedy():
     problem = Problem("no-agents", "no agents", None, path="agents", help="add one")
-    assert render_one(problem, {}) == "error[no-agents]: no agents\n  (agents)\n  help: add one"
-    assert render_one(Problem("no-agents", "no agents"), {}) == "error[no-agents]: no agents"
+    assert render([problem], {}) == "error[no-agents]: no agents\n  (agents)\n  help: add one"
+    assert render([Problem("no-agents", "no agents")], {}) == "error[no-agents]: no agents"
 
 
 def test_a_place_in_an_unknown_file_or_behind_the_end_is_named_without_a_line():
     for file in ("other.yaml", "plan.yaml"):
         problem = Problem("x", "y", at(99, 2, 3, file=file))
-        assert render_one(problem, {"plan.yaml": PLAN}) == f"error[x]: y\n  --> {file}:99:2"
+        assert render([problem], {"plan.yaml": PLAN}) == f"error[x]: y\n  --> {file}:99:2"
 
 
 def test_the_severity_stands_in_front():
     problem = Problem("unused", "never used", severity="warning")
-    assert render_one(problem, {}) == "warning[unused]: never used"
+    assert render([problem], {}) == "warning[unused]: never used"
 
 
 def test_the_gutter_is_as_wide_as_the_line_number():
     text = "\n" * 122 + "key: 1"
-    assert render_one(Problem("x", "y", at(123, 1, 4)), {"plan.yaml": text}).endswith(
+    assert render([Problem("x", "y", at(123, 1, 4))], {"plan.yaml": text}).endswith(
         "123 | key: 1\n    | ^^^"
     )
 
@@ -90,7 +89,7 @@ def test_further_places_follow_with_their_labels_in_one_gutter():
         help="delete one",
         also=(("first written here", at(1, 1, 4)), ("elsewhere", at(3, 1, 2, file="b.yaml"))),
     )
-    assert render_one(problem, {"plan.yaml": text}) == (
+    assert render([problem], {"plan.yaml": text}) == (
         "error[duplicate-key]: the key `key` is written twice\n"
         "  --> plan.yaml:10:1\n"
         "10 | key: 2\n"
@@ -105,7 +104,7 @@ def test_further_places_follow_with_their_labels_in_one_gutter():
 
 def test_a_help_of_several_lines_is_indented():
     problem = Problem("x", "y", help="write\n  a: 1")
-    assert render_one(problem, {}) == "error[x]: y\n  help: write\n          a: 1"
+    assert render([problem], {}) == "error[x]: y\n  help: write\n          a: 1"
 
 
 def test_problems_are_sorted_by_file_line_and_column_with_a_blank_line_between():
@@ -121,7 +120,7 @@ def test_nothing_is_rendered_for_no_problems():
 
 def test_a_place_over_several_lines_is_underlined_to_the_end_of_its_first():
     problem = Problem("x", "y", at(1, 6, 3, end_line=2))
-    rendered = render_one(problem, {"plan.yaml": "key: |-\n  text"})
+    rendered = render([problem], {"plan.yaml": "key: |-\n  text"})
     assert rendered.endswith("1 | key: |-\n  |      ^^")
 
 
@@ -200,12 +199,12 @@ def test_a_line_that_fits_is_not_cut():
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 def test_lines_end_where_yaml_ends_them(ending):
     text = ending.join(["a: 1", "b: \x0b\x85\u2028", "c: 3", ""])
-    rendered = render_one(Problem("x", "y", at(3, 1, 2)), {"plan.yaml": text})
+    rendered = render([Problem("x", "y", at(3, 1, 2))], {"plan.yaml": text})
     assert rendered.endswith("3 | c: 3\n  | ^")
 
 
 def test_a_byte_order_mark_does_not_shift_the_caret():
-    rendered = render_one(Problem("x", "y", at(1, 1, 4)), {"plan.yaml": "\ufeffkey: 1"})
+    rendered = render([Problem("x", "y", at(1, 1, 4))], {"plan.yaml": "\ufeffkey: 1"})
     assert rendered.endswith("1 | key: 1\n  | ^^^")
 
 

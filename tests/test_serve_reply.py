@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,8 +13,7 @@ import httpx
 import pytest
 
 from tests.http_site import ASKING, Served, served
-from tests.support import plan
-from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN, plan_review
+from tests.test_outside import FOLDER, GOOD, MACHINE, PARENT, PLAIN
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
@@ -173,21 +171,6 @@ async def test_a_delivery_with_a_secret_is_known_again_and_the_secret_is_stored_
     assert [path for path in kept if secret.encode() in path.read_bytes()] == []
 
 
-async def test_two_who_deliver_at_once_are_not_both_taken() -> None:
-    async with started(PLAIN) as (site, run):
-        question = (await wanted(site, run))["question"]
-        texts = [f"## Goal\n\n{name}\n" for name in ("tea", "cake")]
-        answers = await asyncio.gather(
-            *(reply(site, run, artifact=text, by=f"who {text[9:12]}", question=question)
-              for text in texts)
-        )  # fmt: skip
-        assert sorted(answer.status_code for answer in answers) == [200, 409]
-        [refused] = [answer for answer in answers if answer.status_code == 409]
-        took = next(text for text, each in zip(texts, answers, strict=True) if each != refused)
-        assert f"who {took[9:12]} has delivered it" in refused.json()["error"]["message"]
-        assert await result(site, run) == {"plan": took}
-
-
 @pytest.mark.parametrize(
     ("body", "status", "cause"),
     [
@@ -235,17 +218,6 @@ async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
     assert Path("src/a.txt").read_text(encoding="utf-8") == "tea\n"
 
 
-async def test_a_file_that_was_not_written_is_an_attempt_that_failed() -> None:
-    Path("docs").mkdir()
-    async with started(FILE) as (site, run):
-        await wanted(site, run)
-        await reply(site, run)
-        assert "docs/plan.md was not written" in (await wanted(site, run, 2))["text"]
-        Path("docs/plan.md").write_text(GOOD, encoding="utf-8")
-        assert (await reply(site, run)).status_code == 200
-        assert await result(site, run) == {"plan": GOOD}
-
-
 async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
     Path("child.yaml").write_text(PLAIN, encoding="utf-8")
     async with started(PARENT) as (site, run):
@@ -253,31 +225,3 @@ async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
         assert asked["run"] != run
         assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
         await result(site, run)
-
-
-CRITIC = """  critic:
-    model: openai/gpt-5-mini
-    system: You review implementation plans before anybody builds on them.
-    params: {max_tokens: 6000}          # what it thinks counts too
-"""
-HAPPY_CRITIC = """  critic: {command: [echo, '{"verdict": "pass", "findings": []}']}
-"""
-
-
-async def test_plan_review_is_written_by_a_service_and_approved_by_a_person(
-    tmp_path: Path,
-) -> None:
-    machine = plan_review(tmp_path).read_text(encoding="utf-8")
-    assert CRITIC in machine
-    machine = machine.replace(CRITIC, HAPPY_CRITIC)
-    async with started(machine, issue="CSV exports break.") as (site, run):
-        assert "CSV exports break." in (await wanted(site, run))["text"]
-        await reply(site, run, artifact=plan("title_only"), by="planner")
-        assert "revision 1 of 2" in (await wanted(site, run, 2))["text"]
-        await reply(site, run, artifact=plan("good"), by="planner")
-        told = await site.until(run, lambda run: run["summary"]["state"] == "approval")
-        assert told["questions"][0]["question"]["wanted"] is None
-        late = await reply(site, run, artifact=plan("good") + "More.", by="planner")
-        assert late.status_code == 409
-        await site.post(f"/api/runs/{run}/answer", choice="approve", by="ann")
-        assert (await result(site, run))["plan"] == plan("good")

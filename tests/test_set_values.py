@@ -210,12 +210,75 @@ def test_values_are_set_once_wherever_the_process_is_killed(tmp_path: Path, know
     text = text.replace('{{ input.id }}"', f'{{{{ input.id }}}}"{known_by}')
     made = {"render": PLAN, "output": {"name": "plan", "file": "plan.yaml"}, "next": "note"}
     text = text.replace("states:", f"states:\n  made: {json.dumps(made)}")
+    mark = {"set": "plan.yaml", "at": "sections[].tasks[]", "where": {"id": "1.10"}}
+    mark |= {"expect": {"status": "done"}, "values": {"status": "over"}}
+    text = text.replace("result: note}", f"result: note, mark: {json.dumps(mark)}}}")
     told = killed_at_points(tmp_path, text)
     assert len(told) > 8
     for point in begun(told):
         assert point["outcome"] == "done", point
         written = (tmp_path / "work" / point["point"] / "plan.yaml").read_text()
-        assert written.count("tries: 2\n") == written.count('"done"') == 1
+        assert written.count("tries: 2\n") == written.count('"over"') == 1
+
+
+MARKED = """
+loopkit: 1
+input: {plan: {type: file, default: plan.yaml}}
+states:
+  check:
+    run: [test, -e, good]
+    transitions: [{guard: exit_code == 0, target: done}, {target: bad}]
+  done: {final: success, mark: {<<: &item {set: "{{ input.plan.path }}", at: "sections[].tasks[]",
+         where: {id: "1.10"}, expect: {status: [pending, in_progress]}}, values: {status: done}}}
+  bad: {final: failure, mark: {<<: *item, values: {status: "exit {{ check.exit_code }}"}}}
+"""
+
+
+@pytest.mark.parametrize(("files", "status"), [(["good"], "done"), ([], "exit 1")])
+def test_a_run_marks_in_a_file_how_it_ended(desk: Desk, files: list[str], status: str) -> None:
+    plan = desk.write("plan.yaml", PLAN)
+    for name in files:
+        desk.write(name, "")
+    assert desk.play(MARKED).state.status == "finished"
+    assert plan.read_text() == PLAN.replace("in_progress", status)
+
+
+def test_a_run_that_cannot_mark_its_end_is_suspended_there_and_goes_on(durable: Desk) -> None:
+    durable.write("good", "")
+    plan = durable.write("plan.yaml", PLAN.replace("in_progress", "skipped"))
+    run = durable.play(MARKED)
+    assert run.state.suspended is not None
+    assert (run.state.state, run.state.suspended.reason) == ("done", "content")
+    assert '"skipped" instead of "pending" or "in_progress"' in run.state.suspended.message
+    plan.write_text(PLAN)
+    assert durable.resume(run.state.run).outcome == "done"
+    assert plan.read_text() == PLAN.replace("in_progress", "done")
+
+
+CONFLICT = """
+loopkit: 1
+input: {plan: {type: file, default: plan.yaml}, on: {type: [str], default: [a]}}
+states:
+  all:
+    each: input.on
+    as: on
+    key: on
+    max_items: 2
+    isolate: copy
+    machine: task.yaml
+    input: {plan: "{{ input.plan }}"}
+    next: done
+  done: {final: success}
+"""
+
+
+def test_what_could_not_be_merged_is_not_marked(desk: Desk) -> None:
+    both = f"[sh, -c, 'echo a > f; echo b > \"$0/f\"', {json.dumps(str(desk.folder))}]"
+    desk.write("task.yaml", MARKED.replace("[test, -e, good]", both) + "workspace: {path: .}\n")
+    plan = desk.write("plan.yaml", PLAN)
+    data: Any = desk.play(CONFLICT).state.artifacts["all"].data
+    assert data["a"]["outcome"] == "conflict"
+    assert plan.read_text() == PLAN
 
 
 EACH = """

@@ -109,6 +109,7 @@ def test_a_second_signal_ends_a_process_whose_model_never_answers(
 
 
 def test_a_second_signal_ends_a_command_that_ignores_signals(tmp_path: Path) -> None:
+    """S1.40: nobody waits for a program that does not stop."""
     terminal = begun(COMMAND, "sit")
     while not (tmp_path / "lock.held").exists():
         terminal.wait_for(".")

@@ -18,8 +18,7 @@ from loopkit.language.states import STATE_KINDS, STATE_NOUNS
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import FilledState
 from loopkit.language.states.state import AuthorState, StateBase, TemplateState, WorkingState
-from loopkit.machine.choosing import fault_codes
-from loopkit.machine.graph import Graph
+from loopkit.machine.graph import Graph, fault_codes
 from loopkit.machine.inputs import complete_input
 from loopkit.machine.scope import REPORT, Scope, own_names
 from loopkit.proof.outcomes.analysis import Analysis

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import _compile, check, parse
-from loopkit.language.template.sandbox import FILTERS, TESTS, fence_as_data, mark_of
+from loopkit.language.template.sandbox import FILTERS, TESTS, FieldedText, fence_as_data, mark_of
 
 FINDING = Fields({"message": Scalar(), "code": Scalar(), "at": Scalar(optional=True)})
 SHAPES = {
@@ -193,6 +192,8 @@ def test_a_loop_knows_where_it_is():
             "x y z",
         ),
         ("{{ nothing is defined }} {{ nothing is none }} {{ none is none }}", "false true true"),
+        ("{{ [1, 2] is sharing([2]) }} {{ 'ab' is sharing('a') }}", "true false"),
+        ("{{ 'a' is sharing({'a': 0}) }} {{ [none] is sharing(none) }}", "true false"),
     ],
 )
 def test_filters_and_tests_work_on_plain_data(text: str, expected: str):

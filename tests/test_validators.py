@@ -11,13 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 from loopkit.engine.findings import Answer, Defect, finding_id, finding_ids
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_type
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json, parse_output
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 from tests.judging import judge_deterministic
 

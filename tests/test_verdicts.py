@@ -100,15 +100,6 @@ def test_a_pattern_that_takes_too_long_is_no_verdict():
     assert isinstance(found, NoVerdict)
 
 
-# Which of several counts
-
-
-# Which findings go with it
-
-
-# What names nothing
-
-
 COUNTS = {"met": r"(\d+)/\d+ met", "checked": r"\d+/(\d+) met"}
 
 

@@ -66,7 +66,6 @@ class CommandAgentPort(AgentPort):
         )
 
     async def _run(self, request: Request, own: Mapping[str, str]) -> tuple[str, CommandResult]:
-        """The program, as the templates name it, and how it ended."""
         names = {**request.names, **own, **self._definition.own_names}
         names |= {"prompt": request.prompt, "session": request.session or ""}
         resumed = self._definition.resume if request.session else ()
@@ -125,7 +124,6 @@ class CommandAgentPort(AgentPort):
 
 @contextmanager
 def as_agent_errors() -> Iterator[None]:
-    """Raise an AgentError where a command does not start or takes too long."""
     try:
         yield
     except CommandNotStarted as error:

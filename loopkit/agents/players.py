@@ -48,7 +48,6 @@ class Players:
     commands: PlayedCommands
     person: Person
     scenario: Scenario | None
-    """The scenario that plays, if there is one."""
     calls_models: bool
     """Whether real models can be asked, by the run or by its children."""
     redact: Redact
@@ -106,10 +105,7 @@ Functions = Mapping[str, AgentFunction]
 
 
 def assign_agents(
-    machine: Machine,
-    scenario: Scenario | None,
-    functions: Functions,
-    sleep: Sleep = asyncio.sleep,
+    machine: Machine, scenario: Scenario | None, functions: Functions, sleep: Sleep = asyncio.sleep
 ) -> dict[str, AgentPort]:
     """The port of each agent: a scenario, a function, its program or its model plays it.
 
@@ -349,13 +345,18 @@ def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
     unplayed = cast.unplayed
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
     models = {name: one for name, one in cast.machine.model_agents.items() if name in real}
-    if is_played:
-        _refuse_unplayed(models)
-    if real:
-        _refuse_keyless(real)
-        _refuse_astray(models)
+    if is_played and models:
+        listed = ", ".join(f"`{name}`" for name in models)
+        raise NotRunnable(
+            f"the scenario plays some agents, but not {listed}, so that a real model "
+            "would be called; let it play them too, or none"
+        )
+    _refuse_keyless(real)
+    _refuse_astray(models)
     if "cost_usd" in cast.limited:
-        _refuse_unpriced(real)
+        for name, agent in real.items():
+            for who, what, remedy in missing_prices(name, agent, is_limited=True):
+                raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
         _refuse_uncounted("cost_usd", unplayed, functions)
     if "tokens" in cast.limited:
         _refuse_endless(models)
@@ -385,15 +386,6 @@ def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functi
             )
 
 
-def _refuse_unplayed(models: Mapping[str, ModelAgent]) -> None:
-    if models:
-        listed = ", ".join(f"`{name}`" for name in models)
-        raise NotRunnable(
-            f"the scenario plays some agents, but not {listed}, so that a real model "
-            "would be called; let it play them too, or none"
-        )
-
-
 def _refuse_keyless(real: Mapping[str, Agent]) -> None:
     for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
         variable = one.key_env
@@ -417,12 +409,6 @@ def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
 def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
     """Every model that may be asked, each with its name in messages."""
     return (asked for name, agent in models.items() for asked in agent.labelled_in_turn(name))
-
-
-def _refuse_unpriced(real: Mapping[str, Agent]) -> None:
-    for name, agent in real.items():
-        for who, what, remedy in missing_prices(name, agent, is_limited=True):
-            raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
 
 
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -12,7 +13,7 @@ from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents import OutsideAgent
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.values import NOTHING, Mutable, Value
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ class Request(Mutable):
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the answer, if that has to be data."""
     tools: Sequence[Tool] = ()
-    """The tools that the agent may call."""
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
@@ -142,7 +142,6 @@ class Reply(Value, frozen=True):
     stderr: str = ""
     session: str | None = None
     model: str = ""
-    """The model that answered."""
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None
@@ -157,46 +156,34 @@ class Reply(Value, frozen=True):
     """None is unknown."""
 
 
+@dataclass(eq=False, repr=False)
 class AgentError(Exception):
     """A call without a reply; `error_class` says whose fault it is."""
 
-    def __init__(
-        self,
-        error_class: ErrorClass,
-        message: str,
-        *,
-        retry_after_s: float | None = None,
-        cost_usd: float | None = 0.0,
-        tokens: int = 0,
-        charged: bool = False,
-        timed_out: bool = False,
-        unreadable: bool = False,
-        unavailable: bool = False,
-        capped: bool = False,
-        sent: bool = True,
-        session_lost: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.error_class = error_class
-        self.message = message
-        self.retry_after_s = retry_after_s
-        self.cost_usd = cost_usd
-        self.tokens = tokens
-        self.charged = charged
-        """The call may have been billed all the same: it counts at its reservation."""
-        self.timed_out = timed_out
-        """It was ended because it took too long, and may have done its work all the same."""
-        self.unreadable = unreadable
-        """An answer came but can't be read: it is requested once more, and only once."""
-        self.capped = capped
-        """The answer ended at the cap of the request: its author can't correct that."""
-        self.session_lost = session_lost
-        """A kept session can't go on: it is too long for the model, or its program failed with it.
-        After a transient failure that is so once no try is left."""
-        self.unavailable = unavailable
-        """The model is unavailable for now: if there is a fallback, it is asked at once."""
-        self.sent = sent
-        """False if it is known that no request was sent and no program started: that is no call."""
+    error_class: ErrorClass
+    message: str
+    _: KW_ONLY
+    retry_after_s: float | None = None
+    cost_usd: float | None = 0.0
+    tokens: int = 0
+    charged: bool = False
+    """The call may have been billed all the same: it counts at its reservation."""
+    timed_out: bool = False
+    """It was ended because it took too long, and may have done its work all the same."""
+    unreadable: bool = False
+    """An answer came but can't be read: it is requested once more, and only once."""
+    capped: bool = False
+    """The answer ended at the cap of the request: its author can't correct that."""
+    session_lost: bool = False
+    """A kept session can't go on: it is too long for the model, or its program failed with it.
+    After a transient failure that is so once no try is left."""
+    unavailable: bool = False
+    """The model is unavailable for now: if there is a fallback, it is asked at once."""
+    sent: bool = True
+    """False if it is known that no request was sent and no program started: that is no call."""
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
 
 
 class Crashed(Exception):

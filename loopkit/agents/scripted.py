@@ -14,7 +14,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario.script import (
@@ -200,8 +200,6 @@ def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 class PlayedResults:
-    """The command results of a scenario."""
-
     def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
         self._commands = commands
 
@@ -245,10 +243,7 @@ class ScriptedPerson:
     """The person of a scenario; where it has no answer, the real person is asked."""
 
     def __init__(
-        self,
-        answers: Mapping[str, tuple[PlayedAnswer, ...]],
-        otherwise: Person,
-        clock: Timekeeper,
+        self, answers: Mapping[str, tuple[PlayedAnswer, ...]], otherwise: Person, clock: Timekeeper
     ) -> None:
         self._answers = answers
         self._otherwise = otherwise

@@ -12,25 +12,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
-from loopkit.checks import state_paths
 from loopkit.checks.limits import from_path, rewriting_authors
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import FilledState, ValidateState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at
 
@@ -51,7 +47,7 @@ def check_shown(subject: Subject) -> Iterator[Problem]:
     After an error or a limit an artifact may be absent, and is marked as absent. So may it be in a
     machine with origins, where one state serves several phases.
     """
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         possibly = subject.scope.flow.entering[name].possibly if subject.graph.origins else ()
         for at, shown in state.shown:
             if (ANY_REPORT if shown == REPORT else ("artifact", shown)) not in possibly:
@@ -74,13 +70,13 @@ def _check_artifact(
     if way is not None:
         verb = "judges anything" if is_report else "writes it"
         message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} {state_paths.on_path(way)}"
+        remedy = f"nothing {verb} {on_path(way)}"
         yield subject.problem(path, "may-be-missing", message, remedy)
 
 
 def way_without(
     subject: Subject, token: Token, state: str, *, on_errors: bool = True
-) -> state_paths.StatePath | None:
+) -> StatePath | None:
     """A path from the start to a state that does not bring a token into being, if there is one."""
     flow = subject.scope.flow
     if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
@@ -92,12 +88,12 @@ def way_without(
         return counts and not flow.brings(edge, token)
 
     start = subject.machine.start
-    return state_paths.shortest_path(subject.graph, start, lambda name: name == state, follows)
+    return shortest_path(subject.graph, start, lambda name: name == state, follows)
 
 
 def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
     written = subject.graph.artifacts
-    if artifact in subject.machine.states:
+    if artifact in subject.states:
         message = f"`{artifact}` is a state that writes no artifact of this name"
         remedy = did_you_mean("", written) or "no state writes an artifact"
     else:
@@ -111,7 +107,7 @@ def check_content(subject: Subject) -> Iterator[Problem]:
     if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
         # An unknown artifact may be a misspelt one that is judged; it is reported first.
         return
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.may_leave_none and not subject.graph.on(name, "content"):
             yield from _check_author(subject, name)
 
@@ -132,36 +128,36 @@ def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
 
 def _path_without_judge(subject: Subject, name: str) -> str:
     """The path on which nothing judges an answer, for the end of a message."""
-    artifact = artifact_of(subject.machine, name)
+    artifact = subject.graph.written.get(name)
     judges = subject.graph.judged.get(artifact or "", ())
-    way = state_paths.shortest_path(
+    way = shortest_path(
         subject.graph,
         name,
-        lambda state: subject.machine.states[state].ends,
+        lambda state: subject.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
     )
-    return f": nothing judges `{artifact}` on the path {state_paths.arrows(way)}" if way else ""
+    return f": nothing judges `{artifact}` on the path {arrows(way)}" if way else ""
 
 
 def check_files(subject: Subject) -> Iterator[Problem]:
     """Files of states and rules that lead out of the workspace, whatever is filled in."""
-    outputs = ((name, state.output_at(name)) for name, state in subject.machine.states.items())
+    outputs = ((name, state.output_at(name)) for name, state in subject.states.items())
     files: list[tuple[DocPath, str | None]] = [
         *((("states", name, "output"), output.file) for name, output in outputs if output),
         *((placed.path, placed.rule.file) for placed in subject.rules_of(CommandRule)),
     ]
     for path, file in files:
-        with suppress(TemplateError):
-            parts = parse(file or "").parts or ()
-            literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
-            if not literal:
-                continue
-            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
+        template = parse_if_valid(file or "")
+        parts = template.parts or () if template is not None else ()
+        literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
+        if not literal:
+            continue
+        from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
 
-            if (flaw := flaw_of_path(literal)) is not None:
-                remedy = "write a path that starts at the workspace and stays inside it"
-                message = f"the path `{file}` {flaw}"
-                yield subject.problem((*path, "file"), "bad-path", message, remedy)
+        if (flaw := flaw_of_path(literal)) is not None:
+            remedy = "write a path that starts at the workspace and stays inside it"
+            message = f"the path `{file}` {flaw}"
+            yield subject.problem((*path, "file"), "bad-path", message, remedy)
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:
@@ -198,19 +194,19 @@ def check_best_folders(subject: Subject) -> Iterator[Problem]:
 def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
     """Every `pick: best` and `from: best`, with the authors of the artifacts that go back."""
     artifacts = subject.graph.artifacts
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.picks_best:
             # A person's pick makes the whole round the current one, also what is not shown.
             picked = (shown for _, shown in state.shown) if state.ends else artifacts
             path: DocPath = ("states", name, "pick")
             yield path, (a for artifact in picked for a in artifacts.get(artifact, ()))
     for edge in subject.graph.edges:
-        if edge.from_best and edge.target in subject.machine.states:
+        if edge.from_best and edge.target in subject.states:
             yield from_path(edge), rewriting_authors(subject, edge)
 
 
 def _writes_folder(subject: Subject, name: str) -> bool:
-    output = subject.machine.states[name].output_at(name)
+    output = subject.states[name].output_at(name)
     return output is not None and output.folder is not None
 
 
@@ -243,13 +239,13 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
     """The demands that surely hold when each state is entered, on every path."""
-    edges = [edge for edge in subject.graph.edges if edge.target in subject.machine.states]
+    edges = [edge for edge in subject.graph.edges if edge.target in subject.states]
     gains = {edge: _gains(subject, edge) for edge in edges}
     bits = {fact: 1 << at for at, fact in enumerate(_Passed().union(*gains.values()))}
     steps = []
     for edge in edges:
-        state = subject.machine.states[edge.source]
-        written = artifact_of(subject.machine, edge.source) or state.edits
+        state = subject.states[edge.source]
+        written = subject.graph.written.get(edge.source) or state.edits
         is_older = state.picks_best or edge.from_best
         lost = sum(bit for fact, bit in bits.items() if is_older or fact[0] == written)
         steps.append(Step(edge.source, edge.target, lost, sum(bits[fact] for fact in gains[edge])))

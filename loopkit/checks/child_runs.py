@@ -31,9 +31,8 @@ from loopkit.language.states.each import (
     steps_to_items,
 )
 from loopkit.language.states.kinds import DataState, MadeData
-from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
-from loopkit.language.template.rendering import Template, check, parse
+from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.machine.graph import writers
 from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
 from loopkit.machine.scope import shape_of
@@ -155,12 +154,7 @@ def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
 
 
 def _is_made_unfit(
-    subject: Subject,
-    state: ChildrenState,
-    value: object,
-    known: DataType,
-    *,
-    is_needed: bool,
+    subject: Subject, state: ChildrenState, value: object, known: DataType, *, is_needed: bool
 ) -> bool:
     again = partial(_is_made_unfit, subject, state, is_needed=is_needed)
     if isinstance(value, str):
@@ -176,7 +170,6 @@ def _is_made_unfit(
 
 
 def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
-    """Whether the value of a template always has a type."""
     if not known.schema:
         return True
     is_text = known.scalar == "str" and known.schema.keys() <= PLAIN
@@ -245,7 +238,6 @@ def _wrong(
 
 
 def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, DataType]]:
-    """The parts of a value, each with the type that it should have."""
     if isinstance(value, Mapping):
         yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
     elif isinstance(value, list) and known.items is not None:
@@ -278,11 +270,7 @@ def _kind(known: DataType) -> str:
 
 
 def template_of(value: object) -> Template | None:
-    """The template of a text; None for any other value."""
-    try:
-        return parse(value) if isinstance(value, str) else None
-    except TemplateError:
-        return None  # which is told by itself
+    return parse_if_valid(value) if isinstance(value, str) else None
 
 
 def _is_fixed(value: object) -> bool:

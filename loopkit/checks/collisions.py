@@ -25,7 +25,6 @@ from loopkit.language.states.kinds import DataState
 from loopkit.language.states.state import Output, WorkingState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block
 from loopkit.text import plural
@@ -46,13 +45,13 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
     """States and artifacts share one namespace with the names that templates already have."""
     of_agents = (agent.own_names for agent in subject.machine.agents.values())
     taken = RESERVED.union(KEYWORDS, *of_agents)
-    for name in subject.machine.states:
+    for name in subject.states:
         path: DocPath = ("states", name)
         if name in taken:
             yield _name_problem(subject, path, name)
-        artifact = artifact_of(subject.machine, name)
+        artifact = subject.graph.written.get(name)
         if artifact is not None and artifact != name:
-            output = getattr(subject.machine.states[name], "output", None)
+            output = getattr(subject.states[name], "output", None)
             at: DocPath = (
                 "states",
                 name,
@@ -62,7 +61,7 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
             yield from _check_artifact(subject, at, artifact, taken)
     for name in subject.machine.artifacts:
         yield from _check_artifact(subject, ("artifacts", name), name, taken)
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         for item in state.item_lists:
             at = ("for", item) if isinstance(state, DataState) else ("as",)
             yield from _check_item(subject, ("states", name, *at), item)
@@ -83,8 +82,8 @@ def _check_artifact(
 ) -> Iterator[Problem]:
     if artifact in taken:
         yield _name_problem(subject, path, artifact, key=False)
-    namesake = artifact in subject.machine.states
-    if namesake and artifact_of(subject.machine, artifact) != artifact:
+    namesake = artifact in subject.states
+    if namesake and subject.graph.written.get(artifact) != artifact:
         message = f"`{artifact}` is also a state, and it does not write this artifact"
         yield subject.problem(path, "name-collision", message, ANOTHER)
 
@@ -93,15 +92,15 @@ def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]
     """The name of an item hides no other name that templates beside it may read."""
     if name in OF_WORK.union(KEYWORDS):
         yield _name_problem(subject, path, name, key=False)
-    elif name in subject.machine.states or name in subject.graph.artifacts:
-        kind = "a state" if name in subject.machine.states else "an artifact"
+    elif name in subject.states or name in subject.graph.artifacts:
+        kind = "a state" if name in subject.states else "an artifact"
         message = f"`{name}` is also {kind}: templates could not tell them apart"
         yield subject.problem(path, "name-collision", message, ANOTHER)
 
 
 def check_fields(subject: Subject) -> Iterator[Problem]:
     """Fields of forms and schemas do not hide names that their state's guards already have."""
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.asked_form is not None:
             yield from _check_form(subject, name, state.asked_form, frozenset(state.said))
         for agent in state.asks:
@@ -123,7 +122,7 @@ def _check_form(
     built_in = OF_EVERY_STATE.union(said, RESERVED, (CAME_FROM,), routed)
     yield from _shadowing(subject, written, built_in)
     for field, place in written.items():
-        if field in subject.graph.artifacts or field in subject.machine.states:
+        if field in subject.graph.artifacts or field in subject.states:
             kind = "an artifact" if field in subject.graph.artifacts else "a state"
             message = f"`{field}` is also {kind}: feedback could not tell them apart"
             yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
@@ -138,7 +137,7 @@ def _check_answer(subject: Subject, name: str, agent: str) -> Iterator[Problem]:
     written = {head: (*path, *field_place(schema or {}, head)) for head in heads}
     yield from _shadowing(subject, written, OF_EVERY_STATE)
     for head, place in written.items():
-        if head in subject.machine.states and head not in named:
+        if head in subject.states and head not in named:
             message = f"`{head}` is also a state: guards could not tell their fields apart"
             yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
 
@@ -156,7 +155,7 @@ def _shadowing(
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
     """A named guard does not have the name of a fact."""
-    facts = {name for state in subject.machine.states for name in own_names(subject.graph, state)}
+    facts = {name for state in subject.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
         path: DocPath = ("guards", name)
@@ -229,14 +228,14 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
 
 
 def _check_origin(subject: Subject, name: str, path: DocPath) -> Iterator[Problem]:
-    state = subject.machine.states.get(name)
+    state = subject.states.get(name)
     if state is None:
         message = f"there is no state `{name}`"
-        remedy = did_you_mean(name, subject.machine.states)
+        remedy = did_you_mean(name, subject.states)
         yield subject.problem(path, "bad-origin", message, remedy)
     elif not state.reads_feedback:
         message = f"`{name}` writes nothing that feedback could change"
-        states = subject.machine.states.items()
+        states = subject.states.items()
         authors = ", ".join(f"`{one}`" for one, known in states if known.reads_feedback)
         remedy = f"name the states that are to fix what is found: {authors or 'none does'}"
         yield subject.problem(path, "bad-origin", message, remedy)

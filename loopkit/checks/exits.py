@@ -13,9 +13,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks import state_paths
-from loopkit.checks.state_paths import leading_to
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import (
+    StatePath,
+    Subject,
+    arrows,
+    leading_to,
+    shortest_path,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
@@ -38,7 +43,7 @@ MOVE_UP = "delete it, or move it up"
 
 def check_exits(subject: Subject) -> Iterator[Problem]:
     """States in which a run could be stuck, and transitions that no run takes."""
-    for name in subject.machine.states:
+    for name in subject.states:
         table = table_of(subject, name)
         if table is not None and table.exits:
             taken = [(row, *table.exits_of(row)) for row in table.rows()]
@@ -83,14 +88,12 @@ def _reduce(table: Table, row: Row) -> Row:
 
 
 def _facts_in_words(table: Table, row: Row) -> str:
-    """The facts of a row in words."""
     shown = (name for name in row if not name.startswith(ROOM) and name != "cap_reached")
     parts = [fact_in_words(name, row[name]) for name in shown]
     return " and ".join([*parts, *_rooms(table, row)])
 
 
 def fact_in_words(name: str, value: object) -> str:
-    """A fact and its value, for the end of a sentence."""
     match value:
         case None:
             return f"`{name}` is none"
@@ -135,7 +138,6 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
@@ -249,7 +251,6 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    """The place of each cap that is not the default, with its counter."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
@@ -269,7 +270,7 @@ def check_reachability(subject: Subject) -> Iterator[Problem]:
         yield subject.problem(("states",), "no-final-state", message, remedy, key=True)
         return
     reachable = subject.graph.reachable(subject.machine.start)
-    for name in subject.machine.states:
+    for name in subject.states:
         if name not in reachable:
             message = f"no path leads to the state `{name}`"
             remedy = "name it as the `target:` or `next:` of another state, or delete it"
@@ -277,7 +278,7 @@ def check_reachability(subject: Subject) -> Iterator[Problem]:
             yield subject.problem(path, "unreachable-state", message, remedy, key=True)
     ending = leading_to(subject.graph, set(subject.machine.finals))
     lost = reachable - ending
-    stranded = [name for name in subject.machine.states if name in lost]
+    stranded = [name for name in subject.states if name in lost]
     if not stranded:
         return
     first, *others = stranded
@@ -328,7 +329,7 @@ def check_cycles(subject: Subject) -> Iterator[Problem]:
     An edge that is taken at a limit closes none, because it is taken once.
     """
     done, told = set[str](), set[str]()
-    for start in (subject.machine.start, *subject.machine.states):
+    for start in (subject.machine.start, *subject.states):
         for edge, trail in _cycles_from(subject, start, done):
             # Several nodes of a junction may close the same cycle.
             if edge.id not in told:
@@ -342,7 +343,7 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple
     `done` are the nodes from which all cycles have been told.
     """
     junctions = subject.graph.junctions
-    if start in done or start not in subject.machine.states:
+    if start in done or start not in subject.states:
         return
     trail = {start: iter(_forward(subject, start))}
     while trail:
@@ -358,12 +359,12 @@ def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple
 
 def _forward(subject: Subject, node: str) -> list[Edge]:
     ways_out = subject.graph.junctions.ways.get(node, ())
-    return [e for e in ways_out if e.forward and e.target in subject.machine.states]
+    return [e for e in ways_out if e.forward and e.target in subject.states]
 
 
 def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
     cycle = [*trail[trail.index(edge.target) :], edge.target]
-    message = f"the forward transitions form a cycle: {state_paths.arrows(cycle)}"
+    message = f"the forward transitions form a cycle: {arrows(cycle)}"
     if edge.event == "done":
         remedy = f"going back is counted: write `revise: {edge.target}` instead"
     else:
@@ -374,10 +375,10 @@ def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
 def check_revise_targets(subject: Subject) -> Iterator[Problem]:
     """A revise target reaches its source by forward edges, or is it."""
     for edge in subject.graph.edges:
-        if not edge.back or edge.target not in subject.machine.states:
+        if not edge.back or edge.target not in subject.states:
             continue
         path = target_path(edge)
-        if subject.machine.states[edge.target].ends:
+        if subject.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing can be revised there"
             yield subject.problem(path, "revise-ahead", message, "write `target:`")
         elif _forward_path(subject, edge.target, edge.source) is None:
@@ -386,10 +387,8 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
             yield subject.problem(path, "revise-ahead", message, remedy)
 
 
-def _forward_path(subject: Subject, start: str, goal: str) -> state_paths.StatePath | None:
-    return state_paths.shortest_path(
-        subject.graph, start, lambda name: name == goal, lambda edge: edge.forward
-    )
+def _forward_path(subject: Subject, start: str, goal: str) -> StatePath | None:
+    return shortest_path(subject.graph, start, lambda name: name == goal, lambda edge: edge.forward)
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
@@ -403,15 +402,14 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
             yield subject.problem(path, "resets-without-total", message, remedy, key=True)
-        elif not edge.resets and set(resets) <= subject.machine.states.keys():
+        elif not edge.resets and set(resets) <= subject.states.keys():
             names = " or ".join(f"`{name}`" for name in resets)
             message = f"no other edge revises {names}, so there is nothing to reset"
             yield subject.no_effect(path, message)
 
 
 def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
-    """The states that an edge resets, as they are written."""
-    transitions = getattr(subject.machine.states[edge.source], "transitions", None)
+    transitions = getattr(subject.states[edge.source], "transitions", None)
     if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
         return ()
     return tuple(transitions[edge.path[-1]].resets)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, on_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
@@ -38,7 +37,7 @@ def check_named(subject: Subject) -> Iterator[Problem]:
     """The guards under `guards:`: their syntax, and that they do not use each other in a cycle."""
     for name, parsed in subject.guards.named.items():
         if isinstance(parsed, GuardProblem) and not _is_reported_elsewhere(subject, name):
-            yield _place_fault(subject, ("guards", name), parsed)
+            yield subject.fault(("guards", name), parsed)
 
 
 def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
@@ -56,14 +55,13 @@ def check_guards(subject: Subject) -> Iterator[Problem]:
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
-            yield _place_fault(subject, use.path, fault)
+            yield subject.fault(use.path, fault)
         elif whole := subject.guards.whole(use.text):
             yield from _place_faults(subject, use, check(whole, use.types))
 
 
 def uses(subject: Subject) -> Iterator[Use]:
-    """Every guard that is evaluated."""
-    for name in subject.machine.states:
+    for name in subject.states:
         types = subject.guard_types[name]
         for edge in subject.graph.on(name, "done"):
             if edge.guard is not None:
@@ -85,14 +83,13 @@ def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Ite
         for fault in check(guard, types):
             if (fault.code, fault.message) in wanted:
                 found = True
-                problem = _place_fault(subject, path, _with_remedy(subject, use, guard, fault))
+                problem = subject.fault(path, _with_remedy(subject, use, guard, fault))
                 yield problem if path == use.path else subject.with_use(problem, use.path)
     if not found:
-        yield from (_place_fault(subject, use.path, fault) for fault in faults)
+        yield from (subject.fault(use.path, fault) for fault in faults)
 
 
 def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
-    """The guard itself, and the named guards that it uses."""
     guard = parse_or_problem(use.text)
     if isinstance(guard, Guard):
         yield use.path, guard
@@ -108,18 +105,6 @@ def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) 
     name = guard.text[fault.column - 1 : fault.column - 1 + fault.length]
     remedy = remedy_for(subject, use.state, use.types, name)
     return fault.replace(help=remedy) if remedy else fault
-
-
-def _place_fault(subject: Subject, path: DocPath, fault: GuardProblem) -> Problem:
-    """The fault of a guard, or of another text in its language, that is written at a path."""
-    return subject.source.problem_inside(
-        path,
-        fault.code,
-        fault.message,
-        help=fault.help,
-        column=fault.column,
-        length=fault.length,
-    )
 
 
 def remedy_for(
@@ -158,13 +143,13 @@ def _of_input(datatype: DataType | None, name: str) -> str:
 
 
 def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
-    if state not in subject.machine.states:
+    if state not in subject.states:
         return ""
     own = own_names(subject.graph, state)
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = way_without(subject, ("facts", state), here)
-    return f"`{state}` does not work {state_paths.on_path(way)}" if way else ""
+    return f"`{state}` does not work {on_path(way)}" if way else ""
 
 
 def _of_this_state(subject: Subject, name: str, field: str) -> str:
@@ -180,7 +165,7 @@ def _of_this_state(subject: Subject, name: str, field: str) -> str:
 
 
 def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> str:
-    dotted = [f"{state}.{name}" for state in subject.machine.states]
+    dotted = [f"{state}.{name}" for state in subject.states]
     known = next((one for one in dotted if one in types), None)
     if known is not None:
         return f"write `{known}`"
@@ -198,4 +183,4 @@ def check_requirements(subject: Subject) -> Iterator[Problem]:
             try:
                 read(text)
             except GuardError as error:
-                yield _place_fault(subject, (*placed.path, *at), error.problem)
+                yield subject.fault((*placed.path, *at), error.problem)

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import ceil, prod
 
-from loopkit.checks import state_paths
 from loopkit.checks.references import revise_edges
-from loopkit.checks.state_paths import leading_to
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, arrows, leading_to, shortest_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
 from loopkit.language.agents import Agent
@@ -35,13 +33,13 @@ MOST_REVISIONS = 1000
 def check_limit_target(subject: Subject) -> Iterator[Problem]:
     """No agent or judge works after `limits.then`, because the limit is used up there."""
     then = subject.machine.limits.then
-    if then is None or then not in subject.machine.states:
+    if then is None or then not in subject.states:
         return
-    way = state_paths.shortest_path(
+    way = shortest_path(
         subject.graph, then, lambda name: bool(_request_text(subject, name)), lambda _: True
     )
     if way is not None:
-        behind = f" (on the path {state_paths.arrows(way)})" if len(way) > 1 else ""
+        behind = f" (on the path {arrows(way)})" if len(way) > 1 else ""
         request = _request_text(subject, way[-1])
         message = f"after a limit no agent may be called, but `{way[-1]}` {request}"
         remedy = "name a state from which only human, render, run and final states can be reached"
@@ -51,7 +49,7 @@ def check_limit_target(subject: Subject) -> Iterator[Problem]:
 
 def _request_text(subject: Subject, name: str) -> str:
     """`asks the agent …` for a state that asks an agent or a judge; else empty."""
-    agents = subject.machine.states[name].asks
+    agents = subject.states[name].asks
     if agents:
         return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"
     rules = subject.rules_at.get(name, ())
@@ -105,9 +103,9 @@ def _unfit(datatype: DataType) -> str:
 def check_from_best(subject: Subject) -> Iterator[Problem]:
     """Each edge with `from: best`, and all that has to go back to the best version with it."""
     for edge in subject.graph.edges:
-        if not edge.from_best or edge.target not in subject.machine.states:
+        if not edge.from_best or edge.target not in subject.states:
             continue
-        source, state = edge.source, subject.machine.states[edge.source]
+        source, state = edge.source, subject.states[edge.source]
         if subject.judges.keys().isdisjoint(leading_to(subject.graph, {source})):
             message = f"no `validate` state comes before `{source}`, so no version is the best"
             remedy = "judge the artifact on the way, or delete `from`"
@@ -127,7 +125,7 @@ def from_path(edge: Edge) -> DocPath:
 def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
     """The authors before an edge that may have worked again since an earlier version."""
     before = leading_to(subject.graph, {edge.source})
-    yield from sorted(subject.graph.authors & subject.graph.repeated & before)
+    yield from sorted(subject.graph.written.keys() & subject.graph.repeated & before)
 
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
@@ -149,7 +147,7 @@ def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem
 
 def _is_judged_by_files(subject: Subject, author: str) -> bool:
     """Whether an author changes files that a rule judges, and only its reply is the artifact."""
-    output = subject.machine.states[author].output_at(author)
+    output = subject.states[author].output_at(author)
     agents = subject.machine.agents_at(author)
     if output is None or output.is_left or not any(agent.works_on_files for agent in agents):
         return False
@@ -246,12 +244,10 @@ def _at(bound: Bound, case: Case) -> int:
 
 
 def _own(edge: Edge) -> str:
-    """The edge's own counter, if it has one."""
     return edge.id if edge.id in edge.counters else ""
 
 
 def _is_default(subject: Subject, edge: Edge) -> bool:
-    """Whether the cap of an edge is `limits.revisions`."""
     return bool(_own(edge)) and subject.source.document.node((*edge.path, "max")) is None
 
 
@@ -344,12 +340,11 @@ def _plain(number: float) -> str:
 
 
 def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
-    """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
-    tokens = longest + 2 * len(agent.system_prompt.encode()) + 100
+    tokens = longest + 2 * len(agent.system.encode()) + 100
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import validators_of_tools
-from loopkit.checks.state_paths import on_path
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Subject, on_path
 from loopkit.checks.templates import unseen
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound
@@ -153,7 +152,7 @@ def _may_be_text(subject: Subject, name: str) -> bool:
         return True
     for author in subject.graph.artifacts.get(name, ()):
         agents = subject.machine.agents_at(author)
-        is_data = isinstance(subject.machine.states[author], MadeData)
+        is_data = isinstance(subject.states[author], MadeData)
         if not (agents or is_data) or any(agent.schema_ is None for agent in agents):
             return True
     return isinstance(subject.machine.first_values.get(name), FirstText)
@@ -186,7 +185,7 @@ def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules_of(RequireRule):
         read = _read(placed.rule)
         for state in placed.used_at:
-            artifact = subject.machine.states[state].judges
+            artifact = subject.states[state].judges
             found = sorted(read & _fields(subject, artifact or ""))
             if found:
                 told = f"`{found[0]}` is a field of the text of `{artifact}`"
@@ -291,7 +290,7 @@ def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator
         remedy = "name a validator without judges, and let the validate state ask them"
         yield subject.no_effect(path, message, remedy)
     for state, asked in subject.machine.authoring.items():
-        output = subject.machine.states[state].output_at(state)
+        output = subject.states[state].output_at(state)
         if name in asked and output is not None and output.may_be_missing:
             where = output.file or output.folder
             message = f"a draft is a text, and `{state}` leaves `{where}`: each draft is rejected"

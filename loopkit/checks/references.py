@@ -40,13 +40,12 @@ from loopkit.language.section import ID_PATTERN
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState
 from loopkit.language.states.state import AgentChoice, WorkingState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import Template, check, parse
+from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.language.transitions import ErrorEdge, Transition
 from loopkit.language.validators import PythonRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.choosing import word_types
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import word_types
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
@@ -68,23 +67,19 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
 
 def check_validators(subject: Subject) -> Iterator[Problem]:
     """The validators in `by:` of states and of tools, each once."""
+    named: list[tuple[DocPath, str]] = []
     for state, judging in subject.judges.items():
-        names = [item for item in judging.by if isinstance(item, str)]
-        for index, name in enumerate(judging.by):
-            path = ("states", state, "by", index)
-            if isinstance(name, str) and name not in subject.machine.validators:
-                yield _unknown_name(subject, path, "validator", name, subject.machine.validators)
-            elif name in names and judging.by.index(name) < index:
-                message = f"`{name}` is already listed"
-                yield subject.no_effect(path, message)
+        items = enumerate(judging.by)
+        named += ((("states", state, "by", n), item) for n, item in items if isinstance(item, str))
     for agent in subject.machine.agents:
-        known: set[tuple[DocPath, str]] = set()
-        for at, name in validators_of_tools(subject, agent):
-            if name not in subject.machine.validators:
-                yield _unknown_name(subject, at, "validator", name, subject.machine.validators)
-            elif (at[:-1], name) in known:
-                yield subject.no_effect(at, f"`{name}` is already listed")
-            known.add((at[:-1], name))
+        named += validators_of_tools(subject, agent)
+    known: set[tuple[DocPath, str]] = set()
+    for at, name in named:
+        if name not in subject.machine.validators:
+            yield _unknown_name(subject, at, "validator", name, subject.machine.validators)
+        elif (at[:-1], name) in known:
+            yield subject.no_effect(at, f"`{name}` is already listed")
+        known.add((at[:-1], name))
 
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
@@ -125,7 +120,7 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
     """Every back edge as it is written, with its place, each once."""
     edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
     for path, edge in edges.items():
-        state = subject.machine.states[edge.source]
+        state = subject.states[edge.source]
         written = getattr(state, str(path[2]))
         if edge.event == "done":
             found = written[path[3]]
@@ -136,7 +131,6 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
 
 
 def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
-    """The validators that the tools of an agent name, each with its place."""
     declared = subject.machine.agents.get(agent)
     for name, tool in declared.callable_tools.items() if declared is not None else ():
         for index, validator in enumerate(tool.validators):
@@ -185,11 +179,8 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
 
 
 def _word(choice: AgentChoice) -> Template | None:
-    try:
-        whole = parse(f"{{{{ {choice.from_} }}}}").whole
-    except TemplateError:
-        return None
-    is_path = whole is not None and ".".join(whole) == choice.from_
+    template = parse_if_valid(f"{{{{ {choice.from_} }}}}")
+    is_path = template is not None and ".".join(template.whole or ()) == choice.from_
     return parse(choice.template) if is_path and len(choice.steps) > 1 else None
 
 
@@ -237,10 +228,8 @@ def check_agent_files(subject: Subject) -> Iterator[Problem]:
 
 def _tells(agent: AgentBase, name: str) -> bool:
     """Whether a template of the agent has the name, or can't be parsed."""
-    try:
-        return any(name in parse(text).names for _, text in agent.templates)
-    except TemplateError:
-        return True
+    templates = (parse_if_valid(text) for _, text in agent.templates)
+    return any(one is None or name in one.names for one in templates)
 
 
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
@@ -294,7 +283,6 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
 
 
 def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
-    """Each model agent and each of its fallbacks, with their place."""
     for name, agent in machine.model_agents.items():
         yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):
@@ -357,7 +345,7 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
     module and the function."""
     for placed in subject.rules_of(PythonRule):
         path = (*placed.path, "python")
-        if placed.rule.is_entry_point:
+        if ":" not in placed.rule.python:
             yield from _check_entry_point(subject, path, placed.rule.python)
         else:
             yield from _check_function(subject, path, placed.rule.python, placed.rule.folder)
@@ -510,8 +498,8 @@ def check_servers(subject: Subject) -> Iterator[Problem]:
 def check_targets(subject: Subject) -> Iterator[Problem]:
     """The targets of edges, `resets`, `limits.then` and `initial`."""
     for name, path in _target_names(subject):
-        if name not in subject.machine.states:
-            remedy = did_you_mean(name, subject.machine.states)
+        if name not in subject.states:
+            remedy = did_you_mean(name, subject.states)
             message = f"there is no state `{name}`"
             yield subject.problem(path, "unknown-target", message, remedy)
     machine, is_key = subject.machine, subject.machine.initial is None

@@ -22,24 +22,22 @@ from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
 from loopkit.document.reading import read
-from loopkit.language.agents.calls import WAITS, ErrorRule
 from loopkit.language.bundling import schemas_in
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
+from loopkit.language.section import WAITS, ErrorRule
 from loopkit.language.states.state import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.report_map import GROUPS, ReportMap, VerdictReading
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.judges.form import fold
+from loopkit.validators.judges.form import ReportForm, fold, report_form_of
 from loopkit.values import Value
 
 if TYPE_CHECKING:
     from regex import Pattern
-
-    from loopkit.validators.judges.report_form import ReportForm
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
@@ -144,7 +142,7 @@ def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
             path: DocPath = ("states", name, "output", "fields", field)
@@ -229,7 +227,6 @@ class _Fit(Value, frozen=True):
         return self.subject.problem(path, code, message, remedy, key=not written)
 
     def is_written(self, key: str) -> bool:
-        """Whether a key is written in the map."""
         return bool(getattr(self.form.parts, key) != getattr(ReportMap(), key))
 
 
@@ -239,8 +236,6 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
         if rule.map is not None and agent is not None and agent.schema_:
-            from loopkit.validators.judges.report_form import report_form_of  # noqa: PLC0415 - few
-
             form = report_form_of(rule, agent, machine.levels, machine.origins)
             report, path = parse_fields(agent.schema_), (*placed.path, "map")
             fit = _Fit(subject, path, rule.judge, form, report)
@@ -274,7 +269,6 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
 
 
 def _results(fit: _Fit) -> Iterator[Problem]:
-    """The numbers and the checks of a report."""
     parts = fit.form.parts
     numbers: dict[DocPath, str | None] = {("met",): parts.met, ("checked",): parts.checked}
     numbers |= {("counts", severity): path for severity, path in parts.counts.items()}

@@ -1,20 +1,22 @@
 """The subject of every check: the machine, its graph, its source, and the names known where.
 
 `no-effect`, which several checks give, is made here. Names mentioned in a text are read
-generously: a name is unused only if no text mentions it.
+generously: a name is unused only if no text mentions it. Paths are the shortest to a goal.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity
 from loopkit.language.agents.tools import ToolBase
+from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
+from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Shape
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
@@ -44,7 +46,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.loaded.source
 
     def tools_of(self, noun: type[T]) -> Iterator[tuple[DocPath, T]]:
-        """The tools of one kind, each with its place."""
         for agent, asked in self.machine.agents.items():
             for name, tool in asked.callable_tools.items():
                 if isinstance(tool, noun):
@@ -97,10 +98,15 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.problem(path, code, message, remedy, severity="warning", key=key)
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
-        """A warning at a key that has no effect in its place."""
-        return self.source.problem(
-            path, "no-effect", message, help=remedy, severity="warning", key=True
-        )
+        return self.warning(path, "no-effect", message, remedy, key=True)
+
+    def fault(self, path: DocPath, fault: GuardProblem | TemplateError) -> Problem:
+        """The fault of a guard, of another text in its language, or of a template at a path."""
+        line = fault.line if isinstance(fault, TemplateError) else 1
+        return self.source.problem_inside(
+            path, fault.code, fault.message,
+            help=fault.help, line=line, column=fault.column, length=fault.length,
+        )  # fmt: skip
 
     def with_use(self, problem: Problem, path: DocPath) -> Problem:
         """The problem with the place where the faulty text is used."""
@@ -109,7 +115,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
 
 
 def target_path(edge: Edge) -> DocPath:
-    """The place of the name of an edge's target."""
     if edge.back:
         return (*edge.path, "revise")
     return edge.path if edge.is_brief else (*edge.path, "target")
@@ -132,7 +137,6 @@ class Mentions(Value, frozen=True):
 
 @lru_cache(maxsize=4096)
 def in_template(text: str) -> Mentions:
-    """The names in the `{{ }}` and `{% %}` of a template."""
     return in_code(" ; ".join(CODE.findall(text)))
 
 
@@ -147,3 +151,48 @@ def in_code(text: str) -> Mentions:
     hyphened = HYPHENED.findall(bare)
     names = frozenset([*(step for path in paths for step in path), *quoted, *hyphened])
     return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))
+
+
+StatePath = tuple[str, ...]
+
+
+def arrows(way: Iterable[str]) -> str:
+    """`draft → validate → approval`; of a long path only its ends."""
+    states = list(way)
+    if len(states) > 9:
+        states = [*states[:4], "…", *states[-4:]]
+    return " → ".join(states)
+
+
+def on_path(way: StatePath) -> str:
+    """`on the path draft → validate`, for the end of a sentence."""
+    return f"on the path {arrows(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
+
+
+def shortest_path(
+    graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
+) -> StatePath | None:
+    """The states of a shortest path from `start` to a goal, over edges that `follows` accepts."""
+    before: dict[str, str | None] = {start: None}
+    front = [start]
+    for name in front:
+        if goal(name):
+            way = [name]
+            while (earlier := before[way[-1]]) is not None:
+                way.append(earlier)
+            return tuple(reversed(way))
+        for edge in graph.outgoing.get(name, ()):
+            if edge.target in graph.states and edge.target not in before and follows(edge):
+                before[edge.target] = name
+                front.append(edge.target)
+    return None
+
+
+def leading_to(graph: Graph, goals: set[str]) -> set[str]:
+    """Every state from which some path leads to a goal, the goals included."""
+    seen, front = set(goals), list(goals)
+    while front:
+        sources = {edge.source for edge in graph.incoming.get(front.pop(), ())} - seen
+        seen |= sources
+        front += sources
+    return seen

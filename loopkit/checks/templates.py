@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from loopkit.checks import state_paths
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -26,7 +25,7 @@ from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
-from loopkit.language.template.rendering import check, parse
+from loopkit.language.template.rendering import check, parse, parse_if_valid
 from loopkit.language.validators import Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -84,24 +83,12 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
         try:
             template = parse(use.text)
         except TemplateError as error:
-            yield _place_error(subject, use, error)
+            yield subject.fault(use.path, error)
             continue
         if use.names is not None:
             for fault in check(template, use.names):
-                problem = _place_error(subject, use, explain(subject, use, fault))
+                problem = subject.fault(use.path, explain(subject, use, fault))
                 yield problem if use.used_at is None else subject.with_use(problem, use.used_at)
-
-
-def _place_error(subject: Subject, use: Use, error: TemplateError) -> Problem:
-    return subject.source.problem_inside(
-        use.path,
-        error.code,
-        error.message,
-        help=error.help,
-        line=error.line,
-        column=error.column,
-        length=error.length,
-    )
 
 
 def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
@@ -122,15 +109,15 @@ def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
 
 def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     """Why a name may be missing when a state works: a path without it, or a faulty answer."""
-    if name not in (*subject.graph.artifacts, *subject.machine.states, *REPORT_NAMES):
+    if name not in (*subject.graph.artifacts, *subject.states, *REPORT_NAMES):
         return ""
     token: Token = ANY_REPORT if name in REPORT_NAMES else ("artifact", name)
-    if name in subject.machine.states and name not in subject.graph.artifacts:
+    if name in subject.states and name not in subject.graph.artifacts:
         token = ("facts", name)
     way = way_without(subject, token, state)
     if way is not None:
-        return f"it is missing {state_paths.on_path(way)}"
-    authors = [subject.machine.states[author] for author in subject.graph.artifacts.get(name, ())]
+        return f"it is missing {on_path(way)}"
+    authors = [subject.states[author] for author in subject.graph.artifacts.get(name, ())]
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
     if field and authors:
@@ -155,7 +142,7 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
     if use.names is not None and use.names.keys() >= OF_COMMANDS.keys() and use.state is None:
         *names, last = (f"`{known}`" for known in sorted(use.names))
         return f"here only {', '.join(names)} and {last} are known"
-    state = subject.machine.states.get(name)
+    state = subject.states.get(name)
     if name in subject.graph.artifacts or (state is not None and state.waits):
         return f"it is created later: no path leads from `{name}` to here"
     if name in REPORT_NAMES:
@@ -177,11 +164,13 @@ def uses(subject: Subject) -> Iterator[Use]:
 def _of_states(subject: Subject) -> Iterator[Use]:
     given = {"input": shape_of(subject.scope.input)}
     for artifact, first in subject.machine.first_values.items():
-        known = over(dict.fromkeys(first.lists, Anything()), given)
+        known = over(
+            dict.fromkeys((*first.lists, "index") if first.lists else (), Anything()), given
+        )
         is_text = isinstance(subject.machine.artifacts[artifact], str)
         for path, text in first.texts:
             yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         for path, text in state.templates:
             yield Use(("states", name, *path), text, subject.entering[name], name)
         emission = state.emits
@@ -191,7 +180,7 @@ def _of_states(subject: Subject) -> Iterator[Use]:
 
 def _of_workspaces(subject: Subject) -> Iterator[Use]:
     """The paths of workspaces, which are filled whenever a state or a judge works there."""
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         if state.works_outside:
             for path, text in workspace_of(subject, name):
                 yield Use(path, text, subject.entering[name], name)
@@ -202,7 +191,7 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
 
 def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
-    state = subject.machine.states[name]
+    state = subject.states[name]
     own: DocPath = ("states", name)
     agents = state.asks or (None,)
     found = (_workspace(subject, asked, (own, state.own_workspace)) for asked in agents)
@@ -251,7 +240,7 @@ def _of_events(subject: Subject) -> Iterator[Use]:
     for edge in subject.graph.edges:
         for path, text in edge.emit.templates if edge.emit is not None else ():
             yield Use((*edge.path, "emit", *path), text, subject.scope.taking(edge), edge.source)
-        of_verdicts = subject.machine.states[edge.source].emits_of_verdicts
+        of_verdicts = subject.states[edge.source].emits_of_verdicts
         for verdict, emission in of_verdicts.items() if edge.emit is None else ():
             for path, text in emission.templates:
                 at = ("states", edge.source, "emit", verdict, *path)
@@ -276,7 +265,7 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
     if state not in subject.judges:
         return next(
             at
-            for agent in subject.machine.states[state].asks
+            for agent in subject.states[state].asks
             for at, name in validators_of_tools(subject, agent)
             if name == placed.path[1]
         )
@@ -284,7 +273,6 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
 
 
 def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
-    """The templates of a rule, each with the names that it alone sees."""
     rule, path = placed.rule, placed.path
     # What finds one thing finds it in the whole artifact, and not at an item.
     told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}
@@ -340,11 +328,8 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
 
 
 def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
-    try:
-        named = parse(text).names
-    except TemplateError:
-        # Reported with all other templates that cannot be parsed.
-        return
+    template = parse_if_valid(text)
+    named = frozenset[str]() if template is None else template.names
     for name in sorted(named - {"input", INPUT_FILE}):
         yield subject.source.problem_inside(
             path,
@@ -357,13 +342,13 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
 def check_feedback(subject: Subject) -> Iterator[Problem]:
     """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
-        if edge.back and not edge.judges_again(subject.machine.states):
+        if edge.back and not edge.judges_again(subject.states):
             yield from _check_presence(subject, edge)
             yield from _check_delivery(subject, edge)
 
 
 def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    source = subject.machine.states[edge.source]
+    source = subject.states[edge.source]
     if edge.feedback is not None or source.judges is not None or edge.origin is not None:
         # Findings that go to an origin were made before.
         return
@@ -376,14 +361,14 @@ def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
 
 def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
     """Only agents and templates read feedback; else it waits for the artifact's author."""
-    target = subject.machine.states.get(edge.target)
+    target = subject.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
         remedy = "a child that runs again is not told why"
         yield subject.warning(target_path(edge), "undelivered-feedback", message, remedy)
     if target is None or target.reads_feedback or target.ends:
         return
-    judged = subject.machine.states[edge.source].judges
+    judged = subject.states[edge.source].judges
     path = target_path(edge)
     # A first value that no state writes anew has no author.
     if judged is None or not subject.graph.artifacts.get(judged, "unknown"):
@@ -398,7 +383,7 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
             message = (
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
-            remedy = f"not on {state_paths.arrows(way)}; revise `{author}` itself"
+            remedy = f"not on {arrows(way)}; revise `{author}` itself"
             yield subject.problem(path, "undelivered-feedback", message, remedy)
             return
 
@@ -407,17 +392,17 @@ def _readers(subject: Subject, edge: Edge) -> str:
     """The states before an edge that read feedback, for a remedy."""
     states = [
         name
-        for name, state in subject.machine.states.items()
+        for name, state in subject.states.items()
         if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
     ]
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
-def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StatePath | None:
+def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
     """A forward path from the target of a revise edge to its source without the author."""
     if author == edge.target:
         return None
-    return state_paths.shortest_path(
+    return shortest_path(
         subject.graph,
         edge.target,
         lambda name: name == edge.source,
@@ -427,7 +412,7 @@ def _way_around(subject: Subject, edge: Edge, author: str) -> state_paths.StateP
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
     """The names under `needs` exist on every path to the state, which may be kept."""
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         yield from _missing(subject, name, state)
         if state.needed is None or name in subject.graph.keeping:
             continue
@@ -455,7 +440,6 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
 
 
 def _why_not(subject: Subject, name: str, state: State) -> str:
-    """Why a state is never kept."""
     if not state.may_be_kept:
         return "who else writes to a file is not known, so this state always works"
     if not subject.machine.may_be_kept(name):

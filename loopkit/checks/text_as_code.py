@@ -48,9 +48,7 @@ class Interpreter(Value, frozen=True):
 SHELL = Interpreter(r"(?s)-\w*c.*|--command", "-o -O --rcfile --init-file", "-c, 'echo \"$1\"', sh")
 PYTHON = Interpreter(r"-\w*[cm]", "-W -X", "-c, 'import sys; print(sys.argv[1])'")
 NODE = Interpreter(
-    r"-\w*[ep]|--eval|--print",
-    "-r --require --import",
-    "-e, 'console.log(process.argv[1])', --",
+    r"-\w*[ep]|--eval|--print", "-r --require --import", "-e, 'console.log(process.argv[1])', --"
 )
 POWERSHELL = Interpreter("-(c|command|encodedcommand)$", "-executionpolicy")
 CMD = Interpreter(r"(?i)/[ckr]$", operands=9)
@@ -155,7 +153,6 @@ def _named_anywhere(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
-    """The word of the program that a wrapper runs."""
     known = INTERPRETERS.keys() | WRAPPERS.keys()
     at, before = start, ""
     while at < len(words):
@@ -262,9 +259,7 @@ def _worst(found: Iterable[Wrote | None]) -> Wrote | None:
     return min(filter(None, found), key=lambda wrote: wrote[0] == USER, default=None)
 
 
-def _programs(
-    subject: Subject,
-) -> Iterator[tuple[DocPath, list[tuple[Place, str]], Sequence[str]]]:
+def _programs(subject: Subject) -> Iterator[tuple[DocPath, list[tuple[Place, str]], Sequence[str]]]:
     """The templates of what may start programs, and the states, or the tool, that fill them."""
     machine = subject.machine
     for name, state in machine.states.items():
@@ -307,7 +302,7 @@ class _Texts:
         self._graph = subject.graph
         self._children = subject.loaded.children
         self._input = subject.scope.input
-        self._editing = {state.edits: name for name, state in subject.machine.states.items()}
+        self._editing = {state.edits: name for name, state in subject.states.items()}
         self._given = given
         self._known: dict[Node, str] = {}
 

@@ -15,12 +15,21 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from loopkit.checks import guards, state_paths, templates
+from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
 from loopkit.checks.guards import uses
 from loopkit.checks.references import is_plain_id, revise_edges, unknown_models, validators_of_tools
 from loopkit.checks.report_maps import pattern_places
-from loopkit.checks.subject import Mentions, Subject, in_code, in_template, target_path
+from loopkit.checks.subject import (
+    Mentions,
+    StatePath,
+    Subject,
+    arrows,
+    in_code,
+    in_template,
+    shortest_path,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.tools import McpTool, ToolBase
@@ -35,7 +44,6 @@ from loopkit.language.states.state import WorkingState
 from loopkit.language.template.rendering import prints_value
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import artifact_of
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
@@ -159,24 +167,24 @@ def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge
 
 def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
     def is_judged(name: str) -> bool:
-        state = subject.machine.states[name]
-        rewrites = artifact_of(subject.machine, name) == artifact
+        state = subject.states[name]
+        rewrites = subject.graph.written.get(name) == artifact
         return state.waits or state.judges is not None or rewrites
 
     way = _way_to_success(subject, edge, is_judged)
     if way is not None:
         message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
-        path = state_paths.arrows((edge.source, *way))
+        path = arrows((edge.source, *way))
         remedy = f"on the path {path}; let `infeasible` lead elsewhere"
         yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
 
 
 def _way_to_success(
     subject: Subject, edge: Edge, is_read: Callable[[str], bool]
-) -> state_paths.StatePath | None:
+) -> StatePath | None:
     """The states of a shortest path along an edge to a success, past no state that `is_read`."""
-    states = subject.machine.states
-    return state_paths.shortest_path(
+    states = subject.states
+    return shortest_path(
         subject.graph,
         edge.target,
         lambda name: states[name].succeeds and not is_read(name),
@@ -184,10 +192,7 @@ def _way_to_success(
     )
 
 
-OF_TEXTS = {
-    "fence": "it is found in fences anyway",
-    "fields": "its fields are those of the schema",
-}
+OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are those of the schema"}
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:
@@ -209,7 +214,7 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
         if filled.adds and written.file is None:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
             continue
@@ -293,7 +298,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
             way = _way_to_success(subject, edge, reads)
             if way is not None and edge.emit is None and "fail" not in state.emits_of_verdicts:
                 message = f"a run may succeed although {failed}, and nothing reads that"
-                path = f"on the path {state_paths.arrows((name, *way))}"
+                path = f"on the path {arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"
                 remedy = f"{path}: {read}, ask a person, or end in a failure"
                 yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
@@ -301,7 +306,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
 
 def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
     """The edges on which a state goes on although its work has failed, without asking for that."""
-    state, table = subject.machine.states[name], table_of(subject, name)
+    state, table = subject.states[name], table_of(subject, name)
     if table is not None and any(exit_.edge.back for exit_ in table.exits):
         return _edges_taken(table, partial(_is_exhausted, table))
     edges = subject.graph.on(name, "done")
@@ -340,8 +345,8 @@ def _reads(
     """Whether something that a state does tells of the failure of another, by the names `told` or
     by printing more of what it left than the fields `silent`."""
     state, source = subject.graph.states[name], subject.graph.states[failed]
-    artifact, names = source.judges or artifact_of(subject.machine, failed), said[name]
-    if state.waits or artifact in (state.judges, artifact_of(subject.machine, name)):
+    artifact, names = source.judges or subject.graph.written.get(failed), said[name]
+    if state.waits or artifact in (state.judges, subject.graph.written.get(name)):
         return True
     if source.judges is not None:
         is_told = bool(state.emits) or any(edge.emit for edge in subject.graph.outgoing[name])
@@ -364,7 +369,7 @@ def _decides(subject: Subject, name: str) -> bool:
 
 def _is_shown(subject: Subject) -> bool:
     """Whether some text, person or result draws on reports; which one it is, is left open."""
-    states = subject.machine.states.values()
+    states = subject.states.values()
     picks = any(state.picks_best for state in states)
     shows = any(at[0] == "show" and name == REPORT for s in states for at, name in s.shown)
     used = (in_template(use.text) for use in templates.uses(subject))
@@ -379,7 +384,7 @@ def check_unused_fields(subject: Subject) -> Iterator[Problem]:
     """
     said = _Said(subject)
     yield from said.find_unused(("input",), _fields_of(subject.machine.input), "input", "input")
-    for name, state in subject.machine.states.items():
+    for name, state in subject.states.items():
         form = _fields_of(state.asked_form)
         yield from said.find_unused(("states", name, "form"), form, "field", name)
         output = state.output_at(name)
@@ -403,7 +408,7 @@ def _of_tools(subject: Subject) -> Iterator[Problem]:
 def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
     declared = subject.machine.agents[agent]
     written = {
-        artifact_of(subject.machine, name)
+        subject.graph.written.get(name)
         for name, asked in subject.machine.authoring.items()
         if agent in asked
     }
@@ -441,7 +446,7 @@ class _Said:
         self._names = frozenset[str]().union(*(each.names for each in mentions))
         finals = subject.machine.finals.values()
         self.results = {name for final in finals for name in final.result}
-        shown = (name for state in subject.machine.states.values() for _, name in state.shown)
+        shown = (name for state in subject.states.values() for _, name in state.shown)
         whole = frozenset[str]().union(*(each.whole for each in mentions))
         file = {"input"} if INPUT_FILE in whole else ()
         self.used_whole = whole.union(shown, subject.graph.judged, file)
@@ -461,9 +466,9 @@ def _mentions(subject: Subject) -> Iterator[Mentions]:
         yield in_template(use.text)
     for choice in subject.machine.choices.values():
         yield in_template(choice.template)
-    for needing in subject.machine.states.values():
+    for needing in subject.states.values():
         yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
-    for state in subject.machine.states.values():
+    for state in subject.states.values():
         paths = (path for lists in state.item_lists.values() for path in lists)
         yield from (in_code(".".join(takewhile(ITEMS.__ne__, path))) for path in paths)
     guards = (edge.guard for edge in subject.graph.edges)

@@ -120,7 +120,6 @@ def main() -> None:
 
 
 def invoke(argv: list[str]) -> int:
-    """The exit code of one command line."""
     if broken := next(filter(is_broken, argv), ""):
         say(f"error: the argument {broken!r} is not UTF-8 text")
         return USAGE

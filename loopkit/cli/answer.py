@@ -195,10 +195,7 @@ STDIN = "-"
 
 
 @click.command(
-    epilog=examples(
-        "loopkit reply plan-1f09ab plan.md",
-        "loopkit reply fix-77c0de --by alex",
-    )
+    epilog=examples("loopkit reply plan-1f09ab plan.md", "loopkit reply fix-77c0de --by alex")
 )
 @run_argument()
 @click.argument("file", required=False)
@@ -206,12 +203,7 @@ STDIN = "-"
 @click.option("--again", is_flag=True, help="Deliver the same as to the last request.")
 @driving_options
 def reply_command(
-    run: str,
-    file: str | None,
-    by: str,
-    again: bool,
-    output: str,
-    notify: tuple[str, ...],
+    run: str, file: str | None, by: str, again: bool, output: str, notify: tuple[str, ...]
 ) -> int:
     """Deliver the artifact that RUN waits for, the text of FILE, and continue the run.
 

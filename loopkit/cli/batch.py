@@ -81,7 +81,6 @@ batch_options = with_options(
 
 
 def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
-    """Raise Stop if an option is given that only a batch has."""
     given = {"--parallel": parallel, "--key": key, "-o": results}
     if stray := next((option for option, value in given.items() if value), None):
         remedy = "add `--batch FILE`"
@@ -91,7 +90,6 @@ def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -
 
 
 def refuse_with_batch(record_file: Path | None, output: str) -> None:
-    """Raise Stop if an option is given that a batch does not have."""
     if record_file is not None:
         raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
     if output == "jsonl":
@@ -250,12 +248,10 @@ class Tally:
     _told: int = 0
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count a line that is not run."""
         self.refused += 1
         self.report(number, reason)
 
     def report(self, number: int, told: str) -> None:
-        """Say something about a line."""
         self._told += 1
         if len(self._news) < MOST_TOLD:
             self._news.append(f"line {number}: {told}")
@@ -287,7 +283,6 @@ class BatchDriver:
 
     @property
     def running(self) -> int:
-        """The number of lines that are running."""
         return len(self._driven)
 
     def stop(self) -> None:
@@ -459,7 +454,6 @@ def _go_on(driver: BatchDriver) -> str:
 
 
 def _lines(tally: Tally) -> list[str]:
-    """The number of lines, and their results."""
     told = [f"{_done(tally):,} of {plural(tally.lines, 'line', ',')}"]
     told += [f"{count:,} {outcome}" for (outcome, _), count in sorted(tally.ended.items())]
     told += [f"{tally.refused:,} refused"] if tally.refused else []
@@ -489,11 +483,9 @@ class Line:
     key: str
     """The value of `--key` in it, or else its number."""
     run: str
-    """The id of its run."""
     input: dict[str, Any]
     """The complete input, defaults included."""
     digest: str
-    """The digest of that input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -650,7 +642,6 @@ class Results:
         self._stream = stream
 
     def add(self, line: Line, state: RunState) -> None:
-        """Write the result of a run that ended; raises Stop and BrokenPipeError."""
         result = {
             "line": line.number,
             "key": line.key,

@@ -67,7 +67,6 @@ driving_options = terminal.with_options(
 def drive(
     output: str, start: Callable[[App], Awaitable[ActiveRun]], notifier: Sequence[str] = ()
 ) -> int:
-    """Open the journal, claim a run, and drive it until it stops; the exit code."""
     # Around the event loop and not in it, so that its end can be interrupted too.
     with terminal.report_errors(), Interruption() as interruption:
         return asyncio.run(_drive(output, start, notifier, interruption))
@@ -187,9 +186,7 @@ class Ended(NamedTuple):
     state: RunState
     hints: Sequence[str]
     usage: Usage
-    """The usage of the run and its children."""
     asked: Sequence[OpenQuestion]
-    """The open questions of its children."""
 
 
 def _end(ended: Ended, output: str, interruption: Interruption) -> int:
@@ -206,7 +203,6 @@ def _end(ended: Ended, output: str, interruption: Interruption) -> int:
 
 
 def exit_code(state: RunState) -> int:
-    """The exit code of a run in the state in which it stopped."""
     if state.finished is not None:
         return terminal.OK if state.finished.success else terminal.FAILURE
     if state.status == "waiting":
@@ -222,7 +218,6 @@ def exit_code(state: RunState) -> int:
 
 
 def _print_result(ended: Ended, output: str) -> None:
-    """Print what goes to standard output at the end; raises OSError."""
     state = ended.state
     if output == "jsonl":
         told = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
@@ -336,7 +331,6 @@ class Interruption:
 
     @property
     def code(self) -> int:
-        """The exit code that stands for the signal."""
         return terminal.SIGTERM if self.signal == signal.SIGTERM else terminal.SIGINT
 
     def _handle_signal(self, number: int, _: FrameType | None) -> None:

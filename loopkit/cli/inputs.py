@@ -53,7 +53,6 @@ def read_inputs(
     set_json: Iterable[str],
     filled: Filled = "complete",
 ) -> dict[str, Any]:
-    """The input of a run from these options; raises Stop with everything that is wrong."""
     datatype = parse_record(machine.input)
     given = inputs_from_options(datatype, input_file, sets, set_json)
     for steps, meant in near_misses(_with_data(given, datatype), datatype):
@@ -145,7 +144,6 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises Stop if it cannot be read as text."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             text = stream.read(MOST_CHARACTERS + 1)
@@ -158,7 +156,6 @@ def read_text(path: Path) -> str:
 
 
 def read_stdin() -> str:
-    """The text on stdin; raises Stop if it is not UTF-8."""
     try:
         text = sys.stdin.read()
         text.encode()  # Python may keep bytes that are not UTF-8 as halves of surrogate pairs

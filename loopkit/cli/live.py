@@ -51,7 +51,6 @@ class LiveLines(PlainLines):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def tell(self, run: str, stored: Stored) -> None:
-        """Show an event, and the progress of the family after it."""
         lines = self._progress.few_lines(run, stored)
         rows = [row for line in lines for row in self._rows(line)]
         self._progress.take(run, stored)

@@ -24,7 +24,6 @@ from loopkit.text.json_text import NoJson, parse_json
 
 
 def load_checked(path: Path) -> Loaded:
-    """A machine without errors; raises Stop or ProblemsFound with all of them."""
     loaded, warnings = _sound(path)
     _tell(warnings)
     return loaded

@@ -301,7 +301,6 @@ async def serve_at(
     toolbox: MachineToolbox,
     interruption: Interruption,
 ) -> None:
-    """Serve until a signal comes; raises Stop where that cannot begin."""
     try:
         from loopkit.serving.mcp import PATH, StreamableServer
     except ImportError as error:

@@ -51,7 +51,6 @@ _ASKED_NEXT = "type the choice alone: a comment and everything else are asked fo
 
 
 def at_terminal() -> bool:
-    """Whether a person can be asked here."""
     streams = (sys.stdin, sys.stderr)
     # A closed stream is None.
     return all(stream is not None and stream.isatty() for stream in streams)
@@ -195,7 +194,6 @@ def _form(form: DataType, ask: Ask) -> dict[str, Any]:
 
 
 def _edit(question: Waiting, ask: Ask) -> str | None:
-    """The edited artifact, from a file that the person names; none where there is none."""
     while question.edit is not None:
         said = ask(f"File with your version of {question.edit} (empty: leave it as it is): ")
         if not said:
@@ -271,7 +269,6 @@ def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
-    """The limits that `--set limits.k=v` names; raises Stop."""
     limits: dict[str, Any] = {}
     for written in sets:
         key, equals, value = written.partition("=")

@@ -82,7 +82,6 @@ def _tell_of_runs(machine: str) -> None:
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
-    """The probabilities of `--assume`; raises Stop."""
     given: dict[str, Fraction] = {}
     for written in assumed:
         fact, _, text = written.rpartition("=")

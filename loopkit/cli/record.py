@@ -88,7 +88,6 @@ def record_run(into: Target, run: str) -> Recording:
 
 
 def print_recording(made: Recording) -> None:
-    """Say what was recorded, and whether it is exact."""
     for note in made.notes:
         terminal.say(f"not played: {note}")
     where = f"recorded as case `{made.case}` of {made.path}"
@@ -109,7 +108,6 @@ def _refuse_unrecordable() -> Iterator[None]:
 
 
 def _machine_of(run: str) -> Path:
-    """The file that the run's machine was read from; raises NotRecordable."""
 
     async def load(stored: StoredRuns) -> tuple[Path, Path | None]:
         state = await stored.state_of(run)

@@ -123,7 +123,6 @@ def run_command(
 
 
 def load_script(script: Path | None, case: str | None) -> Script | None:
-    """The scenario of a file, or the one of its cases that is named; raises Stop, ProblemsFound."""
     if script is not None:
         return Script(*load_scenario(script, case))
     if case is not None:

@@ -199,7 +199,6 @@ async def _row(stored: StoredRuns, row: RunRow, faults: list[RunUnreadable]) -> 
 async def _children(
     stored: StoredRuns, run: str, limit: int, faults: list[RunUnreadable]
 ) -> list[tuple[str, ...]]:
-    """The table of the runs that a run has begun."""
     table: list[tuple[str, ...]] = [("item", *HEADINGS)]
     listed = [row for _, rows in rows_of(await stored.state_of(run)) for row in rows]
     for child in listed[: max(limit, 0)]:

@@ -80,7 +80,6 @@ async def _open_calls_note(app: App, run: str) -> str:
 
 
 async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
-    """The calls of a run and its children that have no answer."""
     try:
         state = await app.state_of(run)
     except JournalError:
@@ -119,7 +118,6 @@ def show_command(run: str) -> int:
 
 
 def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
-    """The open question, or the request for an artifact, and the lines that answer it."""
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
         has_origins = bool(engine.program.graph.origins) and state.question.wanted is None

@@ -62,7 +62,6 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
-    """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:
@@ -74,7 +73,6 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
 
 
 def _used_folder() -> Path | None:
-    """The state folder; none if it was never used."""
     folder = state_folder()
     return None if is_unused(folder) else folder
 

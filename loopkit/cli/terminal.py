@@ -115,7 +115,6 @@ def say_errors(errors: Sequence[Exception], most: int = 20) -> None:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Turn errors that a user can cause into a message and an exit code."""
     try:
         yield
     except Exception as error:
@@ -149,7 +148,6 @@ def _stop_for(error: Exception) -> Stop | None:
 
 
 def render_problems(problems: Sequence[Problem]) -> str:
-    """Problems as text, each with its place, its line and a caret."""
     from loopkit.document.problems import render
 
     files = {problem.span.file for problem in problems if problem.span is not None}
@@ -158,7 +156,6 @@ def render_problems(problems: Sequence[Problem]) -> str:
 
 
 def text_of(file: str) -> str:
-    """The text of a file with a problem, as far as it can be read."""
     from loopkit.document.problems import MAX_BYTES
 
     try:
@@ -171,7 +168,6 @@ def text_of(file: str) -> str:
 
 
 def report_bug(error: Exception) -> None:
-    """Say that this is a bug of loopkit, and print the end of its traceback."""
     import traceback
 
     say(f"internal error: {type(error).__name__}: {error}")

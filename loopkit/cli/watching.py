@@ -59,7 +59,6 @@ class Watcher:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the run is driven."""
         yield
 
     @contextmanager
@@ -72,7 +71,6 @@ class Events(Watcher):
     """Every event as a line of JSON on standard output."""
 
     def tell(self, run: str, stored: Stored) -> None:
-        """Print an event, up to the first that can't be printed."""
         if self.fault is None:
             try:
                 echo(event_line(run, stored))

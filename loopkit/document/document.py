@@ -66,11 +66,11 @@ class Document(Value, frozen=True, dict=True):
         return LINE_BREAK.split(self.text)
 
     def plain(self) -> Any:
-        """Return the values alone: dict, list, str, int, float, bool and None, nothing shared."""
+        """The values alone: dict, list, str, int, float, bool and None, nothing shared."""
         return _plain(self.root)
 
     def as_written(self, path: Path) -> tuple[str | int, ...]:
-        """Return the path without the indexes of lists that are written as their only item."""
+        """The path without the indexes of lists that are written as their only item."""
         kept: tuple[str | int, ...] = ()
         for part in path:
             holder = self.node(kept) if isinstance(part, int) else None
@@ -79,12 +79,12 @@ class Document(Value, frozen=True, dict=True):
         return kept
 
     def node(self, path: Path) -> Node | None:
-        """Return the value at `path`, or None where there is none."""
+        """The value at `path`, or None where there is none."""
         steps = self._steps(path)
         return steps[-1][1] if len(steps) == len(path) + 1 else None
 
     def span(self, path: Path, *, key: bool = False) -> Span:
-        """Return the place of the value at `path`, or of its key.
+        """The place of the value at `path`, or of its key.
 
         Where the path does not exist, it is the place of its deepest part that does. An item of
         a list and the root have no key; their value stands for it. The key stands for a value
@@ -97,7 +97,7 @@ class Document(Value, frozen=True, dict=True):
         return its_key if key or is_elsewhere else node.span
 
     def places(self, path: Path, *, key: bool = False) -> tuple[Span, Also]:
-        """Return the place as `span` does, and the further places of a `Problem`.
+        """The place as `span` does, and the further places of a `Problem`.
 
         Those are the aliases and merge keys that bring the value to `path`.
         """
@@ -108,12 +108,12 @@ class Document(Value, frozen=True, dict=True):
         self, path: Path, code: str, message: str, remedy: str = "", *,
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
-        """Return a problem at the value, or the key, that a path leads to."""
+        """A problem at the value, or the key, that a path leads to."""
         span, also = self.places(path, key=key)
         return Problem(code, message, span, ".".join(map(str, path)), remedy, severity, also)
 
     def inside(self, path: Path, line: int, column: int, length: int) -> Span:
-        """Return the place in the file of a piece of the text at `path`.
+        """The place in the file of a piece of the text at `path`.
 
         `line` and `column` count from 1 in the text, `length` in characters on that line. Exact
         for literal block scalars, and for plain or quoted text on one line without escapes; of
@@ -130,7 +130,7 @@ class Document(Value, frozen=True, dict=True):
         return Span(self.file, at, before + start + 1, at, before + end + 1)
 
     def _locate_line(self, node: Node, line: int) -> tuple[int, int, int] | None:
-        """Return the file's line, the columns before the text on it, and the text's length."""
+        """The file's line, the columns before the text on it, and the text's length."""
         if not isinstance(node.value, str):
             return None
         literal = node.style == "literal"
@@ -145,7 +145,7 @@ class Document(Value, frozen=True, dict=True):
         return (at, before, len(text)) if row[before : before + len(text)] == text else None
 
     def _steps(self, path: Path) -> list[tuple[Span | None, Node]]:
-        """Return the keys and values on the way, as far as there are any."""
+        """The keys and values on the way, as far as there are any."""
         steps: list[tuple[Span | None, Node]] = [(None, self.root)]
         for part in path:
             value = steps[-1][1].value
@@ -167,7 +167,7 @@ def _plain(node: Node) -> Any:
 
 
 def looks_like_unquoted_colon(node: Node) -> str | None:
-    """Return the text that was meant, where a colon in it made YAML see a mapping.
+    """The text that was meant, where a colon in it made YAML see a mapping.
 
     `- The plan: has a colon` is a mapping of one plain field to a plain scalar on its line.
     """
@@ -201,7 +201,7 @@ class UnusableNumber(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """Return the value of the plain scalar `text`.
+    """The value of the plain scalar `text`.
 
     Raises `UnusableNumber` where that is a number outside the range of data.
     """

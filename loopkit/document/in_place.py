@@ -43,7 +43,7 @@ class ToSet(Value, frozen=True):
     """Its keys that tell it from the other items."""
     values: Mapping[str, Any]
     expect: Mapping[str, Any]
-    """What has to stand under some of its keys."""
+    """What has to stand under some of its keys; a list has all that may stand there."""
 
     def place_in(self, document: Document, *, again: bool) -> DocPath:
         """Where that mapping is.
@@ -63,17 +63,17 @@ class ToSet(Value, frozen=True):
             told = f"more than one {what}: see lines {lines}" if found else f"no {what}"
             raise NotSet(f"`{document.file}` has {told}")
         [(place, data)] = found
-        wrong = [key for key, wanted in self.expect.items() if not _fits(data, {key: wanted})]
+        allowed = {k: v if isinstance(v, list) else [v] for k, v in self.expect.items()}
+        wrong = [k for k, v in allowed.items() if not any(_fits(data, {k: one}) for one in v)]
         if wrong and not (again and _fits(data, self.values)):
             key, line = wrong[0], document.span((*place, wrong[0])).line
             raise NotSet(
                 f"{document.file}:{line}: `{key}` is {as_json(data.get(key))} instead of "
-                f"{as_json(self.expect[key])}, so somebody else has changed it"
+                f"{' or '.join(map(as_json, allowed[key]))}, so somebody else has changed it"
             )
         return place
 
     def _places(self, document: Document) -> Iterator[tuple[DocPath, Any]]:
-        """The mappings to which the path leads."""
         places: list[tuple[DocPath, Any]] = [((), document.plain())]
         for step in self.steps:
             places = [

@@ -4,7 +4,8 @@ It is ruamel's in pure Python, because the C parser crashes the process on deep 
 some of its waste: that recomputes known facts for every question about a token, compares its first
 character with two dozen others in turn, and checks the context for each character of a word. Its
 events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds.
+and aliases, and let a few aliases grow without bounds. Slips of authors that are valid YAML of
+another meaning are found on the way.
 """
 
 from __future__ import annotations
@@ -33,8 +34,7 @@ from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
 from ruamel.yaml.tokens import ScalarToken
 
-from loopkit.document import slips
-from loopkit.document.document import Document, Entry, Node, Scalar, Style, UnusableNumber, resolve
+from loopkit.document.document import Entry, Node, Scalar, Style, UnusableNumber, resolve
 from loopkit.document.problems import (
     MAX_LEVELS,
     MAX_PROBLEMS,
@@ -45,13 +45,17 @@ from loopkit.document.problems import (
     did_you_mean,
     mistake,
     odd_blank,
-    place_of,
     short,
 )
-from loopkit.document.slips import TOO_DEEP, Failure
 from loopkit.document.text import SourceText, describe
 from loopkit.values import Value
 
+QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
+_OPENERS = ("{{", "{%", "{#")
+_CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
+_NAME_AND_VALUE = re.compile(r"([a-z_][a-z0-9_]*):(?!//)(\S+)")
+TOO_DEEP = "brackets are nested too deep"
+"""The reason when the parser was stopped because of that."""
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(
@@ -59,22 +63,6 @@ _PROPERTIES = re.compile(
 )
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
-
-
-def compose(source: SourceText) -> Document:
-    """Return the document of the text; raises `ProblemsFound` with all mistakes."""
-    builder = _Builder(source)
-    try:
-        root = builder.document()
-    except ParserGaveUp as stop:
-        from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
-
-        problem = explain(builder.failure(stop.error))
-        others = (one for one in builder.problems if place_of(one) != place_of(problem))
-        raise ProblemsFound([*others, problem]) from stop
-    if builder.problems:
-        raise ProblemsFound(builder.problems)
-    return Document(source.file, source.text, root)
 
 
 class _Anchored(Value, frozen=True):
@@ -89,7 +77,7 @@ class _Unfinished:
     """Stands for what an anchor names while that is still being read."""
 
 
-class _Builder:
+class Builder:
     """Builds the tree of one text, and collects its mistakes on the way."""
 
     def __init__(self, source: SourceText) -> None:
@@ -98,14 +86,14 @@ class _Builder:
         """The offset behind the last value read."""
         self.quoted: tuple[int, int] | None = None
         """The last quoted text read, with its quotes."""
-        self._source = source
+        self.source = source
         self._events: Iterator[Any] = events(source.text)
         self._anchors: dict[str, _Anchored | _Unfinished] = {}
         self._values = 0
         self._deepest = 0
 
     def document(self) -> Node:
-        """Return the root. If it is unusable, `problems` has the reason."""
+        """The root. If it is unusable, `problems` has the reason."""
         next(self._events)
         if isinstance(next(self._events), StreamEndEvent):
             return self._empty()
@@ -113,7 +101,7 @@ class _Builder:
         next(self._events)
         following = next(self._events)
         if isinstance(following, DocumentStartEvent):
-            place = self._source.span(*_offsets(following))
+            place = self.source.span(*_offsets(following))
             self.problems.append(mistake("several-documents", place))
         if root.value is None and not root.raw:
             return self._empty()
@@ -121,35 +109,20 @@ class _Builder:
             self.problems.append(mistake("not-a-mapping", root.span, kind=kind_of(root)))
         return root
 
-    def failure(self, error: Exception) -> Failure:
-        """Return the failure that describes `error` of the parser."""
-        if not isinstance(error, MarkedYAMLError):
-            return Failure(self._source, str(error), self.end, "", None, self.end, self.quoted)
-        mark, opened = error.problem_mark or error.context_mark, error.context_mark
-        return Failure(
-            self._source,
-            reason=str(error.problem or error.context),
-            at=mark.index if mark else self.end,
-            context=str(error.context or ""),
-            opened=opened.index if opened else None,
-            read_to=self.end,
-            quoted=self.quoted,
-        )
-
     def _empty(self) -> Node:
-        place = self._source.span(0, 0)
+        place = self.source.span(0, 0)
         self.problems.append(mistake("empty-file", place))
         return Node(place, None, None, "plain")
 
     def _node(self, event: AliasEvent | _ValueEvent, level: int) -> Node:
-        """Return the value that begins with `event`; a collection there is on `level`."""
+        """The value that begins with `event`; a collection there is on `level`."""
         start, end = _offsets(event)
         self._count(1, start, end)
         self._refuse_more(self.problems)
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
-            self.problems.append(mistake("tag", self._source.span(start, start + 1)))
+            self.problems.append(mistake("tag", self.source.span(start, start + 1)))
         if event.ctag is not None or event.anchor is not None:
             start = self._behind_properties(event, start)
         if event.anchor is None:
@@ -157,7 +130,7 @@ class _Builder:
         return self._anchor(event, start, level)
 
     def _behind_properties(self, event: _ValueEvent, start: int) -> int:
-        found = _PROPERTIES.match(self._source.text, start)
+        found = _PROPERTIES.match(self.source.text, start)
         behind = found.end() if found else start
         return min(behind, event.end_mark.index) if isinstance(event, ScalarEvent) else behind
 
@@ -175,7 +148,7 @@ class _Builder:
 
     def _alias(self, name: str, start: int, end: int, level: int) -> Node:
         self.end = end
-        place = self._source.span(start, end)
+        place = self.source.span(start, end)
         target = self._anchors.get(name)
         if isinstance(target, _Anchored):
             self._count(target.values, start, end)
@@ -195,7 +168,7 @@ class _Builder:
         self._descend(level, start)
         if isinstance(event, SequenceStartEvent):
             return self._sequence(event, start, level)
-        if event.flow_style and slips.opens_template(self._source, start):
+        if event.flow_style and opens_template(self.source, start):
             return self._template(event, start, level)
         return self._mapping(event, start, level)
 
@@ -203,9 +176,9 @@ class _Builder:
         style = _STYLES.get(event.style, "plain")
         end = max(start, event.end_mark.index)
         if style in {"literal", "folded"}:
-            end = start + len(self._source.text[start:end].rstrip())
+            end = start + len(self.source.text[start:end].rstrip())
         self.end = end
-        span = self._source.span(start, end)
+        span = self.source.span(start, end)
         if style == "plain":
             return Node(span, self._resolve(event.value, span), None, style, event.value)
         if style in {"single", "double"}:
@@ -222,7 +195,7 @@ class _Builder:
             return text
 
     def _unescape(self, text: str, span: Span) -> str:
-        """Return the text with its escaped surrogate pairs joined, as in JSON."""
+        """The text with its escaped surrogate pairs joined, as in JSON."""
         joined = _PAIR.sub(
             lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
         )
@@ -255,7 +228,7 @@ class _Builder:
         # The mapping that YAML reads from the braces is not a second mistake.
         known = len(self.problems)
         node = self._mapping(event, start, level)
-        self.problems[known:] = [slips.unquoted_template(self._source, start)]
+        self.problems[known:] = [unquoted_template(self.source, start)]
         return node
 
     def _collection(
@@ -267,25 +240,25 @@ class _Builder:
     ) -> Node:
         if event.flow_style:
             self.end = max(self.end, last.end_mark.index)
-        span = self._source.span(start, max(start, self.end))
+        span = self.source.span(start, max(start, self.end))
         return Node(span, value, None, "flow" if event.flow_style else "block")
 
     def _count(self, values: int, start: int, end: int) -> None:
         self._values += values
         if self._values > MAX_VALUES:
-            place = self._source.span(start, end)
+            place = self.source.span(start, end)
             raise ProblemsFound([*self.problems, mistake("too-many-values", place)])
 
     def _descend(self, level: int, start: int) -> None:
         self._deepest = max(self._deepest, level)
         if level > MAX_LEVELS:
-            place = self._source.span(start, start + 1)
+            place = self.source.span(start, start + 1)
             raise ProblemsFound([*self.problems, mistake("too-deep", place)])
 
     def _refuse_more(self, problems: list[Problem]) -> None:
         """Stop after so many mistakes that the rest of the file tells nothing new."""
         if len(problems) > MAX_PROBLEMS:
-            place = self._source.span(self.end, self.end + 1)
+            place = self.source.span(self.end, self.end + 1)
             reported = problems[:MAX_PROBLEMS]
             raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
@@ -299,14 +272,14 @@ def _is_stage(count: int) -> bool:
 
 
 def _slips(event: CollectionStartEvent, items: list[Node]) -> Iterable[Problem]:
-    return slips.in_flow_sequence(items) if event.flow_style else ()
+    return in_flow_sequence(items) if event.flow_style else ()
 
 
 def _fields(
     event: CollectionStartEvent, pairs: list[tuple[Node, Node]]
 ) -> tuple[dict[str, Entry], list[Problem]]:
     fields, problems = fields_of(pairs)
-    slipped = slips.in_flow_mapping(pairs) if event.flow_style else ()
+    slipped = in_flow_mapping(pairs) if event.flow_style else ()
     return fields, [*slipped, *problems]
 
 
@@ -319,7 +292,7 @@ _MERGE = "\0<<"
 
 
 def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
-    """Return the fields in the order of the file, and their mistakes.
+    """The fields in the order of the file, and their mistakes.
 
     `<<: *a` and `<<: [*a, *b]` put fields where they stand; the mapping's own fields win over
     those, wherever they are written, and of two of one name that are merged in, the first.
@@ -364,7 +337,7 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
 
 
 def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
-    """Yield the fields of one mapping or of a list of them, each with the place of its use."""
+    """The fields of one mapping or of a list of them, each with the place of its use."""
     for node in _sources(merged):
         if isinstance(node.value, Mapping):
             use = node.used_at or merged.used_at
@@ -377,13 +350,67 @@ def _sources(merged: Node) -> tuple[Node, ...]:
 
 
 def kind_of(node: Node) -> str:
-    """Return the kind of the value, in the words of a message."""
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):
         return "a list"
     kinds = {str: "text", bool: "true or false", int: "a number", float: "a number"}
     return kinds.get(type(node.value), "nothing")
+
+
+def opens_template(source: SourceText, offset: int) -> bool:
+    """Whether a template starts at `offset`, where YAML takes a brace for a mapping."""
+    return source.text.startswith(_OPENERS, offset)
+
+
+def unquoted_template(source: SourceText, offset: int) -> Problem:
+    opener = source.text[offset : offset + 2]
+    start, line = source.line_around(offset)
+    closed = line.find(_CLOSERS[opener], offset - start)
+    end = start + (len(line.rstrip()) if closed < 0 else closed + 2)
+    message = f"`{opener}` without quotes starts a YAML mapping, not a template"
+    return Problem("unquoted-template", message, source.span(offset, end), help=QUOTE_IT)
+
+
+def missing_space(found: re.Match[str], span: Span) -> Problem:
+    """The problem of `name:value`, found as such groups, which YAML takes for one text."""
+    message = "a space is missing after the colon"
+    remedy = f"write `{found[1]}: {found[2].strip()}`"
+    return Problem("missing-space", message, span, help=remedy)
+
+
+def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
+    """The slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
+    torn = False
+    for number, (key, value) in enumerate(pairs):
+        bare = value.is_unwritten
+        found = _NAME_AND_VALUE.fullmatch(key.raw) if bare and key.style == "plain" else None
+        if bare and number and _odd_quotes(pairs[number - 1][1]):
+            torn = True
+            yield _torn_text(pairs[number - 1][1])
+        elif found and not torn:
+            yield missing_space(found, key.span)
+        elif bare and key.style == "plain" and key.raw.endswith(":"):
+            # In `name:,` and `name:}` the colon counts as a part of the name.
+            message = "neither a space nor a value stands behind the colon"
+            yield Problem("missing-space", message, key.span, help=f"write `{key.raw} …`")
+
+
+def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
+    """The slips in the items of `[...]`: quoted text inside text that a comma cuts."""
+    odd = [item for item in items if _odd_quotes(item)]
+    for first, _ in zip(odd[::2], odd[1::2], strict=False):
+        yield _torn_text(first)
+
+
+def _odd_quotes(node: Node) -> bool:
+    return node.style == "plain" and node.used_at is None and node.raw.count('"') % 2 == 1
+
+
+def _torn_text(node: Node) -> Problem:
+    message = "the comma behind it ends this text, although a quote in it is open"
+    remedy = "put the whole text in single quotes"
+    return Problem("unquoted-comma", message, node.span, help=remedy)
 
 
 _LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
@@ -406,11 +433,18 @@ _LONGEST_KEY = 1024
 
 
 class ParserGaveUp(Exception):
-    """The exception of the parser, whatever its type."""
+    """The exception of the parser, whatever its type, with the places that it knows."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
-        self.error = error
+        self.reason, self.context = str(error), ""
+        self.at: int | None = None
+        self.opened: int | None = None
+        if isinstance(error, MarkedYAMLError):
+            self.reason = str(error.problem or error.context)
+            self.context = str(error.context or "")
+            mark, opened = error.problem_mark or error.context_mark, error.context_mark
+            self.at, self.opened = mark and mark.index, opened and opened.index
 
 
 def events(text: str) -> Iterator[Any]:

@@ -76,7 +76,7 @@ class ProblemsFound(Exception):
 
 
 def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Return the choice that `word` was most likely meant to be, or None where none is near.
+    """The choice that `word` was most likely meant to be, or None where none is near.
 
     A choice of less `likeness`, from 0 to 1, is not near. Capitals do not count; a word of more
     than 100 characters is nobody's typing mistake, and of more than 300 choices the first are
@@ -117,7 +117,7 @@ def is_slip(word: str, meant: str) -> bool:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return a remedy for an unknown `word`: the near choice, else what is allowed, else ""."""
+    """A remedy for an unknown `word`: the near choice, else what is allowed, else ""."""
     names = list(choices)
     near = closest(word, names)
     if near is not None:
@@ -132,7 +132,7 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 def render(
     problems: Iterable[Problem], sources: Mapping[str, str], columns: int | None = None
 ) -> str:
-    """Return the problems as text for a terminal, by file, line and column, a blank line between.
+    """The problems as text for a terminal, by file, line and column, a blank line between.
 
     `sources` maps the files that the spans name to their texts; a place in any other file is
     shown without its line; a line is cut to fit so many `columns`. Problems without a place come
@@ -174,11 +174,6 @@ def _blocks(problems: Sequence[Problem], lines: _Excerpts) -> Iterator[str]:
 
 def _kind(problem: Problem) -> tuple[str, str]:
     return (problem.span.file if problem.span else "", problem.code)
-
-
-def render_one(problem: Problem, sources: Mapping[str, str]) -> str:
-    """Return one problem as `render` shows it."""
-    return render([problem], sources)
 
 
 def place_of(problem: Problem) -> tuple[str, int, int]:
@@ -241,14 +236,11 @@ def _snippet(span: Span, lines: _Excerpts, gutter: int) -> list[str]:
         return []
     shown, before, carets = _underline(rows[span.line - 1], span, lines.window(gutter))
     margin = " " * gutter
-    return [
-        f"{span.line:>{gutter}} | {shown}".rstrip(),
-        f"{margin} | {' ' * before}{'^' * carets}",
-    ]
+    return [f"{span.line:>{gutter}} | {shown}".rstrip(), f"{margin} | {' ' * before}{'^' * carets}"]
 
 
 def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
-    """Return the part of the line to show, the columns before the carets, and how many carets."""
+    """The part of the line to show, the columns before the carets, and how many carets."""
     start = min(max(span.column - 1, 0), len(line))
     end = span.end_column - 1 if span.end_line == span.line else len(line)
     first, last = _window(line, start, window)
@@ -259,7 +251,7 @@ def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
 
 
 def _window(line: str, at: int, window: int) -> tuple[int, int]:
-    """Return the slice round character `at` that fits the terminal: all of a line that does."""
+    """The slice round character `at` that fits the terminal: all of a line that does."""
     after = _fitting(line[at : at + window], window)
     room = max(min(_BEFORE_CARET, window // 2), window - after)
     before = _fitting(line[max(0, at - window) : at][::-1], room)
@@ -268,7 +260,7 @@ def _window(line: str, at: int, window: int) -> tuple[int, int]:
 
 
 def _fitting(text: str, columns: int) -> int:
-    """Return how many characters of `text` fit, each taken as one column wide at the least."""
+    """How many characters of `text` fit, each taken as one column wide at the least."""
     for count, char in enumerate(text):
         columns -= max(1, _columns(char))
         if columns < 0:
@@ -281,7 +273,7 @@ def _printable(text: str) -> str:
 
 
 def _glyph(char: str) -> str:
-    """Return the character as the screen shows it: itself, spaces for a tab, or an escape."""
+    """The character as the screen shows it: itself, spaces for a tab, or an escape."""
     if char == "\t":
         return _TAB
     # Cf has the marks that reverse the reading order, which can make text lie.
@@ -350,10 +342,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "`<<` merges mappings, not {kind}",
         "write `<<: *anchor` or `<<: [*first, *second]`, with anchors of mappings",
     ),
-    "duplicate-key": (
-        "the key `{name}` is written twice",
-        "delete one of the two, or rename it",
-    ),
+    "duplicate-key": ("the key `{name}` is written twice", "delete one of the two, or rename it"),
     "non-text-key": ("a key has to be text, not {kind}", "{remedy}"),
     "unknown-alias": (
         "no anchor `&{name}` stands above this alias",
@@ -369,7 +358,6 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "forbidden-character": ("an escape in this text stands for {character}", "remove the escape"),
 }
-"""The message and the remedy of each code."""
 
 
 def mistake(code: str, place: Span, **words: str) -> Problem:
@@ -379,7 +367,6 @@ def mistake(code: str, place: Span, **words: str) -> Problem:
 
 
 def short(text: str) -> str:
-    """A text of the file as a message shows it."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from loopkit.document.document import Document, Node
-from loopkit.document.parser import compose
-from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake
+from loopkit.document.parser import Builder, ParserGaveUp
+from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake, place_of
 from loopkit.document.text import SourceText, obstacles
 from loopkit.values import Value
 
 
 def read(text: str, file: str) -> Document:
-    """Return the document that `text` is; `file` names it in messages.
+    """The document that `text` is; `file` names it in messages.
 
     The text is YAML 1.2 with a mapping at the root, at most 1,000,000 bytes, 64 levels and
     200,000 keys and values with aliases expanded. Anchors, aliases and merge keys work; tags,
@@ -27,11 +27,28 @@ def read(text: str, file: str) -> Document:
     found = obstacles(source)
     if found:
         raise ProblemsFound(found)
-    return compose(source)
+    builder = Builder(source)
+    try:
+        root = builder.document()
+    except ParserGaveUp as stop:
+        from loopkit.document.syntax import explain  # noqa: PLC0415 - few files have such a mistake
+
+        problem = explain(builder, stop)
+        others = (one for one in builder.problems if place_of(one) != place_of(problem))
+        raise ProblemsFound([*others, problem]) from stop
+    if builder.problems:
+        raise ProblemsFound(builder.problems)
+    return Document(source.file, source.text, root)
+
+
+def why_unread(found: ProblemsFound) -> str:
+    """The first problem of a text that could not be read, with its line, for a sentence."""
+    problem = found.problems[0]
+    return problem.message + (f" at line {problem.span.line}" if problem.span else "")
 
 
 def read_file(path: Path, shown_as: str | None = None) -> Document:
-    """Return the document in the file, UTF-8 with or without a byte order mark, as `read` does.
+    """The document in the file, UTF-8 with or without a byte order mark, as `read` does.
 
     `shown_as` names it in messages instead of its path. Raises `ProblemsFound`, also where the
     file cannot be read or is too large.
@@ -42,7 +59,7 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
 
 
 def read_bytes(path: Path, file: str) -> bytes:
-    """Return what is in the file, which messages call `file`; raises `ProblemsFound`."""
+    """What is in the file, which messages call `file`; raises `ProblemsFound`."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
@@ -115,8 +132,6 @@ def read_front_matter(text: str, file: str) -> FrontMatter:
 
 
 class Included(Value, frozen=True):
-    """A text that a file brought in."""
-
     file: str
     text: str
     digest: str
@@ -163,10 +178,8 @@ def read_included(folder: Path, relative: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
     if mode is None:
-        raise CannotInclude(
-            f"`{relative}` lies outside the folder of the machine file",
-            "move it beside the machine file, or below",
-        )
+        message = f"`{relative}` lies outside the folder of the machine file"
+        raise CannotInclude(message, "move it beside the machine file, or below")
     if S_ISDIR(mode):
         raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:

@@ -37,16 +37,16 @@ class SourceText(Value, frozen=True):
         return cls(file, text, (0, *(found.end() for found in LINE_BREAK.finditer(text))))
 
     def span(self, start: int, end: int) -> Span:
-        """Return the place of `text[start:end]`."""
+        """The place of `text[start:end]`."""
         return Span(self.file, *self.position(start), *self.position(end))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return line and column, from 1."""
+        """Line and column, from 1."""
         line = bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
     def line_around(self, offset: int) -> tuple[int, str]:
-        """Return the offset of the line that `offset` is in, and the line without its break."""
+        """The offset of the line that `offset` is in, and the line without its break."""
         line, _ = self.position(offset)
         end = self.starts[line] if line < len(self.starts) else len(self.text)
         start = self.starts[line - 1]
@@ -54,7 +54,7 @@ class SourceText(Value, frozen=True):
 
 
 def obstacles(source: SourceText) -> list[Problem]:
-    """Return the problems that make the text unreadable as a file, whatever its YAML."""
+    """The problems that make the text unreadable as a file, whatever its YAML."""
     return [*_forbidden_characters(source), *_directives(source), *_conflicts(source)]
 
 
@@ -72,7 +72,7 @@ def _forbidden_characters(source: SourceText) -> Iterator[Problem]:
 
 
 def describe(char: str) -> str:
-    """Return a name for a character that cannot be shown."""
+    """A name for a character that cannot be shown."""
     if is_broken(char):
         return f"half a surrogate pair (U+{ord(char):04X})"
     named = {"\0": "the NUL character", "\ufeff": "a byte order mark"}
@@ -80,7 +80,7 @@ def describe(char: str) -> str:
 
 
 def _directives(source: SourceText) -> Iterator[Problem]:
-    """Yield a problem for each line such as `%YAML 1.1` above the document."""
+    """A problem for each line such as `%YAML 1.1` above the document."""
     head = _BEFORE_CONTENT.match(source.text)
     for found in islice(_DIRECTIVE.finditer(head.group() if head else ""), _REPORTED):
         if not _ACCEPTED_DIRECTIVE.fullmatch(found.group().rstrip()):
@@ -94,7 +94,7 @@ def _directives(source: SourceText) -> Iterator[Problem]:
 
 
 def _conflicts(source: SourceText) -> list[Problem]:
-    """Return a problem for each merge conflict that was left in the text.
+    """A problem for each merge conflict that was left in the text.
 
     A row of `=` counts only inside a conflict: alone, in a text, it may underline a title.
     """
@@ -111,7 +111,7 @@ def _conflicts(source: SourceText) -> list[Problem]:
 
 
 def conflict(first: Span, rest: list[Span]) -> Problem:
-    """Return the problem of a merge conflict with these marker lines."""
+    """The problem of a merge conflict with these marker lines."""
     return Problem(
         "conflict-marker",
         "a merge conflict was left in the file",

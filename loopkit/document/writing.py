@@ -77,7 +77,6 @@ def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
 
 
 def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
-    """The lines of a value behind a key or a dash."""
     if isinstance(value, str) and "\n" in value and not re.search(_UNFIT_FOR_BLOCK, value):
         yield from _block_text(head, value)
         return
@@ -98,7 +97,6 @@ def _is_line(head: str, value: Any, depth: int) -> bool:
 
 
 def _below(value: Mapping[str, Any] | Sequence[Any], depth: int) -> Iterator[str]:
-    """The lines of a collection."""
     if isinstance(value, Mapping):
         yield from _mapping(value, depth)
         return

@@ -75,8 +75,6 @@ class Clock(Protocol):
 
 
 class RealClock:
-    """The system's time."""
-
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)
@@ -298,7 +296,9 @@ class Gate:
                 yield
             finally:
                 if self._alone:
-                    self._let_out()
+                    self._working -= 1
+                    self._is_closed = False
+                    self._line.move_up()
         finally:
             if is_serial:
                 self._is_serial_taken = False
@@ -317,11 +317,6 @@ class Gate:
         self._working += 1
         self._is_closed = is_alone
         return True
-
-    def _let_out(self) -> None:
-        self._working -= 1
-        self._is_closed = False
-        self._line.move_up()
 
 
 @dataclass(slots=True)
@@ -427,7 +422,6 @@ class ActiveRun:
             self._in_hand.discard(deadline)
 
     async def wait_for_stop(self) -> None:
-        """Wait until the run is asked to stop."""
         if not self.stopping:
             await self._stops.wait()
 

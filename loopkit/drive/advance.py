@@ -20,27 +20,14 @@ from loopkit.drive.active import (
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
-from loopkit.drive.inbox import (
-    ANSWER,
-    consume,
-    heeding_cancellation,
-    release,
-    store,
-)
+from loopkit.drive.inbox import ANSWER, consume, heeding_cancellation, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.performers import PERFORMERS
-from loopkit.engine.events import (
-    Finished,
-    InDoubt,
-    Kept,
-    Refused,
-    Suspended,
-    Waiting,
-    Worked,
-)
+from loopkit.drive.states.setting import set_at_end
+from loopkit.engine.events import Finished, InDoubt, Kept, Refused, Suspended, Waiting, Worked
 from loopkit.engine.macrostep import Macrostep, is_kept, suspend
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import Failure
@@ -323,6 +310,8 @@ async def end(active: ActiveRun, state: FinalState) -> None:
     run = active.state
     try:
         await _merge_trees(active, state)
+        if state.mark is not None:
+            await set_at_end(active, state.mark)
         ended = active.engine.finish(active.state)
     except MergeConflict as conflict:
         if run.isolate == "none":
@@ -332,7 +321,7 @@ async def end(active: ActiveRun, state: FinalState) -> None:
         ended, paths = Macrostep(run.copy()), conflict.paths
         left = tuple(isolated.place for isolated in run.isolated.values())
         ended.add(Finished(outcome=CONFLICT, success=False, conflicts=paths, left=left))
-    except (CallFailed, Stopped) as early:
+    except (CallFailed, Stopped, TemplateError) as early:
         if (work := await _end_early(active, early)) is not None:
             await _stop(active, work)
         return

@@ -183,7 +183,6 @@ def _refuse_choice(engine: Engine, run: RunState, state: HumanState, answer: Hum
 
 
 def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str, object]:
-    """The form with its defaults."""
     try:
         form, faults = conform(given, form_type)
     except NotJudged as error:

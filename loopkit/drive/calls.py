@@ -7,15 +7,7 @@ that a resumed run goes on with the same one.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf, isfinite
@@ -47,10 +39,10 @@ from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Repli
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
 from loopkit.language.agents import Agent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.values import NOTHING, Value, replace
@@ -87,7 +79,6 @@ class CallSeries(Value, frozen=True):
 
 
 def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
-    """The committed exchanges of a piece of work."""
     task = active.state.tasks.get(work.task)
     return task.exchanges if task else ()
 
@@ -275,7 +266,6 @@ def _admit(active: ActiveRun, work: CallSeries, request: Request) -> bool:
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
-    """The event that a call is about to be made."""
     run = active.state
     intent = Intended(
         key=request.key,
@@ -389,7 +379,6 @@ def called_in(machine: Machine, call: Intended) -> State | Agent | Tool:
 
 
 def policy_of(called: State | Agent | Tool) -> Policy:
-    """Its `on_in_doubt`, else the default of its kind."""
     written: Policy | None = getattr(called, "on_in_doubt", None)
     return written or called.if_in_doubt
 
@@ -418,7 +407,6 @@ def _failure_event(
 
 
 def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed) -> Failed:
-    """The event of a failed try, without the time of the next one."""
     error = failure.error
     usage = usage_of(work.role, error.tokens, error.cost_usd, failure.spent_s)
     if error.charged:
@@ -496,7 +484,6 @@ def _wait_s(task: Task, retry: Retry, now: float) -> float:
 
 
 def _is_asked_again(task: Task, callee: Callee, wait_s: float, *, is_last: bool) -> bool:
-    """Whether the callee that was asked last is asked again."""
     failed, retry = task.failed, callee.retry
     is_lost = failed is not None and bool(failed.begins_anew)
     # Only the tries of a program can be used up before it is known that its session is lost.
@@ -567,7 +554,6 @@ class Begun(Value, Generic[T], frozen=True):
     waits_for: object
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """What the coroutine returns."""
         waits_for = self.waits_for
         while True:
             try:

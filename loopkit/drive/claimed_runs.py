@@ -106,7 +106,6 @@ class ClaimedRuns(ChildRuns):
     async def _begin(
         self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
     ) -> ActiveRun:
-        """Begin a run, claimed by this process."""
         run, machine = started.run, definition.machine
         # Before the first await, so that no other run takes the same id.
         self._begun.add(run)
@@ -307,9 +306,7 @@ class StandaloneValidator:
     """A validator of a machine, to judge texts by itself as it judges an artifact in a run."""
 
     loaded: Loaded
-    """The whole machine."""
     name: str
-    """The validator."""
 
     @property
     def machine(self) -> Machine:
@@ -321,7 +318,6 @@ class StandaloneValidator:
 
     @property
     def asks(self) -> frozenset[str]:
-        """The agents that judge for it."""
         return frozenset(rule.asks for rule in self.rules if rule.asks is not None)
 
     @cached_property
@@ -428,7 +424,6 @@ class StandaloneValidator:
 
 
 def _first_artifacts(machine: Machine, given: Mapping[str, Any]) -> tuple[Artifact, ...]:
-    """The artifacts that a run with this input begins with."""
     return tuple(
         Artifact(
             name=name,

@@ -47,11 +47,7 @@ class Awaited(Exception):
 
 
 async def await_delivery(
-    active: ActiveRun,
-    work: CallSeries,
-    asked: AgentAsked,
-    request: Request,
-    port: OutsideAgentPort,
+    active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request, port: OutsideAgentPort
 ) -> NoReturn:
     """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
@@ -173,7 +169,6 @@ async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event
 
 
 async def _read_output(active: ActiveRun, folder: Path, output: Output, wanted: Wanted) -> Written:
-    """Read what was written to the output file or folder since the request."""
     if wanted.form == "folder":
         task = active.state.open_calls[wanted.call].task
         left = await watch_folder(active, folder, output, wanted.path, task)

@@ -132,8 +132,6 @@ class Family:
         """Seconds of work that no record has yet."""
         return self._account.take_time()
 
-    # -- before and after ------------------------------------------------------------------
-
     @property
     def _visit(self) -> int:
         return self._active.state.visit
@@ -153,7 +151,6 @@ class Family:
         return [c for c in begun if c.started.visit == self._visit and c.ended is None]
 
     async def _cancel(self, reason: str) -> None:
-        """End the children that have not ended."""
         for child in self._open():
             key = child.started.key
             self._stopped.pop(key, None)
@@ -167,8 +164,6 @@ class Family:
     def _without_run(self, key: str) -> Result:
         on, became = self._schedule.blocked[key]
         return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
-
-    # -- driving ---------------------------------------------------------------------------
 
     async def _drive(self) -> None:
         """Drive children until none can go on."""
@@ -256,10 +251,11 @@ class Family:
             self._stopped[key] = child
 
     def _is_next(self, key: str) -> bool:
-        """Whether all items that are merged before this one have ended."""
+        """Whether all items that are merged before this one have ended, or wait for somebody."""
         while self._to_merge and self._is_gone(self._to_merge[0]):
             self._to_merge.popleft()
-        return not self._to_merge or self._to_merge[0] == key
+        left = (k for k in self._to_merge if not (k in self._stopped or self._is_gone(k)))
+        return key == next(left, key)
 
     def _is_gone(self, key: str) -> bool:
         return key in self._results or key in self._schedule.blocked
@@ -294,14 +290,15 @@ class Family:
 
     def _feedback_for(self, key: str, before: Child | None) -> Feedback | None:
         """The feedback for the child's first author, behind a first run; None if there is none."""
-        feedback = self._feedback.get(key)
+        feedback, program = self._feedback.get(key), self._active.program.children[self._name]
+        to = program.first_author
         if before is not None and before.ended is not None:
             found = before.ended.result["findings"]
             files = [one["location"] for one in found if one["message"].startswith(CHANGED_TOO)]
             text = f"{NOT_MERGED} {', '.join(files)}"
             text = f"{feedback.text}\n\n{text}" if feedback else text
             feedback = Feedback(to="", text=text, revision=1, max_revisions=1)
-        to = self._active.program.children[self._name].first_author
+            to = to or program.first_agent
         return None if feedback is None or to is None else feedback.replace(to=to)
 
     def _id(self, key: str) -> str:
@@ -373,7 +370,6 @@ def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Se
 def _split_by_item(
     findings: Iterable[Finding], items: Sequence[Item]
 ) -> tuple[dict[str, list[Finding]], list[Finding]]:
-    """The findings whose location starts with the key of an item, and all others."""
     keys = {item.key for item in items}
     keyed: dict[str, list[Finding]] = {}
     others: list[Finding] = []
@@ -422,7 +418,6 @@ def _results_to_keep(
 
 
 def _dependents(items: Iterable[Item]) -> dict[str, list[str]]:
-    """By the key of an item, those that wait for it."""
     dependents: dict[str, list[str]] = {}
     for item in items:
         for other in dict.fromkeys(item.after):
@@ -461,7 +456,6 @@ def _feedback_for_item(
 
 
 def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    """Whether the edge that sent the feedback has a `feedback` of its own."""
     told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
     edge = active.program.graph.by_id.get(told_by or "")
     return edge is not None and edge.feedback is not None
@@ -534,7 +528,6 @@ class Schedule:
             self.end(key, outcome)
 
     def begin(self) -> Iterator[Item]:
-        """Take the items that can begin now."""
         while len(self._running) < self._parallel and (group := self._next_group()) is not None:
             ready, passed = self._ready[group], []
             while ready and not self._is_free(ready[0][1]):
@@ -603,7 +596,6 @@ class Schedule:
         return ("by itself", key) if group is None else ("group", group)
 
     def _next_group(self) -> Group | None:
-        """The group of which an item can begin now."""
         if self._running:
             group = next(iter(self._running.values()))
             # One without a group is alone, and so is not joined by another.

@@ -180,9 +180,7 @@ async def _is_repeated(
     return same and not await asyncio.to_thread(kind.may_differ, state, given)
 
 
-def given_before(
-    history: Sequence[Stored],
-) -> tuple[dict[str, AnyAnswer], dict[Asked, AnyAnswer]]:
+def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[Asked, AnyAnswer]]:
     """What a run was given so far: by the id of the question, and the last one by who is asked."""
     by_question: dict[str, AnyAnswer] = {}
     by_asked: dict[Asked, AnyAnswer] = {}
@@ -207,7 +205,6 @@ def _asked(question: Waiting) -> Asked:
 
 
 def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
-    """Whether the same was given before, by whomever."""
     if isinstance(before, HumanAnswer) and isinstance(given, HumanAnswer):
         # What is stored has the defaults of the form as well.
         before = before.replace(form={name: before.form.get(name) for name in given.form})
@@ -218,7 +215,6 @@ def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
 
 
 def who_gave(before: AnyAnswer) -> str:
-    """Who answered a question, and how."""
     if isinstance(before, HumanAnswer):
         return f"{before.by} has answered it with `{before.choice}`"
     return f"{before.by} has delivered it"

@@ -154,7 +154,6 @@ def _trees(active: ActiveRun) -> Path:
 
 
 def trees_of(active: ActiveRun) -> Path:
-    """The folder for the trees of this run."""
     return _trees(active) / active.state.run
 
 
@@ -186,12 +185,10 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 
 
 def captured_at(active: ActiveRun, place: str) -> Captured | None:
-    """What stood at a place before the last work there."""
     return next((c for c in reversed(active.state.captured.values()) if c.place == place), None)
 
 
 def folder_of(active: ActiveRun, captured: Captured) -> Folder:
-    """The folder that was captured, in the workspace or tree in which the work was done."""
     within = os.path.normpath(captured.relative)
     depth, place = len(Path(within).parts), Path(captured.place)
     root = place.parents[depth - 1] if depth else place
@@ -222,7 +219,6 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
 
 
 def _left_behind(active: ActiveRun, isolated: Isolated, merged: Tree) -> tuple[str, ...]:
-    """The artifacts in a tree that are no part of what was merged."""
     top = Path(isolated.place)
     places = {Path(each.place) for each in active.state.artifacts.values() if each.place}
     inside = sorted(p for p in places if p.is_relative_to(top) and p != top and p.exists())
@@ -275,7 +271,6 @@ async def alone(
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether the lock could be had at once."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -349,7 +344,6 @@ class _Watched:
         return self._active.contents.keep(self._active.state.run, self.folder, known)
 
     def change(self, before: Captured) -> Written:
-        """What the work has changed since the folder was captured."""
         written = self.read(
             before, lambda tree: before.tree == tree.digest and before.times == tree.times
         )
@@ -397,12 +391,7 @@ def _capture(
 ) -> Captured:
     """Stage what the output of a task was before the work began."""
     captured = Captured(
-        task=task,
-        state=active.state.state,
-        artifact=artifact,
-        place=place,
-        times=times,
-        **folder,
+        task=task, state=active.state.state, artifact=artifact, place=place, times=times, **folder
     )
     active.stage(captured)
     return captured
@@ -444,7 +433,6 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
 
 
 def _has_used(active: ActiveRun, place: Path) -> bool:
-    """Whether the run has worked in a workspace at a place."""
     captured = active.state.captured.values()
     return str(place) in active.state.isolated or any(
         Path(each.place).is_relative_to(place) for each in captured
@@ -503,7 +491,6 @@ async def file_before(
 
 
 def read_written(folder: Path, relative: str, before: FileMark) -> Written:
-    """The content of an output file, if it was written since the mark was made."""
     if not was_written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:

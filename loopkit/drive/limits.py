@@ -72,11 +72,9 @@ class LimitReached(Exception):
         super().__init__(message)
 
     def failure(self, run: str) -> Failure:
-        """The failure of the work that the limit ended."""
         return Failure("limit", str(self), self.remedy(run), refused=self.call)
 
     def remedy(self, run: str) -> str:
-        """What a person can do about it."""
         if self.asked is None and self.call is not None:
             price = resume_line(run, "--price", f"{self.call.agent}=USD")
             return f"with what a million of its tokens cost instead of USD: {price}"
@@ -208,12 +206,10 @@ class Account:
 
     @property
     def limits(self) -> Mapping[str, Any]:
-        """The limits of this account."""
         return self._limits
 
     @property
     def all_around(self) -> Iterator[Account]:
-        """This account, and those that it is within."""
         yield self
         if self._within is not None:
             yield from self._within.all_around
@@ -257,7 +253,6 @@ class Account:
 
     @property
     def used(self) -> Usage:
-        """The usage of all runs."""
         return self._with_driven([active.state.usage for active in self.driven.values()])
 
     def require_room(self, reserved: Usage) -> float | None:
@@ -284,7 +279,6 @@ class Account:
 
     @property
     def is_calling(self) -> bool:
-        """Whether any call is being made, so that there is something to wait for."""
         return any(line.in_flight for line in self.lines)
 
     def _with_driven(self, driven: list[Usage]) -> Usage:
@@ -369,8 +363,6 @@ Quote = Callable[[Request], Usage]
 
 
 class Room(Value, frozen=True):
-    """The room for a call that fits."""
-
     reserved: Usage
     left_s: float | None = None
     """Seconds of work that are left for it; None without a limit."""

@@ -56,11 +56,7 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
     try:
         # The user's own program, which no model has written to: it may see all that the user may.
         ended = await run_command(
-            active.notify,
-            cwd=active.folder,
-            env=dict(os.environ),
-            stdin=text,
-            timeout_s=LONGEST_S,
+            active.notify, cwd=active.folder, env=dict(os.environ), stdin=text, timeout_s=LONGEST_S
         )
     except CommandTimeout:
         return f"the notifier failed: `{active.notify[0]}` took longer than {LONGEST_S:g} s"

@@ -151,7 +151,6 @@ class Fitting:
 
     @cached_property
     def limits(self) -> dict[str, Any]:
-        """The limits that would be in force."""
         kept = {n: limit for n, limit in self.run.limits.items() if n not in self.released}
         return {**self.new.limits.model_dump(), **kept, **self.raised}
 
@@ -497,7 +496,6 @@ def edge_path(machine: Machine, edge: Edge) -> DocPath:
 
 
 def cap_path(machine: Machine, counter: str) -> DocPath:
-    """Where the cap of a counter is written."""
     kind, _, name = counter.partition(":")
     if counter == TOTAL:
         return "limits", "total_revisions"
@@ -573,7 +571,6 @@ def refuse_child(run: str, *command: str) -> None:
 
 
 def refuse_over(state: RunState) -> None:
-    """Raise NotRunnable if a run has ended."""
     if state.finished is not None:
         raise NotRunnable(f"run `{state.run}` has already finished: {state.finished.outcome}")
     if state.status == "cancelled":

@@ -31,7 +31,7 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.choosing import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
 from loopkit.text import one_line, or_empty, storable
@@ -53,7 +53,6 @@ class Written(Value, frozen=True):
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
     place: str = ""
-    """The path of the file."""
     fault: str = ""
     folder: LeftFolder | None = None
     """None if the attempt changed nothing in it."""
@@ -96,10 +95,7 @@ def reply_event(
     )
     if request.role == "tool":
         replied = replace(
-            replied,
-            found_clean=reply.found_clean,
-            findings=reply.findings,
-            commands=reply.commands,
+            replied, found_clean=reply.found_clean, findings=reply.findings, commands=reply.commands
         )
     if written is not NOTHING_WRITTEN:
         replied = replace(
@@ -113,7 +109,6 @@ def reply_event(
 
 
 def storable_text(redact: Redact, text: str) -> str:
-    """A text from outside without secrets, as it may be stored."""
     return storable(redact(text))
 
 
@@ -214,7 +209,6 @@ _CONTENT = (
 
 
 def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
-    """The artifact with what its file or folder has now."""
     author, text = artifact.author, written.text
     output = machine.states[author].output_at(author)
     assert output is not None
@@ -229,7 +223,6 @@ def with_content(artifact: Artifact, written: Written, machine: Machine) -> Arti
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:
-    """The artifact of an attempt that produced none."""
     return Artifact(
         name=output.name, author=author, attempt=attempt, text="", fault=fault, fault_code=code
     )
@@ -255,7 +248,7 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
 
 def _own_cap(agent: Agent) -> str:
     """The longest answer that the machine's options allow, if it is the same for all callees."""
-    options = (asked.options for asked in agent.in_turn)
+    options = (getattr(asked, "params", {}) for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""

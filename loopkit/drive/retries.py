@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loopkit.agents.port import AgentError
 from loopkit.engine.records import Failure
-from loopkit.language.agents.calls import ErrorClass, Retry
+from loopkit.language.section import ErrorClass, Retry
 
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
@@ -106,7 +106,6 @@ class Breakers:
         return circuit.failures if circuit else 0
 
     def record_failure(self, provider: str, now: float) -> None:
-        """Record that a call failed because of the provider."""
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
         circuit.open_until = now + self._cooldown_s

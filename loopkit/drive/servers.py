@@ -30,7 +30,6 @@ class Servers:
         return known
 
     async def close(self) -> None:
-        """End all connections, and the servers that are programs."""
         while self._connections:
             _, connection = self._connections.popitem()
             await connection.close()

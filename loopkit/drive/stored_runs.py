@@ -91,7 +91,6 @@ class StoredRuns:
         return found[0]
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
-        """The events of a run behind `after`, oldest first."""
         return [read_stored(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
@@ -99,7 +98,10 @@ class StoredRuns:
 
     async def machine_of(self, state: RunState) -> Machine:
         machine = await definition(self.journal, state.run, state.definition, load_resolved)
-        refuse_strange(state, machine)
+        known = {*machine.states, *machine.agents}
+        named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
+        if strange := next((name for name in named if name not in known), None):
+            raise RunDamaged(state.run, f"it names `{strange}`, which its machine does not have")
         return machine
 
     async def machine_name_of(self, state: RunState) -> Path:
@@ -166,7 +168,6 @@ class StoredRuns:
         return await self.commitment_of(await self.state_of(run))
 
     async def commitment_of(self, state: RunState) -> Usage:
-        """The committed usage of a run in this state and of all its children."""
         total = state.committed
         async for _, child in self._open_children(state):
             total = total.plus(await self.commitment_of(child))
@@ -189,7 +190,6 @@ class StoredRuns:
         return seconds_in(spans, last_counted(await self.events(state.run)))
 
     async def _spans(self, run: str) -> list[Span]:
-        """When a run and its open children were driven, as far as their records say."""
         if not await self.journal.has(run):
             return []
         history = await self.events(run)
@@ -207,7 +207,6 @@ def open_children(state: RunState) -> list[Child]:
 
 
 def read_stored(run: str, record: Record) -> Stored:
-    """The event of a record."""
     try:
         event = read_event(record.type, record.data)
     except NewerEvent as error:
@@ -267,15 +266,6 @@ def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> No
         raise LookupError(event.type)
 
 
-def refuse_strange(state: RunState, machine: Machine) -> None:
-    """Raise RunDamaged if a run names states or agents that its machine does not have."""
-    known = {*machine.states, *machine.agents}
-    named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
-    strange = [name for name in named if name not in known]
-    if strange:
-        raise RunDamaged(state.run, f"it names `{strange[0]}`, which its machine does not have")
-
-
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
     """The definition or scenario of a run, made by `read` from the stored text."""
     try:
@@ -310,7 +300,6 @@ def file_if_changed(resolved: str, path: Path | None) -> Path | None:
 
 
 def note_of_change(file: Path) -> str:
-    """The note about a run whose machine file has changed."""
     return f"{file} has changed since this run read it, and the run keeps what it has"
 
 
@@ -332,7 +321,6 @@ def last_counted(history: Iterable[Stored]) -> float:
 
 
 def seconds_in(spans: Sequence[Span], since: float) -> float:
-    """The seconds that lie in any of these spans, from `since` on."""
     seconds, counted_to = 0.0, since
     for began, ended in sorted(spans):
         if ended > counted_to:
@@ -364,7 +352,11 @@ def _changes_between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Chan
     elif isinstance(old, list) and isinstance(new, list):
         yield from _item_changes(old, new, path)
     else:
-        before, after = _excerpts(old, new)
+        # Each on one line, which begins shortly before the first difference.
+        texts = ["" if one is None else text_or_json(one) for one in (old, new)]
+        common = _common_length(*texts)
+        skipped = common - _BEFORE if common > WIDTH // 2 else 0
+        before, after = (one_line("…" * (skipped > 0) + one[skipped:], WIDTH) for one in texts)
         yield Change(place=".".join(path), before=before, after=after)
 
 
@@ -378,14 +370,5 @@ def _item_changes(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iter
 
 
 def _common_length(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many values are equal from the beginning."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
-
-
-def _excerpts(old: Any, new: Any) -> Sequence[str]:
-    """Both values on one line, beginning shortly before the first difference."""
-    before, after = ("" if one is None else text_or_json(one) for one in (old, new))
-    common = _common_length(before, after)
-    skipped = common - _BEFORE if common > WIDTH // 2 else 0
-    return [one_line("…" * (skipped > 0) + text[skipped:], WIDTH) for text in (before, after)]

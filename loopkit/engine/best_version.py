@@ -57,12 +57,11 @@ def _best_round(plan: StatePlan, edge: Edge, run: RunState) -> Round | None:
     rounds = run.rounds_at.get(report.state) if report is not None else None
     if rounds is None:
         return None
-    since = rounds.since_valid if plan.judged is not None else rounds
+    since = rounds.since_valid if plan.state.judges is not None else rounds
     return best_of(entry for entry in since if _leads_to_origin(run, edge, entry))
 
 
 def _is_current(now: Mapping[str, Artifact], best: Round) -> bool:
-    """Whether a version is the current one, with everything that it was made from."""
     attempts = {(part.author, part.attempt) for part in now.values()}
     return now.get(best.judged.name) == best.judged and attempts.issuperset(best.attempt)
 
@@ -131,7 +130,6 @@ def restore(run: RunState, then: Mapping[str, Artifact]) -> None:
 
 
 def _findings_to_withdraw(run: RunState, best: Round) -> Iterator[Finding]:
-    """The open findings that the version does not have."""
     left = {found.id for rounds in _rounds_at(run, best).values() for found in rounds.open}
     for rounds in run.rounds_at.values():
         for finding in rounds.open:
@@ -181,7 +179,7 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
 
     None if the edge says nothing about that.
     """
-    judges = program.plans[work.state].judged is not None
+    judges = program.plans[work.state].state.judges is not None
     if work.outcome != "done" or (judges and facts[VERDICT] == "fail"):
         return _reason_of_rejection(program, facts, edge, work)
     if judges:
@@ -189,7 +187,7 @@ def reason_for_leaving(program: Program, facts: Facts, edge: Edge, work: Worked)
         return str(facts[VERDICT]) if unanswered else ""
     if work.answer is not None:
         return work.answer.choice
-    if work.artifact is not None and program.plans[work.state].asks:
+    if work.artifact is not None and program.plans[work.state].state.asks:
         return "infeasible" if work.artifact.infeasible else ""
     return None
 

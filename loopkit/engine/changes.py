@@ -161,7 +161,6 @@ def _fail(state: RunState, event: Failed) -> None:
 
 
 def _end_wait(state: RunState, call: str) -> None:
-    """Go on if the run waited for this call."""
     if state.awaited == call:
         state.status = "running"
         state.question = None

@@ -29,7 +29,7 @@ from loopkit.engine.payloads import (
     Wanted,
 )
 from loopkit.engine.records import Failure, Record, RefusedCall, Usage, read_record
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.text import one_line
 from loopkit.values import NOTHING
 
@@ -468,7 +468,6 @@ class Worked(Event, frozen=True, kw_only=True):
 
     @classmethod
     def with_failure(cls, state: str, visit: int, failure: Failure) -> Worked:
-        """Work that came to nothing."""
         return cls(
             state=state,
             visit=visit,
@@ -573,6 +572,8 @@ class Emitted(Event, frozen=True, kw_only=True):
     reason: str = ""
     """Why there is no verdict or no version: an error, or that the author declared that it cannot
     be done."""
+    stalled: bool = False
+    """Whether the report on the version found no progress."""
 
 
 class Entered(Event, frozen=True, kw_only=True):

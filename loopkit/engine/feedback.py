@@ -65,7 +65,7 @@ def feedback_for(
 
 def addressee(program: Program, run: RunState, edge: Edge) -> str:
     """The state that gets the feedback of an edge: its target, or the author of what was judged."""
-    if program.plans[edge.target].reads_feedback:
+    if program.plans[edge.target].state.reads_feedback:
         return edge.target
     if (judged := program.machine.states[edge.source].judges) is not None:
         return run.artifacts[judged].author
@@ -74,7 +74,7 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
 
 def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> bool:
     """Whether the feedback of an edge is about findings, and not what a person or an error says."""
-    graph, is_judging = program.graph, program.plans[edge.source].judged is not None
+    graph, is_judging = program.graph, program.plans[edge.source].state.judges is not None
     names = program.template(program.feedback_of(edge)).names
     is_of_findings = edge.event == "done" and (is_judging or not is_worded or "findings" in names)
     return is_of_findings and (not graph.has_origins or to in graph.origins)
@@ -94,7 +94,6 @@ def _fill_template(
     revision: tuple[int, int],
     names: Mapping[str, Any],
 ) -> str:
-    """The template of an edge, filled in with a report's findings for the addressee."""
     of_report: dict[str, object] = {}
     if program.graph.notes_told and about is not None:
         most, items = program.machine.limits.feedback_items, program.report_items
@@ -122,7 +121,6 @@ def _default(
     return work.error or "Please revise."
 
 
-# -- what was found for later states -------------------------------------------------------
 def _deferrals(
     program: Program,
     report: Report | None,
@@ -130,7 +128,6 @@ def _deferrals(
     revision: tuple[int, int],
     answer: Mapping[str, Any],
 ) -> Iterator[Deferral]:
-    """A report's findings for the origins that work after the target of an edge."""
     origins = program.graph.origins
     if report is None or edge.event != "done":
         return
@@ -141,11 +138,7 @@ def _deferrals(
 
 
 def _deferral(
-    report: Report,
-    to: str,
-    edge: str | None,
-    revision: tuple[int, int],
-    answer: Mapping[str, Any],
+    report: Report, to: str, edge: str | None, revision: tuple[int, int], answer: Mapping[str, Any]
 ) -> Deferral:
     return Deferral(
         to=to,

@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.records import Failure, Record
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import (
     ACCEPTED,
     CODES,
@@ -26,6 +25,7 @@ from loopkit.language.facts import (
     VERDICT,
     WARNINGS,
 )
+from loopkit.language.section import ErrorClass
 from loopkit.text import as_nfc, shorten
 from loopkit.values import NOTHING, Value
 
@@ -75,7 +75,6 @@ class Finding(Record, frozen=True, kw_only=True):
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """Every validator that named it."""
         return self.reviewers or (self.validator,)
 
     def is_for(self, state: str) -> bool:
@@ -202,7 +201,6 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, object]:
-        """The value of each fact of reports, for guards and templates."""
         blocking, has_regressed, codes = 0, False, set()
         for finding in self.findings:
             blocking += finding.blocking

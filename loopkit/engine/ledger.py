@@ -34,8 +34,8 @@ from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import WORST_CLASS
 from loopkit.engine.rounds import Earlier, what_blocks
 from loopkit.engine.state import RunState
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import UNANSWERED, Severities
+from loopkit.language.section import ErrorClass
 from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program
@@ -56,7 +56,7 @@ def complete(
     asked = program.plans[name].rules
     assert asked is not None
     version = version_of(program, run, artifact)
-    if asked.is_by_majority:
+    if asked.state.combine == "majority":
         panel = outvote(panel, asked.levels)
     answers = panel.answers
     line = earlier.line
@@ -65,7 +65,7 @@ def complete(
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         findings = attribute(findings, origins, artifact.author)
-    verdict = verdict_of(panel, findings, asked.quorum)
+    verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
         findings = tuple([finding for finding in findings if not finding.blocking])
@@ -105,7 +105,7 @@ def complete(
         return report
     if origins is not None:
         report = replace(report, origin=earliest(findings, origins))
-    is_stall = bool(earlier) and has_stalled(earlier, report, version, asked.stall)
+    is_stall = bool(earlier) and has_stalled(earlier, report, version, program.machine.limits.stall)
     return replace(report, stalled=True) if is_stall else report
 
 
@@ -242,7 +242,6 @@ def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) ->
 
 
 def worst_class(missing: Iterable[Answer]) -> ErrorClass:
-    """The worst class among missing answers."""
     classes = {answer.error_class or "content" for answer in missing}
     return next(error_class for error_class in WORST_CLASS if error_class in classes)
 
@@ -267,7 +266,6 @@ class Version(Value, frozen=True):
 
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
-    """The version of an artifact and of what its author made it from."""
     whole = program.whole_authors
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
@@ -305,7 +303,6 @@ def _digest(text: str) -> str:
 
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
-    """The artifacts of agents that an artifact was made from, step by step back."""
     if not program.names_behind.get(artifact.author):
         return []
     return sorted(_sources(program, run, artifact), key=lambda part: part.name)
@@ -342,7 +339,6 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
@@ -461,12 +457,14 @@ def combine_samples(
         return samples[0]
     against = [sample for sample in samples if sample.verdict == "fail"]
     missing = [sample for sample in samples if sample.is_missing]
-    summary = _vote_summary(len(against), len(missing), len(samples))
+    summary = f"{len(against)} of {len(samples)} samples {'fails' if len(against) == 1 else 'fail'}"
+    summary += f", {len(missing)} gave no verdict" if missing else ""
     needed = 1 if combine == "strictest" else (len(samples) + 1) // 2
     if len(against) >= needed:
         return _combine(against, samples, summary, levels)
     if missing:
-        return _missing_answer(missing, summary)
+        worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
+        return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
     approving = [sample for sample in samples if sample.verdict != "fail"]
     return _combine(approving, samples, summary, levels)
 
@@ -495,14 +493,3 @@ def _combine(
     score = median_low(scores) if scores else None
     first = winning[0].replace(reason=reason, score=score)
     return with_findings(first, merge_findings(winning, levels))
-
-
-def _missing_answer(missing: Sequence[Answer], summary: str) -> Answer:
-    """The worst missing answer, on behalf of all of them."""
-    worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
-    return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
-
-
-def _vote_summary(against: int, missing: int, asked: int) -> str:
-    summary = f"{against} of {asked} samples {'fails' if against == 1 else 'fail'}"
-    return f"{summary}, {missing} gave no verdict" if missing else summary

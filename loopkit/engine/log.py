@@ -24,7 +24,6 @@ class Log(Sequence[T]):
         self._length = len(self._shared)
 
     def plus(self, value: T) -> Log[T]:
-        """This log with one more value at its end."""
         shared, length = self._shared, self._length
         # All runs begin with the same empty log, which has to stay empty.
         if not length or len(shared) != length:

@@ -94,7 +94,6 @@ class Engine:
         self._alert = program.machine.alert
 
     def begin(self, run: RunState, now: float) -> Macrostep:
-        """The macrostep that enters the initial state."""
         step = Macrostep(run.copy())
         self._enter(step, self.program.machine.start, None, now)
         return step
@@ -192,7 +191,7 @@ class Engine:
         origin = edge.origin
         if origin is not None and earliest_origin(self.program, run, edge.source) != origin:
             return False
-        judges = edge.event == "done" and self.plans[edge.source].judged is not None
+        judges = edge.event == "done" and self.plans[edge.source].state.judges is not None
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
@@ -215,11 +214,11 @@ class Engine:
         visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
         apply(run, Entered(state=target, visit=visit, attempt=attempt, by=by), step.events)
         if plan.final is not None:
-            # Before a run with trees of its own ends, they have to be merged or left.
-            if not run.isolated:
+            # Before a run ends, trees of its own have to be merged or left, and files to be marked.
+            if not run.isolated and plan.final.mark is None:
                 step.add(self._final_event(run, target, plan.final))
             return
-        step.begins_call = plan.calls
+        step.begins_call = bool(plan.state.call)
         if plan.emission is not None and not is_kept(self.program, run):
             step.add(event_at_start(self.program, run, plan.emission))
         if plan.human is not None:
@@ -304,7 +303,6 @@ def suspend(run: RunState, work: Worked) -> Macrostep:
 
 
 def suspension(work: Worked) -> Suspended:
-    """The event of a run that stops at this work."""
     return Suspended(
         state=work.state,
         reason="content" if work.outcome == "done" else work.outcome,
@@ -412,7 +410,9 @@ def event_on_edge(program: Program, run: RunState, emission: Emission, work: Wor
         names = {} if is_lost else answer
         return event_of_work(program, run, emission, (), names, work.error)
     found, reason = _findings_in(program, run, current, work)
-    return event_of_work(program, run, emission, found, answer, reason, current)
+    told = event_of_work(program, run, emission, found, answer, reason, current)
+    last = run.last_report
+    return told.replace(stalled=last is not None and found is last.findings and last.stalled)
 
 
 def event_of_work(

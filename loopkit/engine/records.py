@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from loopkit.language.agents.calls import ErrorClass
+from loopkit.language.section import ErrorClass
 from loopkit.values import Value
 
 
@@ -20,7 +20,6 @@ class Record(Value, frozen=True, kw_only=True):
     """What all records have in common."""
 
     def plain(self) -> dict[str, Any]:
-        """The record as JSON data."""
         data: dict[str, Any] = msgspec.to_builtins(self, str_keys=True, enc_hook=_plain_text)
         return data
 
@@ -49,9 +48,7 @@ encode: Callable[[Record], bytes] = msgspec.json.Encoder(enc_hook=_plain_text).e
 """A record as UTF-8 bytes of JSON."""
 
 
-@cache
-def _decoder(noun: type[Any]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(noun)
+_decoder = cache(msgspec.json.Decoder)
 
 
 WORST_CLASS: tuple[ErrorClass, ...] = ("fatal", "content", "transient")

@@ -124,17 +124,18 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     if plan.elsewhere:
         facts = _facts_elsewhere(program, run, plan.elsewhere, facts) | facts
     # In a validate state, the attempt that it judges; else how often the state has worked.
-    if plan.judged is None:
+    if (judged := plan.state.judges) is None:
         attempt = run.attempts.get(run.state, 0)
     else:
-        artifact = run.artifacts.get(plan.judged)
+        artifact = run.artifacts.get(judged)
         attempt = artifact.attempt if artifact else 0
     # An answer that is only tried out counts as given, as it will when its edge is taken.
     facts["attempt"] = attempt + (work is None)
     if plan.asks_before:
         facts[CAME_FROM] = came_from(program, run)
     if plan.revises:
-        origin = earliest_origin(program, run, run.state) if plan.is_routed else None
+        is_routed = any(edge.origin for edge in plan.revises)
+        origin = earliest_origin(program, run, run.state) if is_routed else None
         facts["cap_reached"] = True
         for edge in plan.revises:
             if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
@@ -168,6 +169,6 @@ def came_from(program: Program, run: RunState) -> str | None:
 
 def earliest_origin(program: Program, run: RunState, state: str) -> str | None:
     """The earliest origin of a state's findings, or of the last findings before it."""
-    judges = program.plans[state].judged is not None
+    judges = program.plans[state].state.judges is not None
     report = run.reports.get(state) if judges else run.last_report
     return report.origin if report else None

@@ -42,9 +42,7 @@ class Round:
     number: int
     """How many rounds the run had before, of all validate states."""
     attempt: Attempt = dataclasses.field(compare=False)
-    """The attempt that was judged."""
     ids: frozenset[str] = dataclasses.field(compare=False)
-    """The ids of all findings."""
     blocking_ids: frozenset[str] = dataclasses.field(compare=False)
     blocked_by: object = dataclasses.field(compare=False)
 
@@ -132,7 +130,6 @@ class Rounds(Mutable, eq=False):
         return Rounds(index, self.length + 1, None if self.kept is None else self.kept.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
-        """The rounds of all other attempts."""
         index, last = self._current(), None
         own = None if attempt is None else index.by_attempt.get(attempt)
         for entry in reversed(index.by_attempt.values()):
@@ -237,7 +234,6 @@ class Earlier(Value, frozen=True, eq=False):
         return (*last.report.findings, *last.report.unseen) if last else ()
 
     def has_found(self, finding_id: str) -> bool:
-        """Whether a finding was in any of them."""
         own = self.own is not None and finding_id in self.own.ids
         return self.index.found.get(finding_id, 0) > own
 
@@ -247,7 +243,6 @@ class Earlier(Value, frozen=True, eq=False):
         return self.index.blocked.get(what, 0) > own
 
     def of_work(self, digest: str) -> Iterator[Round]:
-        """The rounds in which the same work was judged."""
         return self._others(self.index.by_work.get(digest, {}).values())
 
     def _others(self, rounds: Iterable[Round]) -> Iterator[Round]:

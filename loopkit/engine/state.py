@@ -117,7 +117,6 @@ class Task(Record, frozen=True, kw_only=True):
         return self.replace(sent=self.sent + 1)
 
     def after_reply(self, exchange: Exchange) -> Task:
-        """The task once it has an answer."""
         # Said in full, because this is done in every step and takes a tenth of a `replace`.
         return Task(
             agent=self.agent,
@@ -215,7 +214,6 @@ class RunState(Mutable):
     returns: Mapping[int, int] = NOTHING
     """By the number of a round: the number of the round that the run had gone back to before."""
     rounds_at: dict[str, Rounds] = NOTHING
-    """The rounds of each validate state."""
     pending: Mapping[str, tuple[Feedback, ...]] = NOTHING
     """Feedback that waits for its addressee, which has to work even if all of it has gone to
     others."""
@@ -268,7 +266,6 @@ class RunState(Mutable):
     counting: Counting | None = None
     """The figures computed so far, once somebody has asked for them."""
     alerted: Alerted | None = None
-    """The alert that it has raised."""
     limits: Mapping[str, Any] = NOTHING
     """Limits that were raised since the start."""
     then_used: bool = False
@@ -288,7 +285,6 @@ class RunState(Mutable):
 
     @property
     def is_over(self) -> bool:
-        """Whether no more events can come."""
         return self.status in ENDED
 
     @property
@@ -299,7 +295,6 @@ class RunState(Mutable):
 
     @property
     def waits_for_children(self) -> bool:
-        """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
     @property
@@ -355,7 +350,6 @@ class RunState(Mutable):
         return sum(task.settled for task in tasks)
 
     def feedback_for(self, state: str) -> str:
-        """The feedback that waits for a state, older first."""
         waiting = self.pending.get(state)
         return "\n\n".join(map(_TEXT, waiting)) if waiting else ""
 

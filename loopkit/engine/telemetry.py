@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from loopkit.engine.events import (
@@ -105,7 +105,7 @@ class Figures:
         """When each state wrote last."""
         self._judged: dict[str, int] = {}
         """When each validate state reported last."""
-        self._phases: dict[str, Tally] = {}
+        self._phases: dict[str, Counter[str]] = {}
         self._last = Verdict("", [], [])
         """The result of the last report."""
         self._verdicts: dict[tuple[str, str, int], Verdict] = {}
@@ -115,7 +115,6 @@ class Figures:
         self.overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
-        """Count the next event, which was stored at the Unix time `at`."""
         if (taking := self.TAKEN.get(event.type)) is not None:
             taking(self, event, at)
 
@@ -132,17 +131,15 @@ class Figures:
     @property
     def phases(self) -> list[Phase]:
         """The states that wrote or judged, in the order in which they did so first."""
-        tallies = {state: replace(tally) for state, tally in self._phases.items()}
+        tallies = {state: Counter(of) for state, of in self._phases.items()}
         for known in self._known.values():
             if known.blocking:
-                tallies[known.detected].found += 1
+                tallies[known.detected]["found"] += 1
                 for state in known.injected:
-                    tallies.setdefault(state, Tally()).injected += 1
+                    tallies.setdefault(state, Counter())["injected"] += 1
                 for state in known.missed:
-                    tallies[state].missed += 1
-        return [tally.phase(state) for state, tally in tallies.items()]
-
-    # -- events ----------------------------------------------------------------------------
+                    tallies[state]["missed"] += 1
+        return [Phase(state=state, **tally) for state, tally in tallies.items()]
 
     def _intend(self, event: Intended, _: float) -> None:
         self._calls[event.key] = event
@@ -178,16 +175,16 @@ class Figures:
         self._worked[event.state] = self._clock
         self.works += 1
         self.again += is_again
-        phase = self._phase(event.state)
-        phase.works += 1
-        phase.corrections += is_again
-        phase.characters = event.artifact.size
+        phase = self._phases.setdefault(event.state, Counter())
+        phase["works"] += 1
+        phase["corrections"] += is_again
+        phase["characters"] = event.artifact.size
 
     def _report(self, report: Report) -> None:
         if report.verdict not in COMPLETE:
             return
         self._corrections.judge(report.state)
-        self._phase(report.state)
+        self._phases.setdefault(report.state, Counter())
         found = [self._find(report, finding) for finding in report.findings]
         for finding in (*report.resolved, *report.unnamed):
             if (known := self._known.get((report.artifact, finding.id))) is not None:
@@ -257,11 +254,6 @@ class Figures:
         if not event.success and self.overrides and self.overrides[-1].target == event.outcome:
             del self.overrides[-1]
 
-    # -- figures ---------------------------------------------------------------------------
-
-    def _phase(self, state: str) -> Tally:
-        return self._phases.setdefault(state, Tally())
-
     def _defect(self, known: Known) -> Defect:
         attempts, sums = self._corrections.so_far(known)
         finding = known.finding
@@ -309,7 +301,6 @@ class Counting:
         self._last: Event | None = None
 
     def figures(self, events: Log[Event]) -> Figures:
-        """The figures after these events."""
         figures = self._figures
         # A step may be discarded after it had been counted, because a template failed.
         if figures is None or (self._count and not self._begins(events)):
@@ -372,7 +363,6 @@ class Corrections:
                 self._waiting.setdefault(origin, []).append(known)
 
     def work(self, state: str, usd: float | None, seconds: float) -> None:
-        """Record that a state has written its artifact."""
         self._begin([known for known in self._waiting.pop(state, ()) if known.waits])
         self.works[state] = self.works.get(state, 0) + 1
         self.spend(usd, seconds)
@@ -477,24 +467,8 @@ class Phase(Record, frozen=True, kw_only=True):
     """The number of defects that it could have found, and that another state found later."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """The counts of a phase while they grow."""
-
-    works: int = 0
-    corrections: int = 0
-    characters: int = 0
-    injected: int = 0
-    found: int = 0
-    missed: int = 0
-
-    def add(self, phase: Phase) -> None:
-        """Count what the same state did in another run."""
-        for name, count in asdict(self).items():
-            setattr(self, name, count + getattr(phase, name))
-
-    def phase(self, state: str) -> Phase:
-        return Phase(state=state, **asdict(self))
+COUNTS = ("works", "corrections", "characters", "injected", "found", "missed")
+"""The fields of a phase that are added up over runs."""
 
 
 class Override(Record, frozen=True, kw_only=True):

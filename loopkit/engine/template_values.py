@@ -16,8 +16,8 @@ from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import COMPLETE, PRINTED_FACTS
-from loopkit.language.template.plain_data import FieldedText
 from loopkit.language.template.rendering import Template
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.program import Program
 from loopkit.machine.scope import FINDING, ReportItems
@@ -41,7 +41,6 @@ def render(
 def template_names(
     program: Program, run: RunState, template: Template, extra: Mapping[str, object] = NO_NAMES
 ) -> dict[str, object]:
-    """The values of the names that a template uses and that exist now."""
     wanted: dict[str, object] = {}
     for name in template.names:
         value = extra[name] if name in extra else _build(program, run, name)
@@ -118,7 +117,6 @@ OF_REPORT = (
 
 
 def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, object]:
-    """A report as templates see it."""
     facts = report.facts
     return {
         **{name: getattr(report, name) for name in OF_REPORT},
@@ -149,7 +147,6 @@ def previous(program: Program, run: RunState) -> object:
 
 
 def last_version(program: Program, run: RunState) -> Artifact | None:
-    """The current version of the artifact that the active state writes."""
     return run.artifacts.get(program.graph.written.get(run.state, ""))
 
 
@@ -199,9 +196,9 @@ def _history(program: Program, run: RunState) -> list[dict[str, object]]:
 def choose_agent(program: Program, run: RunState, state: str) -> str | None:
     """The agent that a state asks; None if it asks none, or if its word names none."""
     plan = program.plans[state]
-    if plan.chooses and (choice := plan.state.choice) is not None:
+    if (choice := plan.state.choice) is not None:
         return choice.of.get(render(program, run, choice.template), choice.else_)
-    return plan.asks
+    return next(iter(plan.state.asks), None)
 
 
 def _schema(program: Program, run: RunState) -> object:

@@ -59,8 +59,6 @@ class TooLong(Exception):
 
 @dataclass(frozen=True)
 class Merge:
-    """The result of merging two sides."""
-
     tree: Tree
     conflicts: tuple[str, ...] = ()
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
@@ -412,7 +410,6 @@ def _quote(path: bytes) -> bytes:
 
 
 def _entry_of(line: bytes) -> tuple[str, Entry]:
-    """The path and entry of a line of `git ls-tree`."""
     head, _, name = line.partition(b"\t")
     mode, _, blob = head.split(b" ")
     return _unescape(name), Entry(int(mode, 8), blob.decode())

@@ -142,7 +142,6 @@ class ProcessLock:
         return _LOCK.fullmatch(name) is not None and _is_locked(self._folder / name)
 
     def is_alone(self) -> bool:
-        """Whether no other living process has a lock; raises OSError."""
         if self._folder is None:
             return False
         return not any(p.name != self.name and _is_locked(p) for p in self._folder.glob("*.lock"))

@@ -196,7 +196,12 @@ class Claim:
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
             self._refuse_ended()
-            self._add_to_buffer(records)
+            self._writer.refuse_closed()
+            # Nobody can have posted a message to a new run.
+            if not self._buffer:
+                self._journal.add_buffered(self)
+                self._buffer.append(self._journal.claimed())
+            self._buffer += records
             self.is_released = releases
             return self.seq
         async with self._lock:
@@ -216,14 +221,6 @@ class Claim:
             raise self._fault
         if self.is_released:
             raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-
-    def _add_to_buffer(self, records: Sequence[NewRecord]) -> None:
-        """Keep the records of a new run, to which nobody can have posted a message."""
-        self._writer.refuse_closed()
-        if not self._buffer:
-            self._journal.add_buffered(self)
-            self._buffer.append(self._journal.claimed())
-        self._buffer += records
 
     def flush(self) -> None:
         """Store the records that were kept in memory, and go on in the database.
@@ -594,7 +591,6 @@ class Journal:
         return await self._read(work)
 
     async def newest(self) -> Place:
-        """The place of the record that was written last."""
         return await self._read(_newest)
 
     async def remove(self, *runs: str) -> None:
@@ -663,7 +659,6 @@ class Journal:
         await self._write(lambda db: db.execute(SQL["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
-        """The text stored under `digest`; raises UnknownDefinition."""
         refuse_text("the digest of a definition", digest)
         found = await self._read(lambda db: db.execute(SQL["definition"], (digest,)).fetchone())
         if found is None:
@@ -719,7 +714,6 @@ def _inbox(db: sqlite3.Connection, row: int) -> list[InboxMessage]:
 
 
 def _waits(db: sqlite3.Connection, row: int, kinds: Sequence[str]) -> bool:
-    """Whether a message of one of the kinds waits."""
     return bool(kinds) and any(message.kind in kinds for message in _inbox(db, row))
 
 
@@ -732,7 +726,6 @@ def _insert(
 
 
 def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
-    """The row and the owner of a run."""
     row: tuple[int, str | None] | None = db.execute(SQL["run"], (run,)).fetchone()
     if row is None:
         raise UnknownRun(run)

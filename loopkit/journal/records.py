@@ -33,7 +33,6 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The data as JSON text."""
         return self.data if isinstance(self.data, str) else self.data.to_json()
 
 

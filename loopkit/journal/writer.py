@@ -110,7 +110,6 @@ class Writer:
         return self._ask(Job(work, writes=True))
 
     async def close(self) -> None:
-        """Finish all requests made before, and close the file."""
         if self.closed:
             return
         self.closed = True
@@ -127,7 +126,6 @@ class Writer:
         return work(self._connection)
 
     def refuse_closed(self) -> None:
-        """Raise JournalError if the journal is closed."""
         if self.closed:
             raise JournalError(f"the journal {self._place} is closed; open it again")
 
@@ -181,7 +179,6 @@ class Writer:
             job.settle(self._explain(error))
 
     def _answer(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """The result of each job, or its exception."""
         results: list[Any] = []
         for job in jobs:
             try:

@@ -103,8 +103,6 @@ def _roots(
 
 
 class _Reference(Value, frozen=True):
-    """A `$ref`, where it stands and where it leads."""
-
     path: DocPath
     holder: dict[str, Any]
     base: str
@@ -149,7 +147,6 @@ class _File(Value, frozen=True):
     """Its path from the machine's folder; empty for the machine file."""
     schema: Any
     place: DocPath
-    """The way to it in the bundle."""
     document: Document | None
     """The places of its parts, if they are known."""
 
@@ -163,7 +160,6 @@ class _Bundle(Mutable):
     document: Document
     files: list[_File] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    """All addresses in the bundle."""
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
 
@@ -274,7 +270,6 @@ FOLDER = "folder"
 def _with_roles(
     files: AgentFiles, folder: Path, agents: Mapping[str, Entry]
 ) -> Mapping[str, Entry]:
-    """The agents, with one for each file of the folder of agents."""
     if (entry := agents.get(FOLDER)) is None:
         return agents
     declared = {name: agent for name, agent in agents.items() if name != FOLDER}
@@ -330,7 +325,6 @@ def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:
 
 
 def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
-    """An agent with the fields of its file added."""
     own = entry.node.value
     named = own.get("file") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or named is None or not isinstance(named.node.value, str):
@@ -360,8 +354,6 @@ def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entr
 
 
 class _AgentFile(Value, frozen=True):
-    """One file, and the agent that names it."""
-
     path: str
     file: str
     found: FrontMatter
@@ -386,7 +378,6 @@ class _AgentFile(Value, frozen=True):
         return Span(self.file, first, 1, first + len(rows) - 1, len(rows[-1]) + 1)
 
     def fields(self) -> dict[str, Entry]:
-        """The fields of the agent that the file has."""
         known = self.noun.front_matter
         body = Entry(self._body, Node(self._body, self.found.body, None, "literal"))
         given = {key: entry for key, entry in self._given.items() if key in known}

@@ -37,8 +37,6 @@ VERDICTS = (*COMPLETE, *UNANSWERED)
 
 
 class ReportFact(Value, frozen=True):
-    """One fact of a report."""
-
     type: GuardType
     is_printed: bool = True
     """Whether templates see it as a field of the report."""
@@ -65,7 +63,6 @@ REPORT_FACTS: Mapping[str, ReportFact] = {
 OF_REPORTS: Mapping[str, GuardType] = {name: fact.type for name, fact in REPORT_FACTS.items()}
 PRINTED_FACTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.is_printed)
 OF_VERDICT = tuple(name for name, fact in REPORT_FACTS.items() if fact.holds_for)
-"""The facts that the verdict alone decides."""
 OF_PROGRESS = {name: fact.earlier for name, fact in REPORT_FACTS.items() if fact.earlier}
 """The facts that tell whether revising comes on."""
 
@@ -114,16 +111,9 @@ class Severities(Value, frozen=True, dict=True):
 
     def blocks(self, level: str) -> bool:
         """Whether findings of this level block where they are counted."""
-        return level not in self._advising
-
-    @cached_property
-    def _advising(self) -> tuple[str, ...]:
-        """The levels that do not block: all that are milder than the mildest blocking one."""
-        mildest = self.rank(self.block or self.blocking)
-        return self.levels[mildest + 1 :]
+        return self.rank(level) <= self.rank(self.block or self.blocking)
 
     def with_cap(self, level: str, cap: str | None) -> str:
-        """The level, or the cap where the level is worse."""
         return cap if cap is not None and self.rank(level) < self.rank(cap) else level
 
     def rejects(self, level: str, cap: str | None) -> bool:

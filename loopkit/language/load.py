@@ -67,7 +67,6 @@ class Source(Value, frozen=True, dict=True):
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
-        """A problem at the value, or the key, that a path leads to."""
         path = self.document.as_written(path)
         return self.document.problem(path, code, message, help, key=key, severity=severity)
 
@@ -223,10 +222,8 @@ def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Lo
     # A machine that was already read also brings the levels below it.
     levels = known.levels if isinstance(known, Loaded) else 1
     if len(reading.within) + levels - 1 > MOST_LEVELS:
-        raise CannotInclude(
-            f"`{file}` is inside more than {MOST_LEVELS} other machines, or those in it are",
-            "let machines run each other in fewer levels",
-        )
+        message = f"`{file}` is inside more than {MOST_LEVELS} other machines, or those in it are"
+        raise CannotInclude(message, "let machines run each other in fewer levels")
     if known is None:
         try:
             document = read(text, str(path))
@@ -273,7 +270,6 @@ def with_definition(resolved: str, machine: Machine) -> str:
 
 
 def load_resolved(resolved: str) -> Machine:
-    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
@@ -330,7 +326,6 @@ BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than
 def explain(
     error: ValidationError, document: Document, root: type[Noun] = Machine
 ) -> Iterator[Problem]:
-    """A problem for each mistake, at its line and column."""
     for fault in error.errors(include_url=False):
         # Pydantic counts a list of only faulty items as empty, too; the faults are reported.
         if fault["type"] != "too_short" or not fault["input"]:

@@ -129,39 +129,26 @@ class Machine(Noun):
     @model_validator(mode="after")
     def _severities_block(self) -> Self:
         if len(set(self.severities)) < len(self.severities) or NO_FINDING in self.severities:
-            raise fault(
-                "bad-severities",
-                f"the severities are not {len(self.severities)} different levels",
-                ("severities",),
-                help=f"name each once, worst first; `{NO_FINDING}` means that it is not a finding",
-            )
+            message = f"the severities are not {len(self.severities)} different levels"
+            remedy = f"name each once, worst first; `{NO_FINDING}` means that it is not a finding"
+            raise fault("bad-severities", message, ("severities",), help=remedy)
         if self.severities != (ERROR, WARNING) and self.blocking is None:
-            raise fault(
-                "no-blocking",
-                "nothing says which severities block",
-                ("severities",),
-                help=f"add `blocking: {self.severities[0]}`, or a milder one",
-            )
+            message = "nothing says which severities block"
+            remedy = f"add `blocking: {self.severities[0]}`, or a milder one"
+            raise fault("no-blocking", message, ("severities",), help=remedy)
         if self.blocking is not None and self.blocking not in self.severities:
-            raise fault(
-                "unknown-severity",
-                f"there is no severity `{self.blocking}`",
-                ("blocking",),
-                help=f"allowed: {', '.join(map('`{}`'.format, self.severities))}",
-            )
+            message = f"there is no severity `{self.blocking}`"
+            remedy = f"allowed: {', '.join(map('`{}`'.format, self.severities))}"
+            raise fault("unknown-severity", message, ("blocking",), help=remedy)
         counts = (*self.report_severity.values(),)
         if counts and (counts[0] != 0 or any(a >= b for a, b in pairwise(counts))):
-            raise fault(
-                "bad-severities",
-                "these numbers do not rise from 0",
-                ("report_severity",),
-                help="write the fewest blocking findings for each: `{none: 0, major: 1}`",
-            )
+            message = "these numbers do not rise from 0"
+            remedy = "write the fewest blocking findings for each: `{none: 0, major: 1}`"
+            raise fault("bad-severities", message, ("report_severity",), help=remedy)
         return self
 
     @property
     def label(self) -> str:
-        """The name of the machine, or a default if it has none."""
         return self.name or "machine"
 
     @property
@@ -192,7 +179,6 @@ class Machine(Noun):
 
     @property
     def model_agents(self) -> dict[str, ModelAgent]:
-        """The agents that are models, by name."""
         return {n: agent for n, agent in self.agents.items() if isinstance(agent, ModelAgent)}
 
     @property
@@ -218,17 +204,14 @@ class Machine(Noun):
         return self.states_of(FinalState)
 
     def states_of(self, noun: type[_Kind]) -> dict[str, _Kind]:
-        """The states of one kind, by name."""
         return {name: state for name, state in self.states.items() if isinstance(state, noun)}
 
     @property
     def authoring(self) -> dict[str, tuple[str, ...]]:
-        """The agents of each state in which one writes."""
         return {name: state.asks for name, state in self.states.items() if state.asks}
 
     @property
     def choices(self) -> dict[str, AgentChoice]:
-        """The agent choice of each state that has one."""
         found = ((name, state.choice) for name, state in self.states.items())
         return {name: choice for name, choice in found if choice is not None}
 
@@ -243,9 +226,10 @@ class Machine(Noun):
         and the artifact can depend on nothing else.
         """
         state = self.states[name]
-        told = [agent.knows_only_what_it_is_told for agent in self.agents_at(name)]
+        asked = self.agents_at(name)
+        knows_all = all(isinstance(agent, ModelAgent) and not agent.tools for agent in asked)
         is_asked_for = state.needed is not None or bool(self.origins)
-        return is_asked_for and state.may_be_kept and all(told)
+        return is_asked_for and state.may_be_kept and knows_all
 
     def works_in_sight(self, name: str) -> bool:
         """Whether a state may work in a workspace that others see, and not in a run's own tree."""
@@ -294,12 +278,10 @@ def allowed_fields(root: type[Noun], loc: Sequence[str | int]) -> list[str]:
 
 
 def kinds_with(field: str) -> list[str]:
-    """The kinds of state that allow a field."""
     return [kind for kind, noun in STATE_KINDS.items() if field in field_names(noun)]
 
 
 def field_names(noun: type[Noun]) -> list[str]:
-    """The fields of a noun as YAML spells them."""
     return [field.alias or name for name, field in noun.model_fields.items()]
 
 
@@ -309,7 +291,6 @@ def is_tag(step: str | int) -> bool:
 
 
 def _member(annotation: Any, tag: str | int) -> Any:
-    """The member of a union that carries a tag."""
     tagged = (one for one in _members(annotation) if Tag(str(tag)) in get_args(one)[1:])
     return next(tagged, None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Protocol, Self, Union
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union
 
 from pydantic import (
     AfterValidator,
@@ -28,12 +28,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes.datatype import DataType, NotationError
-from loopkit.language.datatypes.notation import (
-    parse_fields,
-    parse_record,
-    parse_type,
-    refuse_files,
-)
+from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
 from loopkit.values import Value
 
 
@@ -60,9 +55,7 @@ FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
-"""The place of a value in its noun."""
 Written = Iterator[tuple[Place, str]]
-"""Texts of a noun, each with its place."""
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
@@ -217,8 +210,7 @@ Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_t
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
-    PlainText,
-    WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation"),
+    PlainText, WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation")
 ]
 """A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
 Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
@@ -242,9 +234,7 @@ Fields = Annotated[dict[str, Any], _check_with(parse_record)]
 Inputs = Annotated[dict[str, Any], _check_with(parse_record, is_input=True)]
 """The type of what a run is given, of which each field may also be a file."""
 Bound = Annotated[
-    int | str,
-    BeforeValidator(_bound),
-    WithJsonSchema(BOUND_SCHEMA, mode="validation"),
+    int | str, BeforeValidator(_bound), WithJsonSchema(BOUND_SCHEMA, mode="validation")
 ]
 """A number of revisions, or the bounded input that holds it."""
 
@@ -252,7 +242,39 @@ Phrases = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
-"""One text, or a list of them."""
+
+
+OnInDoubt = Literal["retry", "ask", "fail"]
+ErrorClass = Literal["transient", "content", "fatal"]
+
+
+class Retry(Noun):
+    """How often, and how soon, a call is retried after a transient error."""
+
+    attempts: int = Field(5, ge=1, le=100)
+    """The total number of tries per call, including the first."""
+    backoff: Duration = 1.0
+    """The wait before the second try; it doubles with each further try."""
+    max_backoff: Duration = 60.0
+    """The longest wait. If the provider asks for a longer one, the run is suspended until then."""
+
+
+WAITS = frozenset({"retry_after", "resume_at"})
+"""The groups of a pattern under `errors:` that catch when it is worth asking again."""
+
+
+class ErrorRule(Noun):
+    """Maps an exit code or output of a command to a class of errors."""
+
+    exit: int | None = None
+    """The exit code."""
+    stderr: str | None = None
+    """A regular expression to search for in stderr. A group `retry_after` or `resume_at` captures
+    when the program can be called again."""
+    stdout: str | None = None
+    """A regular expression to search for in stdout."""
+    error_class: ErrorClass = Field(alias="class")
+    """The class of the error."""
 
 
 class Section(Noun):
@@ -270,12 +292,9 @@ class Section(Noun):
     @model_validator(mode="after")
     def _strip_has_an_effect(self) -> Self:
         if self.strip and not self.or_title:
-            raise fault(
-                "no-effect",
-                "`strip` shortens the title, which is not used here",
-                ("strip",),
-                help="add `or_title: true`, or remove `strip`",
-            )
+            message = "`strip` shortens the title, which is not used here"
+            remedy = "add `or_title: true`, or remove `strip`"
+            raise fault("no-effect", message, ("strip",), help=remedy)
         return self
 
 
@@ -311,7 +330,6 @@ Emit = SerializeAsAny[
         Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
     ]
 ]
-"""The name of an event, or all that it says."""
 
 
 class ReportEmission(Noun):
@@ -335,16 +353,13 @@ class ReportEmission(Noun):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.name is None and (self.phase or self.source or not self.of_verdicts):
-            raise fault(
-                "missing-field",
-                "this has neither the `name` of an event nor one for a verdict",
-                help="write `name: EVENT`, or an event under `pass` or `fail`",
-            )
+            message = "this has neither the `name` of an event nor one for a verdict"
+            remedy = "write `name: EVENT`, or an event under `pass` or `fail`"
+            raise fault("missing-field", message, help=remedy)
         return self
 
     @property
     def at_start(self) -> Emission | None:
-        """The event of the state that starts."""
         name, phase, source = self.name, self.phase, self.source
         return None if name is None else Emission(name=name, phase=phase, source=source)
 
@@ -357,10 +372,7 @@ class ReportEmission(Noun):
 
 
 class Kind(Protocol):
-    """A noun of a kind."""
-
     kind: ClassVar[str]
-    """The key by which it is known."""
 
 
 def one_of(

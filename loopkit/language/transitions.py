@@ -63,28 +63,20 @@ class Transition(Noun):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.target is None) == (self.revise is None):
-            raise fault(
-                "one-direction",
-                "a transition has either `target` or `revise`",
-                help="forward is `target: STATE`; back, counted and with feedback, `revise: STATE`",
-            )
+            message = "a transition has either `target` or `revise`"
+            remedy = "forward is `target: STATE`; back, counted and with feedback, `revise: STATE`"
+            raise fault("one-direction", message, help=remedy)
         if self.target is not None:
             for field in ("feedback", "max", "budget", "resets", "from_"):
                 if getattr(self, field) not in (None, ()):
                     key = field.removesuffix("_")
-                    raise fault(
-                        "forward-only",
-                        f"`{key}` belongs to `revise`",
-                        (key,),
-                        help="delete it; a forward transition is taken at most once on each path",
-                    )
+                    message = f"`{key}` belongs to `revise`"
+                    remedy = "delete it; a forward transition is taken at most once on each path"
+                    raise fault("forward-only", message, (key,), help=remedy)
         if isinstance(self.budget, dict) and (strange := self.budget.keys() - {*self.origins}):
-            raise fault(
-                "strange-budget",
-                f"`{min(strange)}` is no origin of this transition",
-                ("budget", min(strange)),
-                help="name a budget for states that `revise: {origin: [STATE]}` lists",
-            )
+            message = f"`{min(strange)}` is no origin of this transition"
+            remedy = "name a budget for states that `revise: {origin: [STATE]}` lists"
+            raise fault("strange-budget", message, ("budget", min(strange)), help=remedy)
         return self
 
     @property

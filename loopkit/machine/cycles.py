@@ -86,11 +86,16 @@ def strong_components(leads: Mapping[Member, Collection[Member]]) -> Iterator[se
     `graphlib` would name one cycle of the whole graph, which depends on the order of the edges.
     """
     finished = [node for tree in _trees(leads, leads.__getitem__) for node in tree]
+    yield from map(set, _trees(finished[::-1], reverse(leads).__getitem__))
+
+
+def reverse(leads: Mapping[Member, Collection[Member]]) -> dict[Member, list[Member]]:
+    """The graph with each edge turned round; every node is a key of `leads`."""
     back: dict[Member, list[Member]] = {node: [] for node in leads}
     for node, following in leads.items():
         for other in following:
             back[other].append(node)
-    yield from map(set, _trees(finished[::-1], back.__getitem__))
+    return back
 
 
 def _trees(

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from loopkit.document.document import DocPath
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.machine import Machine
-from loopkit.language.section import Bound, Emission
+from loopkit.language.section import Bound, Emission, ErrorClass
 from loopkit.language.states import State
 from loopkit.language.states.state import WorkingState
 from loopkit.language.transitions import ErrorEdge, ErrorExit, ErrorTargets, Transition
@@ -19,7 +18,6 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 
 Caught = str | ErrorEdge | ErrorExit
-"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):
@@ -32,7 +30,6 @@ class Edge(Value, frozen=True):
     target: str
     event: EdgeEvent
     path: DocPath
-    """Its place in the document."""
     guard: str | None = None
     back: bool = False
     counters: tuple[str, ...] = ()
@@ -108,12 +105,10 @@ def caps_of(machine: Machine) -> dict[str, Bound]:
 
 
 def budget_key(name: str) -> str:
-    """The counter of a shared budget."""
     return f"budget:{name}"
 
 
 def error_path(state: WorkingState, name: str, event: str) -> DocPath:
-    """The place of an error edge in the document."""
     base: DocPath = ("states", name, "on_error")
     return (*base, event) if isinstance(state.on_error, ErrorTargets) else base
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
 from loopkit.language.guard.kleene import truth
-from loopkit.language.template.plain_data import Record
+from loopkit.language.template.sandbox import Record
 from loopkit.machine.cycles import Step, on_every_path, on_some_path
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Before, Graph, artifact_of
@@ -20,12 +20,7 @@ from loopkit.values import Value
 Token = tuple[str, str]
 """("artifact", plan), ("fields", plan), ("facts", draft), ("report", validate)."""
 ANY_REPORT: Token = ("report", "")
-FAULTY: Mapping[str, object] = {
-    VERDICT: "fail",
-    **of_verdict("fail"),
-    ERRORS: 1,
-    WARNINGS: 0,
-}
+FAULTY: Mapping[str, object] = {VERDICT: "fail", **of_verdict("fail"), ERRORS: 1, WARNINGS: 0}
 """The facts of the report on an answer that is empty, cut, unreadable or breaks its schema."""
 
 
@@ -34,7 +29,6 @@ class Tokens(Value, frozen=True):
 
     bits: int
     numbers: Mapping[Token, int]
-    """The number of the bit for each token."""
 
     def __contains__(self, token: object) -> bool:
         number = self.numbers.get(token) if isinstance(token, tuple) else None
@@ -50,8 +44,6 @@ class Tokens(Value, frozen=True):
 
 
 class Made(Value, frozen=True):
-    """What exists at a point of the machine."""
-
     surely: Tokens
     possibly: Tokens
 
@@ -66,16 +58,13 @@ class Flow:
         self._brought: dict[str, int] = {}
         """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
-        """What surely exists at each node."""
         first = (
             (kind, name) for name in graph.machine.artifacts for kind in ("artifact", "fields")
         )
         self._first = self._bits(first)
-        """What exists from the start."""
 
     @cached_property
     def entering(self) -> dict[str, Made]:
-        """What exists when each state is entered."""
         made, self._surely_at, self._brought = self._analyse(self._graph.edges)
         return made
 
@@ -163,7 +152,6 @@ class Flow:
         return token in Tokens(step.gained, self._numbers)
 
     def taking(self, edge: Edge) -> Made:
-        """What exists when an edge is taken."""
         before = self.entering[edge.source]
         step, surely = self._step(edge, self._brought.get(edge.id, 0)), before.surely.bits
         if edge.id in self._graph.junctions.sources:

@@ -4,7 +4,8 @@ Derived from the definition alone; the checks, the compiler, the engine and the 
 so none of them interprets the YAML by itself. Origins are the states that can have injected the
 defects found in an artifact. Junctions are states whose edges depend on the state from which a run
 came: each has one node for each way into it, so that the paths after one state are not mistaken for
-those after another. Every other state is one node with its own name.
+those after another. Every other state is one node with its own name. Last, what is known before a
+run of the word that chooses an agent, and of the codes of findings.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from loopkit.language.machine import Machine
 from loopkit.language.section import Bound
 from loopkit.language.states import State
 from loopkit.language.states.kinds import RenderState, ValidateState
-from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.rendering import parse
+from loopkit.language.states.state import AgentChoice
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
@@ -101,7 +102,6 @@ class Graph:
 
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
-        """The revise edges among the transitions of each state."""
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
 
     @cached_property
@@ -109,11 +109,6 @@ class Graph:
         """The artifact that each state writes, of those that write one."""
         named = ((name, artifact_of(self.machine, name)) for name in self.states)
         return {name: artifact for name, artifact in named if artifact}
-
-    @cached_property
-    def authors(self) -> frozenset[str]:
-        """The states that write an artifact."""
-        return frozenset(self.written)
 
     @cached_property
     def artifacts(self) -> dict[str, tuple[str, ...]]:
@@ -156,7 +151,6 @@ class Graph:
 
     @cached_property
     def judges(self) -> dict[str, ValidateState]:
-        """The validate states, by name."""
         return self.machine.states_of(ValidateState)
 
     def rules_at(self, name: str) -> Iterator[Rule]:
@@ -317,14 +311,12 @@ def _group(
 
 
 def artifact_of(machine: Machine, name: str) -> str | None:
-    """The artifact that a state writes; None where it writes none."""
     state = machine.states.get(name)
     output = state.output_at(name) if state is not None else None
     return None if output is None else output.name
 
 
 def cap_value(bound: Bound, inputs: Mapping[str, object]) -> int:
-    """The value of a bound in a run with this input."""
     if isinstance(bound, int):
         return bound
     value = value_at(inputs, bound.split(".")[1:])
@@ -343,7 +335,6 @@ class Origins:
         self._reachable: dict[str, set[str]] = {}
 
     def __bool__(self) -> bool:
-        """Whether the machine declares any."""
         return bool(self._order)
 
     def __contains__(self, state: object) -> bool:
@@ -452,15 +443,12 @@ class Before(NamedTuple):
     """The way into a node."""
 
     state: str
-    """The junction."""
     source: str
     is_done: bool
     """Whether the state before completed its work; False after an error or at a limit."""
 
 
 class Junctions:
-    """The junctions of one graph."""
-
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._split = {name for name, state in graph.states.items() if self._is_one(name)}
@@ -492,7 +480,6 @@ class Junctions:
         return {**self._graph.outgoing, **split} if split else self._graph.outgoing
 
     def to(self, edge: Edge) -> str:
-        """The node to which an edge leads."""
         return self.entered.get(edge.id, edge.target)
 
     def all_of(self, state: str) -> tuple[str, ...]:
@@ -501,7 +488,6 @@ class Junctions:
 
     @cached_property
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """The nodes of each junction."""
         return {
             name: tuple(node for node, before in self.before.items() if before.state == name)
             for name in self._split
@@ -545,7 +531,6 @@ class Junctions:
 
     @cached_property
     def _exits(self) -> Mapping[str, Exits]:
-        """The edges out of each junction."""
         return {name: Exits(map(self._exit, self._graph.outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
@@ -592,7 +577,6 @@ class Exits:
 
 
 def _parts(tree: ast.expr) -> Iterator[ast.expr]:
-    """The operands of `and` that a guard needs."""
     if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
         for part in tree.values:
             yield from _parts(part)
@@ -601,15 +585,13 @@ def _parts(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
-    """The names in the templates of an author and of its agents."""
     own = (template for agent in graph.machine.agents_at(name) for template in agent.templates)
     names = frozenset[str]()
     for path, text in (*graph.states[name].templates, *own):
         # Neither the file that holds the artifact nor how a program is resumed makes a difference.
         if path[0] not in ("output", "resume"):
-            # A template that can't be parsed is a problem of its own.
-            with suppress(TemplateError):
-                names |= parse(text).names
+            template = parse_if_valid(text)
+            names |= frozenset() if template is None else template.names
     lists = graph.states[name].item_lists.values()
     return names | {first for paths in lists for first, *_ in paths}
 
@@ -626,7 +608,7 @@ def names_behind(graph: Graph, name: str) -> frozenset[str]:
 
 def judges_behind(graph: Graph, states: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each author, the validate states among `states` that judge what its artifact led to."""
-    names_of = {name: names_behind(graph, name) for name in graph.authors}
+    names_of = {name: names_behind(graph, name) for name in graph.written}
     found: dict[str, dict[str, None]] = {}
     for judging in states:
         for author in _sources(graph, names_of, graph.judges[judging].validate_):
@@ -662,3 +644,66 @@ def _writes(machine: Machine, name: str) -> bool:
     is_program = state.call == "run" or any(a.works_on_files for a in machine.agents_at(name))
     is_writer = is_program or (output is not None and output.is_left)
     return is_writer and machine.works_in_sight(name)
+
+
+def word_types(graph: Graph, choice: AgentChoice) -> list[DataType | None]:
+    """The type of the word, one for each source that it may have; None for an unknown type."""
+    first, *inner = choice.steps
+    if choice.is_of_input:
+        return [parse_record(graph.machine.input).at(inner)]
+    return [root.at(inner) if root is not None else None for root in graph.types_of(first)]
+
+
+def may_be_nobody(graph: Graph, state: str) -> bool:
+    """Whether a word may arrive for which a state has no agent.
+
+    A word from the input never does: such an input is refused.
+    """
+    choice = graph.states[state].choice
+    if choice is None or choice.is_of_input or choice.else_ is not None:
+        return False
+    types = word_types(graph, choice)
+    known = {word for one in types if one is not None for word in one.values}
+    is_closed = all(one is not None and one.values and not one.optional for one in types)
+    return not (types and is_closed and known <= choice.of.keys())
+
+
+EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
+NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
+NO_AGENT = "no-agent"
+NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
+"""The codes of answers that are not artifacts."""
+
+
+def codes_at(graph: Graph, name: str) -> frozenset[str] | None:
+    """All codes that the findings of a validate state can have; None where any code is possible."""
+    faults = fault_codes(graph, name)
+    drafting = graph.drafting_rules_at(name) if NOT_VALIDATED in faults else ()
+    found = [rule.codes for rule in (*graph.rules_at(name), *drafting)]
+    known = [codes for codes in found if codes is not None]
+    return faults.union(*known) if len(known) == len(found) else None
+
+
+def fault_codes(graph: Graph, name: str) -> frozenset[str]:
+    """The codes of answers that a validate state judges although they are not artifacts."""
+    authors = graph.artifacts.get(graph.judges[name].validate_, ())
+    return frozenset(code for author in authors for code in _faults_of(graph, author))
+
+
+def _faults_of(graph: Graph, author: str) -> Iterator[str]:
+    state, agents = graph.states[author], graph.machine.agents_at(author)
+    if not state.may_leave_none or graph.on(author, "content"):
+        return
+    if state.asks:
+        yield from (EMPTY, CUT_OFF, REFUSED)
+    if may_be_nobody(graph, author):
+        yield NO_AGENT
+    if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):
+        yield NO_ANSWER
+    if any(agent.required_tool for agent in agents):
+        yield NOT_VALIDATED
+    if any(agent.schema_ is not None for agent in agents):
+        yield from (NOT_JSON, BREAKS_SCHEMA)
+    output = state.output_at(author)
+    if output is not None and output.may_be_missing:
+        yield MISSING

@@ -17,8 +17,13 @@ from loopkit.document.problems import Problem
 from loopkit.language.datatypes.datatype import conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, select
-from loopkit.language.input_faults import MISSING, InvalidInput, input_faults, without_agent
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import (
+    MISSING,
+    InvalidInput,
+    input_faults,
+    with_files,
+    without_agent,
+)
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import FirstText, MadeData, MadeText
@@ -30,15 +35,14 @@ from loopkit.language.states.state import (
     ExtractSection,
 )
 from loopkit.language.template.errors import TemplateError
-from loopkit.language.template.plain_data import FieldedText
-from loopkit.language.template.rendering import parse
+from loopkit.language.template.rendering import parse, parse_if_valid
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
 from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import over
 from loopkit.text.json_text import text_or_json
-from loopkit.text.markdown import section, with_line_feeds, without_code
 from loopkit.text.patterns import PatternTimeout, occurrences
 
 if TYPE_CHECKING:
@@ -148,8 +152,6 @@ def child_input(state: ChildrenState, names: Mapping[str, object]) -> dict[str, 
 
 
 class FirstArtifact(NamedTuple):
-    """An artifact as it is when a run starts."""
-
     text: str
     value: tuple[object, ...]
     """Its data, if it is no text."""
@@ -198,7 +200,10 @@ def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
         for _, item in list_at(steps, names, faults)
     ]
     refuse(faults)
-    return [fill_in(made.data, over({name: item}, names)) for name, item in found]
+    return [
+        fill_in(made.data, over({name: item, "index": index}, names))
+        for index, (name, item) in enumerate(found)
+    ]
 
 
 def fill_in(written: object, names: Mapping[str, object]) -> Any:
@@ -236,7 +241,9 @@ def extract(
     in `all` and `count` with `outside_code`. All patterns share one time limit.
     Raises PatternError and PatternTimeout.
     """
-    body = with_line_feeds(text)
+    from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
+
+    body = markdown.with_line_feeds(text)
     found_by = partial(occurrences, named=patterns, since_s=time.monotonic())
     return {name: _value(how, body, found_by) for name, how in fields.items()}
 
@@ -247,9 +254,11 @@ def text_of_match(match: Match[str]) -> str:
 
 
 def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Match[str]]]) -> object:
+    from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
+
     match how:
         case ExtractSection():
-            found = section(
+            found = markdown.section(
                 text,
                 how.section,
                 or_title=how.or_title,
@@ -261,10 +270,10 @@ def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Matc
             first = next(found_by(how.match, text), None)
             return how.default if first is None else text_of_match(first)
         case ExtractAll():
-            searched = without_code(text) if how.outside_code else text
+            searched = markdown.without_code(text) if how.outside_code else text
             return list(dict.fromkeys(map(text_of_match, found_by(how.all, searched))))
         case ExtractCount():
-            searched = without_code(text) if how.outside_code else text
+            searched = markdown.without_code(text) if how.outside_code else text
             count = sum(1 for _ in found_by(how.count, searched))
             return how.default if count == 0 and how.default is not None else count
 
@@ -325,10 +334,7 @@ def _value_or_open(value: object, given: Given) -> object:
 
 def _template_value(text: str, given: Given) -> object:
     """The value of a template that is a plain text or the name of an input; else OPEN."""
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks report it.
+    if (template := parse_if_valid(text)) is None:
         return OPEN
     if template.constant is not None:
         return template.constant

@@ -20,7 +20,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.json_schema.equality import canonical
 from loopkit.language.states.each import ChildrenState, EachState, steps_to_items
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, either, member
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line, plural
@@ -33,8 +33,6 @@ SINGLE = "a text or a number"
 
 
 class Item(Value, frozen=True):
-    """One item of the list."""
-
     key: str
     """Its key as text; a number as in JSON."""
     value: object
@@ -109,7 +107,6 @@ class _Reading(Mutable):
     state: EachState
     faults: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """The place of each key."""
     awaited: list[tuple[str, str, str]] = field(default_factory=list)
     """(key, awaited key, place that says so)."""
     pairs: dict[str, list[tuple[str, object]]] = field(default_factory=dict)
@@ -127,7 +124,6 @@ class _Reading(Mutable):
             self.add_fault(self.state.each, f"{found}, where at most {most:,} may be")
 
     def read_item(self, location: str, value: object) -> Item | None:
-        """One item; None where it has no valid key."""
         key = self._read_key(location, value)
         if key is None:
             return None
@@ -167,7 +163,6 @@ class _Reading(Mutable):
         return frozenset(found)
 
     def read_edges(self, data: Mapping[str, object]) -> None:
-        """Read the edges that are written beside the items."""
         for path in self.state.edge_paths:
             for place, value in list_at(steps_to_items(path), data, self.faults):
                 ends = ends_of(value)
@@ -314,7 +309,6 @@ def choices(known: Iterable[object]) -> list[str]:
 
 
 def unknown(message: str, value: object, known: Sequence[str]) -> str:
-    """The message about an unknown value, with a suggestion from the known ones."""
     remedy = did_you_mean(value_text(value), known)
     return f"{message}; {remedy}" if remedy else message
 

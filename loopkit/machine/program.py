@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import Tool, ValidatorTool
 from loopkit.language.datatypes.datatype import DataType, facts_of
@@ -26,7 +25,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.json_schema import as_only_field
 from loopkit.language.load import definition_of_child
 from loopkit.language.machine import Machine
-from loopkit.language.section import Emission, Place
+from loopkit.language.section import Emission, Place, Retry
 from loopkit.language.states import FinalState, State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState, ValidateState
@@ -57,6 +56,13 @@ class ResolvedMachine(NamedTuple):
         """The first state that reads feedback on every path to an end."""
         return Graph(self.machine).first_author
 
+    @property
+    def first_agent(self) -> str | None:
+        """The state with the first agent that a run may come to."""
+        graph = Graph(self.machine)
+        names = (name for name in reversed(graph.last_first) if graph.states[name].asks)
+        return next(names, None)
+
 
 class Program:
     """What the engine and the runner read; made once for each definition."""
@@ -72,7 +78,6 @@ class Program:
         """The declared limits on calls, tokens, cost and time, by name."""
         known = self.predicates, self.guard_names
         self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
-        """The plan of each state."""
 
     @cached_property
     def is_counted(self) -> bool:
@@ -115,12 +120,10 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
-        """The names that each edge's guard reads."""
         return {edge: guard.names for edge, guard in self.guards.items()}
 
     @cached_property
@@ -149,10 +152,9 @@ class Program:
     @cached_property
     def names_behind(self) -> dict[str, frozenset[str]]:
         """For each author, the names of all that its work is made from."""
-        return {name: names_behind(self.graph, name) for name in self.graph.authors}
+        return {name: names_behind(self.graph, name) for name in self.graph.written}
 
     def predicate(self, text: str) -> Predicate:
-        """The compiled guard of a text that is not on an edge."""
         return compile_guard(expand(parse_guard(text), self.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
@@ -201,7 +203,6 @@ class Ways(Value, frozen=True):
     edges: tuple[tuple[Edge, Predicate | None, bool], ...] = ()
     """Each with its compiled guard, and whether it leads forward."""
     names: frozenset[str] = frozenset()
-    """The names that the guards read."""
     always: tuple[bool, ...] = ()
     """One bit for each edge if all of them are always enabled; else empty."""
 
@@ -218,41 +219,24 @@ class FixedRules(Value, frozen=True):
     levels: Severities
     """The severities of findings, and the lowest one that blocks there."""
     are_guarded: bool
-    """Whether some rule has a guard."""
     starting: frozenset[str]
     """The validators with rules that start programs."""
 
 
 class RulesAsked(FixedRules, frozen=True):
-    """The rules by which a validate state judges."""
-
     state: ValidateState
     judges: tuple[tuple[str, int, JudgeRule], ...]
     """Each judge: its validator, its index among the rules of the validator, and its rule."""
     workspace: Workspace | None
     """The folder in which its rules work; None is the project folder."""
-    stop_early: bool
-    """Whether judging stops at the first finding that blocks."""
-    may_settle: bool
-    """Whether new findings stop blocking after some rounds."""
-    is_by_majority: bool
-    """Whether judges can be outvoted."""
-    quorum: int | None
-    """How many judges have to answer; None for all of them."""
-    stall: int
-    """After how many reports with the same findings revising has stalled."""
 
 
 class ToolAsked(Value, frozen=True):
-    """A tool of an agent, in a state."""
-
     tool: Tool
     rules: FixedRules | None
     """The rules for a draft, where the tool validates one."""
     schema: Mapping[str, Any]
-    """JSON Schema of its arguments."""
     templates: Mapping[Place, Template]
-    """By place, the templates that its arguments fill."""
 
 
 class Callee(Value, frozen=True):
@@ -268,8 +252,6 @@ class Callee(Value, frozen=True):
 
 
 class AgentAsked(Value, frozen=True):
-    """The agent of a state, and the artifact that it writes there."""
-
     agent: Agent
     output: Output
     workspace: Workspace | None
@@ -282,13 +264,7 @@ class AgentAsked(Value, frozen=True):
     """The templates that each call fills with names of the run, without those under `resume`."""
     tools: Mapping[str, ToolAsked]
     """The tools that it may call there, by name."""
-    works_on_files: bool
-    """Whether it changes files, so that its answer is only a part of its work."""
     is_model: bool
-    is_left: bool
-    """Whether its artifact is a file or a folder that it leaves behind."""
-    is_fresh: bool
-    """Whether each visit of the state begins a new conversation."""
     role: Literal["author", "outside"]
     """`author` for an agent that loopkit calls, `outside` for somebody outside."""
     callees: tuple[Callee, ...] | None
@@ -296,45 +272,24 @@ class AgentAsked(Value, frozen=True):
 
 
 class StatePlan(Value, frozen=True):
-    """One state as the engine and the driver need it."""
-
     state: State
-    calls: bool
-    """Whether its work begins with the event `intended` of a call."""
     emission: Emission | None
     """The event that is stored when its work begins."""
-    may_keep: bool
-    """Whether it may keep its artifact when a forward edge enters it again."""
     agents: Mapping[str, AgentAsked]
-    """Each of the agents that it may ask, by name."""
-    judged: str | None
-    """The artifact that it judges."""
     rules: RulesAsked | None
-    """The rules by which it judges."""
-    is_scored: bool
-    """Whether one of its judges gives a score."""
     rows: frozenset[str]
     """Which of `incomplete` and `infeasible` its transitions name."""
     revises: tuple[Edge, ...]
-    """Its revise edges."""
     elsewhere: frozenset[str]
     """The first parts of dotted names in its guards: other states, `reports`, `input`."""
     asks_before: bool
     """Whether its guards read from which state a run came to it."""
     restores: bool
     """Whether the best versions of artifacts become the current ones after it."""
-    reads_feedback: bool
-    """Whether it receives feedback about the artifact that it writes."""
     final: FinalState | None
     """The state itself, if the run ends in it."""
     human: HumanState | None
     """The state itself, if it asks a person."""
-    asks: str | None
-    """The agent that writes its artifact; the first one, if the state chooses among several."""
-    chooses: bool
-    """Whether it chooses its agent by a word."""
-    is_routed: bool
-    """Whether it has a revise edge for one origin."""
     ways: Mapping[EdgeEvent, Ways]
 
     def on(self, event: EdgeEvent) -> Ways:
@@ -371,24 +326,16 @@ def plan_of(
         agents = {asked: agent_asked(machine, name, state, asked) for asked in state.asks}
     return StatePlan(
         state=state,
-        calls=bool(state.call),
         emission=state.emits,
-        may_keep=name in graph.keeping,
         agents=agents,
-        judged=None if judging is None else judging.validate_,
         rules=None if judging is None else rules_asked(machine, judging),
-        is_scored=name in graph.scoring,
         rows=rows_named(frozenset(names(graph.on(name, "done")))),
         revises=graph.revise_edges[name],
         elsewhere=frozenset(read.partition(".")[0] for read in names(edges) if "." in read),
         asks_before=CAME_FROM in names(edges),
         restores=state.waits and state.picks_best,
-        reads_feedback=state.reads_feedback,
         final=state if isinstance(state, FinalState) else None,
         human=state if isinstance(state, HumanState) else None,
-        asks=next(iter(state.asks), None),
-        chooses=state.choice is not None,
-        is_routed=any(edge.origin for edge in graph.revise_edges[name]),
         ways=ways,
     )
 
@@ -413,17 +360,13 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
         tools={
             name: _tool_asked(machine, tool, agent) for name, tool in agent.callable_tools.items()
         },
-        works_on_files=agent.works_on_files,
         is_model=isinstance(agent, ModelAgent),
-        is_left=output.is_left,
-        is_fresh=agent.session == "fresh",
         role="author" if agent.is_called else "outside",
         callees=lasting_callees(agent),
     )
 
 
 def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
-    """The fixed parts of an agent's tool."""
     rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
     if isinstance(tool, ValidatorTool):
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
@@ -451,11 +394,6 @@ def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
             if isinstance(rule, JudgeRule)
         ),
         workspace=state.workspace or machine.workspace,
-        stop_early=state.stop == "first",
-        may_settle=state.settle_after is not None,
-        is_by_majority=state.combine == "majority",
-        quorum=state.quorum,
-        stall=machine.limits.stall,
     )
 
 
@@ -529,14 +467,14 @@ def callees_of(agent: Agent, model_of: Callable[[ModelAgent], str]) -> tuple[Cal
     """The callees of an agent, in turn; `model_of` chooses the model from a ladder."""
     found: list[Callee] = []
     for asked in agent.in_turn:
-        model = provider = ""
+        model = provider = system = ""
         if isinstance(asked, ModelAgent):
-            model = model_of(asked)
+            model, system = model_of(asked), asked.system
             provider = asked.base_url or model.partition("/")[0]
             if any(before.provider == provider for before in found):
                 # Another model failed there: its failures must not keep this one from being called.
                 provider = f"{provider} ({model})"
-        found.append(Callee(asked.retry, asked.timeout, model, asked.system_prompt, provider))
+        found.append(Callee(asked.retry, asked.timeout, model, system, provider))
     # A scenario or a function that plays somebody outside is asked once.
     return tuple(found) or (Callee(ONCE, inf),)
 

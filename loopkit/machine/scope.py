@@ -36,13 +36,12 @@ from loopkit.language.states import State
 from loopkit.language.states.kinds import FirstText
 from loopkit.language.states.state import Extract, ExtractAll
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
-from loopkit.language.template.plain_data import Record
 from loopkit.language.template.rendering import parse
+from loopkit.language.template.sandbox import Record
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import codes_at
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Flow, Made, readable
-from loopkit.machine.graph import Graph, artifact_of
+from loopkit.machine.graph import Graph, artifact_of, codes_at
 from loopkit.machine.item_list import items_at
 from loopkit.text.json_text import text_or_json
 from loopkit.values import Value, field
@@ -87,10 +86,7 @@ EVERYWHERE: Mapping[str, Shape] = {
     "previous": Anything(),
     "used_up": Items(Scalar()),
     "telemetry": Fields(
-        {
-            **dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()),
-            "defects": Items(DEFECT),
-        }
+        {**dict.fromkeys(("calls", "cost_usd", "seconds"), Scalar()), "defects": Items(DEFECT)}
     ),
 }
 EVERYWHERE_NAMES = (*FOUND, *EVERYWHERE, "history")
@@ -111,7 +107,10 @@ class Scope:
         working = self.graph.states[state]
         names = self._shapes(self.flow.entering[state], self.always_empty(state))
         lists = working.item_lists
-        return over({one: items_at(names, lists[one]) for one in lists}, names) if lists else names
+        if not lists:
+            return names
+        own = {one: items_at(names, lists[one]) for one in lists}
+        return over(own | ({"index": Scalar()} if working.kind == "data" else {}), names)
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state, where they never judge a faulty artifact.
@@ -126,7 +125,6 @@ class Scope:
         return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
-        """What the feedback template of an edge sees."""
         empty = self.always_empty(edge.source, edge)
         shapes = self._shapes(self.flow.taking(edge), empty)
         form = _form_shapes(self.graph.states[edge.source])
@@ -207,7 +205,6 @@ class Scope:
         return Fields(dict.fromkeys(state.said, Scalar()) | (_form_shapes(state) or {}))
 
     def _artifact_shape(self, name: str, *, whole: bool) -> Shape:
-        """The shape of an artifact, over all of its authors."""
         if (name, whole) not in self._shapes_of:
             authors = self.graph.artifacts.get(name, ())
             shapes = [self._shape_from_author(author, whole=whole) for author in authors]
@@ -247,7 +244,6 @@ class Scope:
 
 
 def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
-    """The shapes of the fields that are extracted from a text."""
     return {
         n: Items(Scalar()) if isinstance(e, ExtractAll) else Scalar() for n, e in fields.items()
     }
@@ -260,7 +256,6 @@ def _of_item(datatype: DataType | None) -> Shape:
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
-    """The shapes of the reports, by the states that have judged."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
@@ -283,7 +278,6 @@ def shape_of(datatype: DataType) -> Shape:
 
 
 def _form_shapes(state: State) -> dict[str, Shape] | None:
-    """The shapes of a form's fields; None where the state has no form."""
     if state.asked_form is None:
         return None
     return {n: shape_of(t) for n, t in (parse_record(state.asked_form).fields or {}).items()}
@@ -308,8 +302,6 @@ def _merge(first: Shape, second: Shape) -> Shape:
 
 
 class GuardNames:
-    """The names that guards may use in one machine."""
-
     def __init__(self, graph: Graph, flow: Flow) -> None:
         self._graph = graph
         self._flow = flow

@@ -69,8 +69,6 @@ VALUE_WIDTH = 80
 
 
 class LogObserver:
-    """Logs the events of all runs of an app."""
-
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         return RunLog(active.claim.run, active.state)
 
@@ -79,8 +77,6 @@ class LogObserver:
 
 
 class RunLog:
-    """Logs the events of one run."""
-
     def __init__(self, run: str, state: RunState) -> None:
         self._run = run
         self._state = state.state
@@ -88,7 +84,6 @@ class RunLog:
         self._calls = dict(state.open_calls)
 
     def __call__(self, stored: Stored) -> None:
-        """Log a durable event."""
         event = stored.event
         if isinstance(event, Entered):
             self._state, self._visit = event.state, event.visit
@@ -130,7 +125,6 @@ class RunLog:
         return fields
 
     def _of_call(self, key: str) -> dict[str, Any]:
-        """The ids of a call, from the event that announced it."""
         call = self._calls.get(key)
         if call is None:
             return {"call": key}

@@ -141,7 +141,6 @@ class IgnoreRules:
         return None if prefix and rules.find((here,)) else rules
 
     def find(self, paths: Sequence[bytes]) -> frozenset[bytes]:
-        """Which of some paths below the folder are ignored."""
         named = {self._name(path): path for path in paths}
         if not named:
             return frozenset()

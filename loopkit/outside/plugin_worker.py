@@ -52,7 +52,6 @@ def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
-    """The result of a tool: a text, or data as JSON."""
     try:
         function = _function(request)
     except BaseException as error:  # noqa: BLE001 - importing a module runs anything
@@ -161,7 +160,6 @@ def _describe_error(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Answer one request."""
     # What the plug-in prints goes to stderr: no print can be taken for the answer.
     answers = os.dup(1)
     os.dup2(2, 1)

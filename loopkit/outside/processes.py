@@ -276,7 +276,6 @@ def _start(
 
 
 def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Raise for commands that no system can start, with a clearer message than the system's."""
     if not argv or not argv[0].strip():
         raise CommandNotStarted("the command is empty; its first element has to name a program")
     for index, argument in enumerate(argv):
@@ -313,7 +312,6 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
 def _explain(
     program: str, cwd: Path | None, env: Mapping[str, str], error: OSError | ValueError
 ) -> tuple[str, str]:
-    """Why the system did not start the program, and what to do about it."""
     number = error.errno if isinstance(error, OSError) else None
     if cwd is not None and not os.path.isdir(cwd):
         return f"its working folder {_quote(str(cwd))} is not a folder", "create or correct it"
@@ -470,7 +468,6 @@ class Groups:
         self._tell(f"+{group}\n")
 
     def remove(self, group: int) -> None:
-        """Forget a group that has ended."""
         self._alive.discard(group)
         self._tell(f"-{group}\n")
 

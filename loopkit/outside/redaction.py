@@ -40,7 +40,6 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
 
 
 def redact_data(value: Any, redact: Redact) -> Any:
-    """The data with every text in it redacted."""
     match value:
         case str():
             return redact(value)
@@ -80,7 +79,6 @@ def secret_finder(
 
 
 def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Each form in which a secret may be written, with the name of its variable."""
     known: dict[str, str] = {}
     for name, value in _secrets(environment, names):
         if not _is_ordinary(value):
@@ -89,7 +87,6 @@ def _names_by_form(environment: Mapping[str, str], names: Iterable[str]) -> dict
 
 
 def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Each secret of the environment with the name of its variable."""
     values = dict(environment)  # because `os.environ` decodes what it is asked for each time
     named = {*names, *filter(names_secret, values)}
     for name in sorted({*named, *values}):
@@ -192,7 +189,6 @@ _KNOWN = re.compile(
 
 @lru_cache(1024)
 def names_secret(variable: str) -> bool:
-    """Whether a variable is called like one that holds a secret."""
     return _SECRET_NAME.search(variable) is not None
 
 

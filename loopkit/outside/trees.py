@@ -104,7 +104,6 @@ def blob_id(content: bytes) -> str:
 
 
 def changed_paths(before: Tree, after: Tree) -> list[str]:
-    """The paths at which two trees differ, sorted as trees are."""
     both = before.entries.keys() | after.entries.keys()
     found = (path for path in both if before.entries.get(path) != after.entries.get(path))
     return sorted(found, key=os.fsencode)
@@ -309,7 +308,6 @@ def _entry(name: bytes, info: os.stat_result, folder: int | None = None) -> Entr
 
 
 def content_at(root: Path, path: str) -> bytes:
-    """The present content at a path of a tree; raises OSError."""
     place = os.path.join(os.fsencode(root), os.fsencode(path))
     is_link = stat.S_ISLNK(os.lstat(place).st_mode)
     return os.readlink(place) if is_link else _content(place)  # noqa: PTH115 - bytes
@@ -557,7 +555,6 @@ def _repository_of_worktree(place: Path) -> bytes | None:
 
 
 def drop_all(folder: Path) -> None:
-    """Remove all trees in a folder, and the folder."""
     if folder.is_dir() and not is_behind_link(folder):
         for place in folder.iterdir():
             drop(place)
@@ -629,7 +626,6 @@ def _copy_file(path: AnyStr, target: AnyStr) -> None:
 
 
 def _copy(source: Path, place: Path, without: Path) -> None:
-    """Copy everything in a folder, links as links."""
 
     def ignore(folder: str, names: list[str]) -> set[str]:
         found = {name for name in names if Path(folder, name) == without}

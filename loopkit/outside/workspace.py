@@ -50,7 +50,6 @@ class FileMark:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """The mark that `to_text` stored."""
         if not text:
             return cls(exists=False, digest=None, mtime_ns=None, size=None)
         digest, mtime_ns, size, *inode = text.split(" ")
@@ -79,7 +78,6 @@ def resolve_inside(root: Path, relative: str) -> Path:
 
 
 def is_behind_link(folder: Path) -> bool:
-    """Whether a folder, or one above it, is a link."""
     return os.path.realpath(folder) != os.path.normpath(folder.absolute())
 
 

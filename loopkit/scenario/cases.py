@@ -83,7 +83,6 @@ class RunLimits(Noun):
 
     @property
     def named(self) -> dict[str, Any]:
-        """The limits that are set, by name."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -251,12 +250,10 @@ class Expect(Noun):
 
     @property
     def in_children(self) -> Iterator[InChild[Expect]]:
-        """The expectations of all children."""
         return every_child(self.children or {})
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is expected at all."""
         return not self.model_fields_set
 
 
@@ -316,7 +313,6 @@ class Scenario(Parts):
         return self
 
     def of_child(self, state: str, key: str, visit: int) -> Scenario:
-        """The scenario of a child."""
         found = self.child(state, key, visit)
         parts = found.said if found else ChildParts()
         played = {name: getattr(parts, name) for name in (*PARTS, CHILDREN)}
@@ -358,7 +354,6 @@ class LoadedScenario:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its cases, in order."""
         return tuple(self.scenario.cases or ())
 
     def script_json(self, case: str | None) -> str:
@@ -372,7 +367,6 @@ class LoadedScenario:
 
 
 def load_file(path: Path) -> LoadedScenario:
-    """A scenario file with or without cases; raises ProblemsFound."""
     document = read_file(path, shown_as=str(path))
     plain = document.plain()
     if "loopkit" in plain and "scenario" not in plain:
@@ -419,7 +413,6 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
 
 
 def read_resolved(script: str) -> Scenario:
-    """The scenario of a script that a journal has stored."""
     return Scenario.model_validate(json.loads(script))
 
 

@@ -50,7 +50,6 @@ class SpentTokens(Noun):
 
     @property
     def tokens(self) -> int:
-        """The sum of all tokens."""
         return self.input + self.output + self.total
 
     @property
@@ -103,7 +102,6 @@ class PlayedToolCall(Noun):
 
     @property
     def text(self) -> str:
-        """The arguments as a model writes them."""
         written = json.dumps(self.input, ensure_ascii=False)
         return written if self.arguments is None else self.arguments
 
@@ -166,7 +164,6 @@ class Played(Unwritten):
 
     @property
     def text(self) -> str:
-        """The reply's text."""
         if "data" in self.model_fields_set:
             return json.dumps(self.data, ensure_ascii=False)
         return self.reply or ""
@@ -320,12 +317,10 @@ class InChild(NamedTuple, Generic[Said]):
 
     @property
     def called(self) -> str:
-        """The name of the child in messages."""
         return place_of(self.state, self.key)
 
 
 def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:
-    """Every part of a child, in the order of the file."""
     for state, parts in children.items():
         by_key = parts if isinstance(parts, Mapping) else {"": parts}
         for key, visits in by_key.items():
@@ -334,7 +329,6 @@ def every_child(children: Children[Said]) -> Iterator[InChild[Said]]:
 
 
 def one_child(children: Children[Said], state: str, key: str, visit: int) -> InChild[Said] | None:
-    """The part of one child; None where it has none."""
     parts = children.get(state, ())
     by_key = parts if isinstance(parts, Mapping) else {"": parts}
     named = key if key in by_key else ANY
@@ -357,7 +351,6 @@ def form_of(value: object, fields: frozenset[str]) -> str:
 
 
 def as_visits(value: object) -> Any:
-    """The parts for all visits as a tuple."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -379,11 +372,9 @@ class Parts(Noun):
 
     @property
     def in_children(self) -> Iterator[InChild[ChildParts]]:
-        """The parts of all children."""
         return every_child(self.children)
 
     def child(self, state: str, key: str, visit: int) -> InChild[ChildParts] | None:
-        """The part of one child; None where it has none."""
         return one_child(self.children, state, key, visit)
 
 
@@ -392,7 +383,6 @@ class ChildParts(Parts):
 
 
 def parts_form(value: object) -> str:
-    """The form of the parts of one state's children."""
     return form_of(value, frozenset({*PARTS, CHILDREN}))
 
 

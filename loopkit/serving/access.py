@@ -158,5 +158,4 @@ class Access:
 
 
 def is_open(path: str) -> bool:
-    """Whether a path is open to everyone: the sign-in pages, style sheets and scripts."""
     return path == LOGIN or path.startswith((f"{LOGIN}/", ASSETS))

@@ -89,7 +89,10 @@ class Follower:
     def _recent(self, after: Place, family: str | None) -> tuple[Sequence[FollowedRecord], Place]:
         first = bisect_right(self._kept, after, key=lambda record: record.place)
         new = [self._kept[at] for at in range(first, len(self._kept))]
-        return [record for record in new if _is_of(record.run, family)], max(after, self._to)
+        if family is not None:
+            below = f"{family}{BELOW}"
+            new = [one for one in new if one.run == family or one.run.startswith(below)]
+        return new, max(after, self._to)
 
     async def run(self) -> None:
         """Read the journal until cancelled or closed."""
@@ -140,7 +143,6 @@ class Follower:
             self._kept_bytes -= len(gone.data)
 
     def close(self) -> None:
-        """End every follower."""
         self.is_closed = True
         self._wanted.set()
         self._wake()
@@ -151,7 +153,3 @@ class Follower:
 
     def _prepare(self, placed: Placed) -> FollowedRecord:
         return FollowedRecord(placed.place, placed.run, placed.record.type, self._tell(placed))
-
-
-def _is_of(run: str, family: str | None) -> bool:
-    return family is None or run == family or run.startswith(f"{family}{BELOW}")

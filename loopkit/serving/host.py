@@ -247,7 +247,6 @@ class Appointments:
         self._stops = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep appointments until stopped."""
         begun = False
         while not self._stops.is_set():
             pause_s = POLL_S
@@ -333,7 +332,6 @@ class Appointments:
 
 
 def moment_of(state: RunState) -> Moment | None:
-    """The moment at which a run in this state has to be continued; None if there is none."""
     if state.status == "waiting":
         return _moment_in(state.run, state.question)
     return _moment_in(state.run, state.suspended) if state.status == "suspended" else None

@@ -20,13 +20,7 @@ from typing import Any
 
 from loopkit import __version__
 from loopkit.serving.access import Access
-from loopkit.serving.http.answers import (
-    MOST_BYTES,
-    BadRequest,
-    bug_teller,
-    error_answer,
-    text_of,
-)
+from loopkit.serving.http.answers import MOST_BYTES, BadRequest, bug_teller, error_answer, text_of
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.library import (
     ASGIApp,
@@ -193,7 +187,6 @@ def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
 
 
 def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
-    """The reply of the user in a repeated call of a client without a handshake."""
     responses = called.input_responses or {}
     if called.request_state is None:
         if responses:
@@ -206,7 +199,6 @@ def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
 
 
 async def _ask_user(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
-    """Ask the user of a client with a handshake, and return the reply."""
     try:
         reply = await context.session.elicit_form(
             asked.message, dict(asked.schema), related_request_id=context.request_id
@@ -218,7 +210,6 @@ async def _ask_user(context: ServerRequestContext[Any], asked: UserAsked) -> Use
 
 
 def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
-    """Whether the client can show forms."""
     able = context.session.client_capabilities
     if able is None or able.elicitation is None:
         return False
@@ -249,7 +240,6 @@ class _Teller:
         self._before = self._done + 1
 
     def end(self) -> None:
-        """Let `send` end after the progress that waits."""
         self._enqueue(None)
 
     def _enqueue(self, progress: Progress | None) -> None:
@@ -258,7 +248,6 @@ class _Teller:
         self._unread.put_nowait(progress)
 
     async def send(self) -> None:
-        """Send progress until `end` is called."""
         while (news := await self._unread.get()) is not None:
             await self._context.session.report_progress(news.done, news.total, news.message)
 
@@ -372,7 +361,6 @@ def _again(body: str, receive: Receive) -> Receive:
 
 
 def _refusal(refused: BadRequest) -> Response:
-    """A refusal that clients of MCP show."""
     error = {"code": types.PARSE_ERROR, "message": str(refused)}
     message = {"jsonrpc": "2.0", "id": None, "error": error}
     return Response(json.dumps(message), refused.status, media_type="application/json")

@@ -15,17 +15,3 @@ except ImportError as error:
     raise ImportError(
         "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
     ) from error
-
-__all__ = [
-    "MODERN_PROTOCOL_VERSIONS",
-    "AsyncFile",
-    "MCPError",
-    "RequestStateBoundary",
-    "RequestStateSecurity",
-    "Server",
-    "ServerRequestContext",
-    "StreamableHTTPSessionManager",
-    "run_sync",
-    "stdio_server",
-    "types",
-]

@@ -137,7 +137,6 @@ async def show_report(call: Call) -> Response:
 async def show_run(
     call: Call, status: int = 200, names: Mapping[str, Any] | None = None
 ) -> Response:
-    """The page of a run; `names` are further names for its template."""
     place = await call.site.stored.journal.newest()
     shown = await page_of(call)
     since, until = call.query.get("since"), call.query.get("until")
@@ -174,25 +173,41 @@ async def show_asset(call: Call) -> Response:
     return Response(asset(name), media_type=MEDIA[name], headers=headers)
 
 
-async def show_start(call: Call) -> Response:
-    return await _start_page(call)
+async def show_start(
+    call: Call,
+    typed: Typed | None = None,
+    faults: Faults | None = None,
+    message: str = "",
+    status: int = 200,
+) -> Response:
+    loaded = _machine(call)
+    names = {
+        "machine": call.path["machine"],
+        "description": loaded.machine.description,
+        "fields": _fields(loaded),
+        "typed": typed,
+        "faults": faults or {},
+        "told": message,
+        "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
+    }
+    return await page(call, "start.html", names, status)
 
 
 async def start_run(call: Call) -> Response:
     fields, typed = _fields(_machine(call)), await read_form(call.request)
     inputs, faults = read_fields(fields, typed, PREFIX)
     if faults:
-        return await _start_page(call, typed, faults, status=422)
+        return await show_start(call, typed, faults, status=422)
     try:
         run = await _run_of(call, typed.one("once"), inputs)
     except InvalidInput as error:
         missing = [one for one in error.faults if one.code == MISSING]
         faults = {f"{PREFIX}{one.path}": one.message for one in missing}
         message = "; ".join(one.message for one in error.faults if one not in missing)
-        return await _start_page(call, typed, faults, message, 422)
+        return await show_start(call, typed, faults, message, 422)
     except (NotRunnable, JournalError) as error:
         status = status_of(error) or 500
-        return await _start_page(call, typed, message=str(error), status=status)
+        return await show_start(call, typed, message=str(error), status=status)
     return to_page(call, run)
 
 
@@ -292,12 +307,10 @@ PAGES: Sequence[Endpoint] = (
 
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
-    """The routes of all pages of a site."""
     return routes(site, PAGES)
 
 
 async def page_of(call: Call) -> RunPage:
-    """The page of the run of a request as data; raises JournalError."""
     return await call.site.pages.page(call.path["run"])
 
 
@@ -378,28 +391,7 @@ def _fields(loaded: Loaded) -> Sequence[FormField]:
     return form_fields(parse_record(loaded.machine.input))
 
 
-async def _start_page(
-    call: Call,
-    typed: Typed | None = None,
-    faults: Faults | None = None,
-    message: str = "",
-    status: int = 200,
-) -> Response:
-    loaded = _machine(call)
-    names = {
-        "machine": call.path["machine"],
-        "description": loaded.machine.description,
-        "fields": _fields(loaded),
-        "typed": typed,
-        "faults": faults or {},
-        "told": message,
-        "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
-    }
-    return await page(call, "start.html", names, status)
-
-
 async def read_form(request: Request) -> Typed:
-    """The fields of a form; raises BadRequest."""
     fault = f"a form has to be sent as {FORM_TYPE}"
     body = await text_of(request, MOST_BYTES, (FORM_TYPE, fault))
 

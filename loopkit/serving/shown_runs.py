@@ -41,10 +41,7 @@ LOOKED_AT = 1_000
 
 
 class ListedQuestion(NamedTuple):
-    """An open question in a list."""
-
     run: str
-    """The run that asks."""
     place: str
     """The place of that run in its family; empty for the root."""
     question: Waiting
@@ -90,7 +87,6 @@ class ShownRuns:
         self._states = _LastUsed[str, tuple[tuple[float, int], RunState]](most_states)
 
     async def row(self, run: str) -> RunRow:
-        """Raises UnknownRun and RunDamaged."""
         rows = await self.stored.journal.runs(run=run)
         if not rows:
             raise UnknownRun(run)
@@ -144,7 +140,6 @@ class ShownRuns:
         return summary
 
     async def data(self, run: str) -> RunData:
-        """Everything about a run except its events; raises JournalError."""
         row = await self.row(run)
         state = await self.state(row)
         children = [child async for child in self._children(state)]
@@ -152,7 +147,6 @@ class ShownRuns:
         return run_data(await self.summary(row), state, asked, children)
 
     async def waiting(self) -> list[ListedQuestion]:
-        """The open questions of runs and their children, newest run first."""
         asked: list[ListedQuestion] = []
         before, self._asked = self._asked, {}
         for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):
@@ -234,7 +228,6 @@ class RunPages:
         self._one_at_a_time = asyncio.Lock()
 
     async def page(self, run: str) -> RunPage:
-        """The page of a run; raises JournalError."""
         await self._runs.row(run)
         async with self._one_at_a_time:
             kept = await self._read(run)

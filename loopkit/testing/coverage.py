@@ -177,7 +177,6 @@ def goal_text(graph: Graph, goal: Goal) -> str:
 
 
 def goal_line(loaded: Loaded, goal: Goal) -> int:
-    """The line of the machine's file that declares the goal, from 1."""
     span = loaded.source.problem(goal.at, "", "", key=True).span
     assert span is not None
     return span.line
@@ -274,26 +273,22 @@ class MachineCoverage:
 
     @property
     def missed(self) -> tuple[Goal, ...]:
-        """The goals that no case covers, though a run could."""
         return tuple(one.goal for one in self.measured if one.status == "missed")
 
     @property
     def never_taken(self) -> frozenset[str]:
-        """The ids of the edges that no run takes."""
         edges = [one for one in self.measured if one.goal.kind == "transition"]
         return frozenset(
             edge for one in edges if one.status == "impossible" for edge in one.goal.edges
         )
 
     def count(self, kind: GoalKind | None = None) -> Count:
-        """The count of all goals, or of one kind."""
         found = [one.status for one in self.measured if kind in (None, one.goal.kind)]
         covered = found.count("covered")
         return Count(covered, covered + found.count("missed"))
 
     @cached_property
     def marks(self) -> Marks:
-        """The coverage as marks for a diagram."""
         edges = [one for one in self.measured if one.goal.kind == "transition"]
         return Marks(
             {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
@@ -310,7 +305,6 @@ class Coverage:
 
     @property
     def count(self) -> Count:
-        """The count of all goals of all machines."""
         counts = [machine.count() for machine in self.machines]
         return Count(sum(one.covered for one in counts), sum(one.total for one in counts))
 
@@ -396,7 +390,6 @@ class Reached:
     """Back edges that had no room when their state decided, or asked its question."""
 
     def covers(self, goal: Goal) -> bool:
-        """Whether the run reached a goal of its machine."""
         if goal.kind == "state":
             return goal.name in self.entered
         edges = self.taken if goal.kind == "transition" else self.closed
@@ -404,7 +397,6 @@ class Reached:
 
 
 def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
-    """What a run reached by these events, from its start; the engine is that of its machine."""
     reached, before = Reached(), RunState()
     for event in events:
         match event:

@@ -49,22 +49,18 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def path(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The states in the order in which they were entered."""
     yield from _other(("path",), "another path was taken", expect.path, run.path)
 
 
 def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The states that kept what they had made."""
     yield from _other(("kept",), "other states were kept", expect.kept, run.kept)
 
 
 def events(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The names that `emit:` stored."""
     yield from _other(("events",), "other events were emitted", expect.events, run.emitted)
 
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The verdicts of each validate state."""
     for state, expected in (expect.verdicts or {}).items():
         given = [judged.report.verdict for judged in run.judged if judged.state == state]
         yield from _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
@@ -86,7 +82,6 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The feedback to states that had to work again."""
     for index, wanted in enumerate(expect.feedback or ()):
         at: DocPath = ("feedback", index)
         matching = [given for given in run.feedback if _agree(wanted, given, ("to", "attempt"))]
@@ -98,7 +93,6 @@ def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The prompts that agents were sent."""
     for index, wanted in enumerate(expect.prompts or ()):
         at: DocPath = ("prompts", index)
         matching = matching_prompts(run, wanted)
@@ -110,7 +104,6 @@ def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """The versions that the run ended with."""
     for name, wanted in (expect.artifacts or {}).items():
         at: DocPath = ("artifacts", name)
         value, is_there = run.version(name)
@@ -128,12 +121,10 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def revisions(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """How often each state was revised, or each edge taken."""
     yield from _other_counts("revisions", "revision", expect.revisions, run.revisions)
 
 
 def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """How often each agent was called."""
     yield from _other_counts("calls", "call", expect.calls, run.calls)
     for agent, most in (expect.calls_at_most or {}).items():
         if (made := run.calls[agent]) > most:
@@ -142,7 +133,6 @@ def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def cost(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """What the run and its children cost."""
     most, spent = expect.cost_usd_at_most, run.cost_usd
     if most is not None and (spent is None or spent > most + 1e-9):
         actual = "its cost is not known" if spent is None else f"it cost ${spent:.4f}"
@@ -197,7 +187,6 @@ class Miss:
 
 
 def end_clause(run: Trace) -> str:
-    """How the run ended, as the end of a sentence."""
     state = run.state
     if state.finished is not None:
         return f"ended in `{state.finished.outcome}`"
@@ -328,7 +317,6 @@ def _cut(lines: list[str]) -> tuple[str, ...]:
 
 
 def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
-    """Each child that has expectations, with these."""
     for child in run.children:
         expected = one_child(expect.children or {}, child.state, child.key, child.visit)
         if expected is not None:
@@ -355,7 +343,6 @@ def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:
-    """The calls to whose prompts an expectation applies."""
     keys = ("agent", "state", "attempt", "call")
     same = (asked for asked in run.asked if _agree(expected, asked, keys))
     return [asked for asked in same if expected.validator in (None, asked.place)]
@@ -372,5 +359,4 @@ def as_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Data in the form in which it is compared and shown."""
     return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)

@@ -17,8 +17,7 @@ from loopkit.language.agents.tools import Tool
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import include, include_data
-from loopkit.language.input_faults import InvalidInput
-from loopkit.language.input_files import with_files
+from loopkit.language.input_faults import InvalidInput, with_files
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import CANCELLED, ChildrenState, EachState
@@ -54,7 +53,6 @@ class Playbill:
 
     @cached_property
     def commands(self) -> tuple[str, ...]:
-        """The states, validators and tools that run a command."""
         running = self.machine.states_of(CommandState)
         judging = [name for name, rule in self._rules() if rule.program]
         return tuple(dict.fromkeys([*running, *judging, *filter(self._is_played, self.tools)]))
@@ -76,7 +74,6 @@ class Playbill:
 
     @cached_property
     def children(self) -> dict[str, Playbill]:
-        """The playbills of the machines that states run, by state."""
         running = self.machine.states_of(ChildrenState)
         return {name: Playbill(Graph(state.child)) for name, state in running.items()}
 
@@ -93,7 +90,6 @@ class Playbill:
         return tuple(dict.fromkeys([*self.family_agents, *self.tools, *of_children]))
 
     def outcomes(self, state: str) -> tuple[str, ...]:
-        """The outcomes of a child of a state that has children."""
         running = self.machine.states_of(ChildrenState)[state]
         return tuple(dict.fromkeys([*running.outcomes, CANCELLED]))
 
@@ -115,12 +111,10 @@ class Playbill:
 
     @cached_property
     def feedback_receivers(self) -> tuple[str, ...]:
-        """The states that can get feedback."""
-        return tuple(dict.fromkeys([*self.graph.authors, *(e.target for e in self._back)]))
+        return tuple(dict.fromkeys([*self.graph.written, *(e.target for e in self._back)]))
 
     @cached_property
     def emitted(self) -> tuple[str, ...]:
-        """The names of the events that the machine can emit."""
         emissions = (
             *(state.emits for state in self.machine.states.values()),
             *(edge.emit for edge in self.graph.edges),

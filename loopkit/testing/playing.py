@@ -75,12 +75,10 @@ class FamilyRun:
 
     @property
     def plain_events(self) -> list[Event]:
-        """The events without the times at which they were stored."""
         return [stored.event for stored in self.events]
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost of it and all its children in USD; None where unknown."""
         costs = [self.state.usage.cost_usd]
         for child in self.children:
             known = self.state.children[child.state][child.key]

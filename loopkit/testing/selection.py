@@ -134,5 +134,4 @@ def _add_suite(root: ET.Element, file: str, results: Sequence[CaseResult]) -> No
 
 
 def _xml(text: str) -> str:
-    """The text without characters that XML can't hold."""
     return _NOT_IN_XML.sub("\ufffd", text)

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopkit.checks import refuse_errors
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render_one
+from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render
 from loopkit.engine.macrostep import Engine
 from loopkit.language.load import Loaded, Source, load
 from loopkit.machine.graph import Graph
@@ -69,7 +69,6 @@ class Suite:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the cases, in the order of the file."""
         return self.written.names
 
     @property
@@ -82,12 +81,10 @@ class Suite:
 
     @property
     def playable(self) -> tuple[str, ...]:
-        """The names of the cases in which nothing is still to be written."""
         return tuple(name for name in self.names if not self.unwritten[name])
 
     @cached_property
     def unwritten(self) -> dict[str, tuple[Problem, ...]]:
-        """The problems of what is still to be written in each case, input first."""
         return {
             name: (
                 *unwritten_inputs(self.written, name, self.machine.machine),
@@ -97,7 +94,6 @@ class Suite:
         }
 
     def case(self, name: str) -> Case:
-        """A case by its name; raises KeyError."""
         return (self.written.scenario.cases or {})[name]
 
     def line(self, *path: str | int) -> int:
@@ -166,7 +162,6 @@ Unknown = tuple[DocPath, bool, str, str, Iterable[str]]
 
 
 def unknown_names(scenario: Scenario, bill: Playbill, source: Source) -> Iterator[Problem]:
-    """A problem for each name that this machine does not have."""
     for path, is_key, kind, name, known in _unknown(scenario, bill):
         remedy = did_you_mean(name, known) or "the machine has none"
         message = f"the machine has no {kind} `{name}`"
@@ -265,15 +260,12 @@ class Failure:
     """Lines that show the difference."""
 
     def text(self, sources: Mapping[str, str]) -> str:
-        """The failure for a terminal; `sources` are the texts of files, by name."""
         lines = (f"    {printable(line)}".rstrip() for line in self.shown)
-        return "\n".join([render_one(self.problem, sources), *lines])
+        return "\n".join([render([self.problem], sources), *lines])
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of one case."""
-
     suite: str
     """The scenario file, as it was named."""
     case: str
@@ -291,13 +283,11 @@ class CaseResult:
 
     @property
     def text(self) -> str:
-        """All failures, with a blank line between, and the block to paste if the run is right."""
         parts = [self.failures_text, *([self.block_text] if self.block else [])]
         return "\n\n".join(parts)
 
     @property
     def failures_text(self) -> str:
-        """All failures, with a blank line between."""
         return "\n\n".join(failure.text(self.sources) for failure in self.failures)
 
     @property

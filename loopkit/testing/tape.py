@@ -31,15 +31,15 @@ from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
-from loopkit.language.agents.calls import Retry
 from loopkit.language.machine import Machine
+from loopkit.language.section import Retry
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
 from loopkit.text.json_text import parse_output
-from loopkit.validators.judges.report_form import KNOWN
+from loopkit.validators.judges.form import KNOWN
 
 
 @dataclass
@@ -76,7 +76,6 @@ class Tape:
 
     @cached_property
     def bill(self) -> Playbill:
-        """Everything that a scenario can name."""
         return Playbill(self.program.graph)
 
     def note(self, before: RunState, stored: Stored) -> None:
@@ -107,15 +106,12 @@ class Tape:
         if output is not None and output.file is not None:
             self.files[intent.key] = render(self.program, before, output.file).strip()
         if intent.is_of_agent:
-            self._drop_refusals(intent)
+            known = self.attempts.get(intent.task)
+            # A call that a limit refused is made after a resume.
+            while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
+                known.calls.pop()
             self._mark_recorded(before, intent)
             self.attempts.setdefault(intent.task, Attempt(intent.agent, intent.place))
-
-    def _drop_refusals(self, intent: Intended) -> None:
-        """Forget that a limit refused the call: after a resume it is made."""
-        known = self.attempts.get(intent.task)
-        while known is not None and known.calls and set(known.calls[-1]) == {"reserved"}:
-            known.calls.pop()
 
     def _mark_recorded(self, before: RunState, intent: Intended) -> None:
         """Mark an unusable answer about open findings, so that a scenario can't use it either."""
@@ -190,7 +186,6 @@ class Tape:
             self._note_command_fault(before, intent, fault)
 
     def _note_work(self, before: RunState, work: Worked | Suspended, at: float) -> None:
-        """Note how work ended or was suspended."""
         for validator in dict.fromkeys(ran.validator for ran in work.commands):
             index = before.visit - 1 + ((work.state, validator) in before.baselines)
             self._note_results(
@@ -209,7 +204,6 @@ class Tape:
             self.answers[work.state].append(answer_of(work.answer, asking.timeout))
 
     def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
-        """Note the results of a validator's commands at this index."""
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
         rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
@@ -282,7 +276,6 @@ def read_tape(
 
 
 def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
-    """The names of all limits of a run that were in force at some time."""
     begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
     return frozenset(program.limits).union(*(event.limits for event in begun))
 
@@ -321,7 +314,6 @@ def reply_of(
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """The tokens and the cost at which a call counts."""
     call: dict[str, Any] = {}
     if usage.tokens:
         call["usage"] = {"total": usage.tokens}
@@ -341,7 +333,6 @@ def reservation_of(reserved: Usage, limits: frozenset[str], used: Usage) -> dict
 
 
 def result_of(replied: Replied, file: str) -> dict[str, Any]:
-    """The result of the command of a `run` state."""
     result = _output_of(replied.exit_code or 0, replied.text, replied.stderr)
     if replied.artifact_text is not None:
         result["files"] = {file: replied.artifact_text}
@@ -358,7 +349,6 @@ def _files_of(replied: Replied) -> dict[str, Any]:
 
 
 def ran_of(ran: Ran) -> dict[str, Any]:
-    """The result of the program of a command validator."""
     if ran.fault == "":
         result = _output_of(ran.exit_code, ran.stdout, ran.stderr)
         return result | ({"files": ran.files} if ran.files else {})
@@ -368,7 +358,6 @@ def ran_of(ran: Ran) -> dict[str, Any]:
 
 
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
-    """The answer of a person, or the wait if nobody answered in time."""
     if answer.by == "timeout":
         return {"after": f"{timeout_s or 0:g}s"}
     parts: dict[str, Any] = {"choice": answer.choice}
@@ -444,7 +433,6 @@ _NOTICEABLE_S = 0.05
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
-    """The word and the message of a failure."""
     words = (_UNAVAILABLE if failed.unavailable else _WORDS)[failed.error_class]
     named = (w for said, w in words if re.search(said, failed.message, re.IGNORECASE))
     word = UNREADABLE if failed.unreadable else next(named)

@@ -107,7 +107,6 @@ class Trace:
 
     @property
     def outcome(self) -> str:
-        """The final state, or how the run stopped."""
         return self.state.finished.outcome if self.state.finished else self.state.status
 
     @property
@@ -133,7 +132,6 @@ class Trace:
 
 
 def trace(machine: Machine, run: FamilyRun) -> Trace:
-    """The trace of a run."""
     result, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
     for event in run.plain_events:
         _note(result, machine, before, event)
@@ -284,7 +282,6 @@ def family_difference(
 
 
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
-    """The events of one run in comparable form."""
     run = next((event.run for event in events if isinstance(event, Started)), "")
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []
@@ -305,7 +302,6 @@ def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, A
 
 
 def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without pauses, which change nothing in a run."""
     paused = False
     for event in events:
         if isinstance(event, Suspended):
@@ -415,7 +411,6 @@ def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
 
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The rows as text; the items taken in a gap are on one line."""
     lines: list[str] = []
     between: list[str] = []
     for row in rows:

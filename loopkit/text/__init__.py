@@ -19,7 +19,6 @@ EMPTY = "(empty)"
 
 
 def or_empty(text: str) -> str:
-    """The text, or a word in its place if it is empty."""
     return text if text.strip() else EMPTY
 
 

@@ -204,7 +204,6 @@ def events_of(transcript: str) -> Iterator[Event]:
 
 
 def _value(text: str) -> object:
-    """The JSON value of a text; none if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

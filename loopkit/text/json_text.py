@@ -191,7 +191,6 @@ def canonical(value: object) -> str:
 
 
 def text_or_json(value: object) -> str:
-    """A text as it is, other data as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -265,7 +264,6 @@ def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
 def texts_in(
     value: object, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """All texts in a value, each with its place."""
     if isinstance(value, str):
         yield at, value
     for step, inner in entries_of(value):

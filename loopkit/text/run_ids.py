@@ -48,7 +48,6 @@ RESUME = "loopkit resume "
 
 
 def resume_line(run: str, *arguments: str) -> str:
-    """The command line that resumes a run."""
     return RESUME + shlex.join([run, *arguments])
 
 

@@ -5,12 +5,19 @@ Also what a node needs, and no node before it gives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 
 from loopkit.language.guard.evaluate import ITEMS, select
 from loopkit.language.validators import Acyclic, AcyclicRule
-from loopkit.machine.cycles import cycle_text, is_cyclic, shortest_cycles, strong_components
+from loopkit.machine.cycles import (
+    cycle_text,
+    is_cyclic,
+    reverse,
+    shortest_cycles,
+    strong_components,
+)
 from loopkit.machine.item_list import (
     MAX_HINTS,
     PAIR,
@@ -22,9 +29,8 @@ from loopkit.machine.item_list import (
     value_text,
     values_at,
 )
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.lookup import source_of
 from loopkit.validators.setting import Setting
 from loopkit.values import Mutable, Value, field
@@ -90,6 +96,8 @@ def _add_nodes(graph: Graph, paths: Acyclic, data: object) -> None:
 
 def _edges(graph: Graph, paths: Acyclic, data: object) -> Iterator[Part]:
     """The edges: from each item with an id to what it names, or pairs of ids."""
+    if paths.edges is None:
+        return
     if not paths.is_in_nodes(paths.edges):
         for location, value in select(paths.edges, data):
             if (ends := ends_of(value)) is not None:
@@ -130,13 +138,17 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
     """One finding for each thing that a node needs and that neither arrives there nor is given.
 
     `leads` are the edges of the graph. Pairs lead from the node that comes first; a node that
-    names others itself comes after these. Raises CannotJudge.
+    names others itself comes after these. Without edges the nodes come as they are written. Raises
+    CannotJudge.
     """
     source = None if paths.given is None else source_of(paths.given, setting)
     given = {same_as(value) for _, value in values_at(None, source)}
     gives = list(_parts(paths, paths.gives, data))
-    after = _reverse(leads) if paths.is_in_nodes(paths.edges) else leads
-    arrives = _arriving(after, gives)
+    if paths.edges is None:
+        arrives = _in_order(paths, data, gives)
+    else:
+        after: Leads = reverse(leads) if paths.is_in_nodes(paths.edges) else leads
+        arrives = _arriving(after, gives)
     for index, part in enumerate(_parts(paths, paths.needs, data)):
         needed, value = same_as(part.value), part.value
         if needed in given or arrives(part):
@@ -150,6 +162,16 @@ def unmet_needs(paths: Acyclic, data: object, leads: Leads, setting: Setting) ->
         yield defect(message, steady, part.location, value=value, item=value, index=index)
 
 
+def _in_order(paths: Acyclic, data: object, gives: Iterable[Part]) -> Callable[[Part], bool]:
+    """Whether a node that is written before gives what a part of a later one needs."""
+    depth = paths.nodes.count(ITEMS)
+    order = {item_of(place, depth): n for n, (place, _) in enumerate(values_at(paths.nodes, data))}
+    first: dict[Same | None, int] = {}
+    for part in gives:
+        first.setdefault(same_as(part.value), order[item_of(part.location, depth)])
+    return lambda part: first.get(same_as(part.value), inf) < order[item_of(part.location, depth)]
+
+
 def item_of(location: str, depth: int) -> str:
     """The start of a location up to the item of the innermost of so many lists."""
     at = -1
@@ -159,20 +181,11 @@ def item_of(location: str, depth: int) -> str:
 
 
 def _parts(paths: Acyclic, path: str | None, data: object) -> Iterator[Part]:
-    """The values at a path in the nodes that have an id."""
     depth = paths.nodes.count(ITEMS)
     ids = {item_of(place, depth): value for place, value in values_at(paths.nodes, data)}
     for location, value in values_at(path, data):
         if (item := item_of(location, depth)) in ids:
             yield Part(location, ids[item], value)
-
-
-def _reverse(leads: Leads) -> Leads:
-    back: dict[Same, list[Same]] = {node: [] for node in leads}
-    for node, following in leads.items():
-        for other in following:
-            back[other].append(node)
-    return back
 
 
 def _arriving(after: Leads, gives: Collection[Part]) -> Callable[[Part], bool]:

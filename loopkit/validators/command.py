@@ -15,9 +15,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from loopkit.engine.findings import Answer, Finding
-from loopkit.language.agents.calls import WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.facts import Severities
-from loopkit.language.section import INPUT_FILE
+from loopkit.language.section import INPUT_FILE, WAITS, ErrorClass, ErrorRule, Retry
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.scope import over
@@ -34,8 +33,8 @@ from loopkit.text.editing import events_of, failure_in, messages_of, result_of
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.command_reports import ReportFile, Unreadable, read_findings
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.judges.report import read_verdict
 from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
@@ -81,8 +80,6 @@ async def _judge(
 
 
 class Start(Value, frozen=True):
-    """A program that is ready to run."""
-
     rule: CommandRule
     argv: Sequence[str]
     stdin: str | None
@@ -207,7 +204,6 @@ def read_result(start: Start, result: CommandResult) -> list[Found]:
 
 
 def _verdict_word(found: Sequence[Found], levels: Severities) -> str:
-    """The verdict that findings amount to."""
     if any(levels.is_severe(one.finding.severity or levels.ungraded) for one in found):
         return "fail"
     return "warn" if found else "pass"
@@ -274,7 +270,7 @@ async def run_until_verdict(
     once: Callable[[], Awaitable[list[Found]]],
     pause: Callable[[float], Awaitable[None]],
 ) -> list[Found]:
-    """Return what `once` returns, in as many tries as `retry` allows; raises CannotJudge.
+    """What `once` returns, in as many tries as `retry` allows; raises CannotJudge.
 
     Only a transient error or Unfinished is tried again. The wait before it doubles up to
     `max_backoff`; a longer one that the program asks for counts, if it is within `max_backoff`.
@@ -297,8 +293,6 @@ async def run_until_verdict(
 
 
 class Ending(NamedTuple):
-    """The meaning of how a program ended."""
-
     error_class: ErrorClass
     retry_after_s: float | None = None
     """The wait that the program asks for, where it names one."""

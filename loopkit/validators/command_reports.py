@@ -26,10 +26,8 @@ from loopkit.outside.workspace import (
 from loopkit.text import plural, printable, shorten
 from loopkit.text.json_text import NoJson, parse_output
 from loopkit.validators.fault import CannotJudge, Found
-from loopkit.validators.judges.form import Misread
+from loopkit.validators.judges.form import MAX_LINE, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.report import read_report
-from loopkit.validators.judges.report_form import OwnForm, ReportForm
-from loopkit.validators.judges.report_parts import MAX_LINE
 from loopkit.validators.setting import Setting
 from loopkit.values import Value
 

@@ -1,18 +1,45 @@
-"""The data of an artifact: parsed already, or JSON or YAML in its text."""
+"""The version of an artifact that is judged, and its data: parsed, or JSON or YAML in its text."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
+from loopkit.document.reading import read, why_unread
 from loopkit.language.validators import DataFile, Lookup
+from loopkit.machine.scope import over
 from loopkit.text.json_text import NoJson, extract_json, parse_json
+from loopkit.text.markdown import code_blocks, with_line_feeds
 from loopkit.values import Value
 
-if TYPE_CHECKING:
-    from loopkit.validators.judged_artifact import JudgedArtifact
+
+class JudgedArtifact(Value, frozen=True):
+    """The version of an artifact that is judged."""
+
+    artifact: str
+    text: str
+    data: object = None
+    is_data: bool = False
+    """Whether the artifact is `data`, so that `text` does not count."""
+
+    @property
+    def content(self) -> str:
+        """The text with LF line ends, or the data as JSON on one line."""
+        if self.is_data:
+            return json.dumps(self.data, ensure_ascii=False)
+        return with_line_feeds(self.text)
+
+    def names(self, others: Mapping[str, object]) -> Mapping[str, object]:
+        """The names of a template: the others, the artifact by its name and as `artifact`.
+
+        If one of the others equals this artifact, it is used instead, with its fields.
+        """
+        own = self.data if self.is_data else self.text
+        known = others.get(self.artifact)
+        value = known if known == own else own
+        return over({self.artifact: value, "artifact": value}, others)
 
 
 class NoData(Value, frozen=True):
@@ -42,12 +69,10 @@ def _data_in(name: str, text: str, *, tolerant: bool) -> object | NoData:
 
 @lru_cache(maxsize=64)
 def data_in(file: DataFile) -> object | NoData:
-    """The data of a file, JSON or YAML."""
     return _data_in(file.file, file.text, tolerant=False)
 
 
 def place(lookup: Lookup) -> str:
-    """The place of the known values, for a sentence."""
     where = f" where `{lookup.where}`" if lookup.where else ""
     return f"`{lookup.in_}`" + (f" at `{lookup.at}`" if lookup.at else "") + where
 
@@ -59,15 +84,12 @@ def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
     try:
         data: object = read(text, artifact).plain()
     except ProblemsFound as found:
-        problem = found.problems[0]
-        yaml = problem.message + (f" at line {problem.span.line}" if problem.span else "")
+        yaml = why_unread(found)
         return NoData(f"the artifact is neither JSON ({no_json.reason}) nor YAML: {yaml}")
     return data
 
 
 def _without_yaml_fence(text: str) -> str:
     """The code of the only fence, if it is labelled yaml; else the text."""
-    from loopkit.text.markdown import code_blocks  # noqa: PLC0415 - a check reads no artifacts
-
     blocks = code_blocks(text)
     return blocks[0][1] if len(blocks) == 1 and blocks[0][0] in ("yaml", "yml") else text

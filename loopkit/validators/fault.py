@@ -16,16 +16,15 @@ from loopkit.engine.findings import (
     verdict_of,
 )
 from loopkit.engine.records import Failure
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.guard.evaluate import holder
-from loopkit.language.template.plain_data import FieldedText
+from loopkit.language.section import ErrorClass
 from loopkit.language.template.rendering import parse
+from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import FixedRule
 from loopkit.machine.scope import over
 from loopkit.text import shorten
-from loopkit.validators.data import NoData, data_of
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.values import NOTHING, Value
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ def defect(
 
 
 def unreadable(reason: str) -> Found:
-    """The defect of an artifact in which there is no data."""
     return defect(reason, "no data").replace(is_unreadable=True)
 
 
@@ -84,10 +82,7 @@ class CannotJudge(Exception):
     """
 
     def __init__(
-        self,
-        reason: str,
-        error_class: ErrorClass = "fatal",
-        retry_after_s: float | None = None,
+        self, reason: str, error_class: ErrorClass = "fatal", retry_after_s: float | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -170,7 +165,6 @@ def complete(
 def _message(
     rule: FixedRule, place: str, found: Found, subject: JudgedArtifact, names: Mapping[str, object]
 ) -> str:
-    """The rule's own message, or that of the check."""
     if rule.message is None or (found.is_unreadable and not rule.explains_unreadable):
         return found.finding.message
     message = _fill(rule.message, found, subject, names)
@@ -197,7 +191,6 @@ TEXT_CHARS = 2_000
 
 
 def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, object]:
-    """The fields of an item without its `own`, as many as there is room for."""
     kept: dict[str, object] = {}
     room = ITEM_CHARS
     for name, value in item.items():
@@ -233,7 +226,6 @@ def sees_data(rule: Rule, names: Mapping[str, object]) -> dict[str, object]:
 
 
 def _value_at(path: str, names: Mapping[str, object]) -> object:
-    """The value at a dotted path, None where a step is missing."""
     value: object = names
     for step in path.split("."):
         fields = value.fields if isinstance(value, FieldedText) else value

@@ -47,7 +47,7 @@ from loopkit.text.markdown import has_section, section, title, title_has_text, w
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
 from loopkit.validators.acyclic import check_acyclic
 from loopkit.validators.command import check_command, output_clause
-from loopkit.validators.data import NoData, data_of
+from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import (
     MAX_FAULTS,
     CannotJudge,
@@ -62,7 +62,6 @@ from loopkit.validators.fault import (
     sees_values,
     unreadable,
 )
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.lookup import check_lookup
 from loopkit.validators.setting import Setting
 
@@ -210,8 +209,6 @@ MAX_REASON = 1_000
 
 
 class _Answer(BaseModel):
-    """The answer of the worker."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     findings: list[plugins.Finding] = []
@@ -358,7 +355,6 @@ async def check_section(
 
 
 def _missing_message(rule: SectionRule, text: str) -> str:
-    """The message for a missing part; empty where nothing is missing."""
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
         return ""
     if (written := section(text, rule.section)) is not None:

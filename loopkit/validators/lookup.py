@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from loopkit.language.datatypes.datatype import value_at
 from loopkit.language.guard.evaluate import ITEMS, parse_path, select
 from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.json_schema.equality import canonical
@@ -19,9 +20,8 @@ from loopkit.machine.item_list import (
     values_at,
 )
 from loopkit.machine.scope import over
-from loopkit.validators.data import NoData, data_in, data_of, place
+from loopkit.validators.data import JudgedArtifact, NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.validators.setting import Setting
 
 
@@ -116,12 +116,9 @@ def _values(lookup: Lookup, data: object) -> dict[str, object]:
 
 
 def source_of(name: str | DataFile, setting: Setting) -> object:
-    """The data that a name stands for; raises CannotJudge where there is none."""
     if isinstance(name, DataFile):
         return _require_data(name, data_in(name))
-    value: object = setting.names
-    for step in name.split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
+    value = value_at(setting.names, name.split("."))
     if value is None:
         raise CannotJudge(f"`{name}` is not there, so nothing can be looked up in it")
     if isinstance(value, str) and not name.startswith("input."):

@@ -6,26 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from loopkit.language.facts import Severities
 from loopkit.outside.processes import CommandResult, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.values import NOTHING, Mutable
-
-
-class CommandRunner(Protocol):
-    """Starts a command as `run_command` does, or plays what a script prepared."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path | None,
-        env: Mapping[str, str],
-        stdin: str | None,
-        timeout_s: float,
-    ) -> CommandResult: ...
 
 
 class Setting(Mutable):
@@ -42,7 +28,8 @@ class Setting(Mutable):
     """The states that the machine declares as origins of defects."""
     folder: Path | None = None
     """Where commands run; None is the folder of this process."""
-    run: CommandRunner = run_command
+    run: Callable[..., Awaitable[CommandResult]] = run_command
+    """Starts a command as `run_command` does, or plays what a script prepared."""
     note_file: Callable[[str, str], None] = lambda _name, _text: None
     """Called for each report that a command wrote to a file, with its name and its text."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -64,5 +51,4 @@ class Setting(Mutable):
 
     @property
     def root(self) -> Path:
-        """Where programs run, absolute."""
         return (self.folder or Path.cwd()).resolve()

@@ -148,7 +148,6 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
 
 
 def _tool_result(event: Replied) -> tuple[str, LineTone]:
-    """The result of a tool, in a few words."""
     if event.found_clean is not None:
         counts = _counts(event.findings)
         if not event.found_clean:
@@ -266,7 +265,6 @@ def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any
 
 
 def _counts(findings: Sequence[Finding]) -> list[str]:
-    """How many findings block, and how many do not."""
     blocking = sum(finding.blocking for finding in findings)
     counts = {"finding": blocking, "warning": len(findings) - blocking}
     return [plural(count, noun) for noun, count in counts.items() if count]
@@ -382,7 +380,6 @@ class FamilyProgress:
         self._asking: set[str] = set()
 
     def take(self, run: str, stored: Stored) -> None:
-        """Take in the next event of a run of the family."""
         if run not in self._places:
             self._own = self._own.after(stored)
         else:
@@ -393,7 +390,6 @@ class FamilyProgress:
             self._end(run, stored.event)
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
-        """Take in the earlier events of a run."""
         for stored in events:
             self.take(run, stored)
         self._working.pop(run, None)
@@ -414,7 +410,6 @@ class FamilyProgress:
             yield from self.lines(run, stored)
 
     def status(self, now: float) -> tuple[Part, ...]:
-        """The parts of the status of the family, in display order."""
         only = self._only.get(self._own.run)
         if only in self._working:
             name = f"{self._own.state}/{self._known[only].state or 'starts'}"

@@ -43,7 +43,6 @@ def hints(run: RunState, machine: Machine, file: Path | None, now: float) -> Ite
 
 
 async def hints_for(stored: StoredRuns, state: RunState, now: float) -> list[str]:
-    """Commands that continue a run, whatever stopped it."""
     if state.suspended is None:
         return []
     if state.waits_for_children:
@@ -77,7 +76,6 @@ def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
 
 
 def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
-    """The commands that answer a question, one for each open choice, or deliver an artifact."""
     if question.wanted is not None:
         yield delivery_line(run, is_left=question.wanted.is_left)
         return
@@ -95,7 +93,6 @@ def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
 
 
 def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
-    """The questions of a run's children, each with a command that answers it."""
     if not asked:
         yield f"resume with: {resume_line(run)}"
         return
@@ -117,9 +114,12 @@ def question_hints(run: str, asked: Sequence[OpenQuestion]) -> Iterator[str]:
 def _remedies(
     run: RunState, stopped: Suspended, machine: Machine, file: Path | None, now: float
 ) -> Iterator[str]:
-    for agent, model in _similar_models(run, machine):
-        line = resume_line(run.run, "--model", f"{agent}={model}")
-        yield f"if you meant `{model}`: {line}"
+    for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
+        agent = machine.agents.get(name)
+        one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""
+        if (near := near_model(one)) is not None:
+            line = resume_line(run.run, "--model", f"{name}={near}")
+            yield f"if you meant `{near}`: {line}"
     if not stopped.remedy.endswith(CHANGE_IT):
         again = "ask again" if stopped.reason == "content" else "once the cause is fixed"
         yield f"{_then(stopped, now, again, 'ask again')}: {resume_line(run.run)}"
@@ -132,12 +132,3 @@ def _then(stopped: Suspended, now: float, at_once: str, later: str) -> str:
     if stopped.resume_at is None or stopped.resume_at <= now:
         return at_once
     return f"{later} after {moment(stopped.resume_at)}"
-
-
-def _similar_models(run: RunState, machine: Machine) -> Iterator[tuple[str, str]]:
-    """The agents whose last try failed for good with an unknown model, each with a similar one."""
-    for name in dict.fromkeys(task.agent for task in run.tasks.values() if task.failed):
-        agent = machine.agents.get(name)
-        one = agent.models[0] if agent is not None and len(agent.models) == 1 else ""
-        if (near := near_model(one)) is not None:
-            yield name, near

@@ -27,8 +27,6 @@ TICKS = 5
 
 
 class Point(NamedTuple):
-    """The data of a run for the plot."""
-
     at: float
     is_clean: bool | None
     """None if it has not finished."""
@@ -85,7 +83,6 @@ class Panel:
 
 
 def plot(points: Sequence[Point], title: str) -> str:
-    """The text of an SVG file."""
     spans = spans_of(points)
     height = (HEIGHT - TOP - GAP - BOTTOM) / 2
     dearest = max((span.mean_usd or 0.0 for span in spans), default=0.0)
@@ -178,7 +175,6 @@ def _line(
 
 
 def _times(spans: Sequence[Span], x: Callable[[Span], float]) -> Iterator[str]:
-    """The times of the first and the last span, and of some in between."""
     if not spans:
         yield _text(WIDTH / 2, HEIGHT / 2, "no runs", anchor="middle")
         return

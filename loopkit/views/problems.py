@@ -37,10 +37,6 @@ def as_json(examined: Examined) -> str:
     return json.dumps(report, indent=2)
 
 
-def as_github(examined: Examined) -> str:
-    return "\n".join(_command(problem) for problem in examined.problems)
-
-
 class Examined(Value, frozen=True):
     """The files that were read as machines, with all their problems."""
 
@@ -172,6 +168,6 @@ FORMATS: Mapping[str, Callable[[Examined], str]] = {
     "text": as_text,
     "json": as_json,
     "sarif": sarif_report,
-    "github": as_github,
+    "github": lambda examined: "\n".join(map(_command, examined.problems)),
 }
 """Each returns the whole output without a line end; an empty output is not printed at all."""

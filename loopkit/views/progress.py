@@ -76,13 +76,11 @@ class Progress:
     """How many of these children have ended."""
 
     def after(self, stored: Stored) -> Progress:
-        """The progress after an event."""
         change = FOLDS.get(stored.event.type)
         now = replace(self, seq=stored.seq, since=stored.at)
         return change(now, stored.event) if change else now
 
     def call(self, key: str) -> Intended | None:
-        """The call in flight that has this key."""
         return next((p.call for p in self.pending.values() if p.call and p.call.key == key), None)
 
 
@@ -96,9 +94,7 @@ def _after_entered(now: Progress, event: Entered) -> Progress:
 def _after_decided(now: Progress, event: Decided) -> Progress:
     back = event.revision
     return replace(
-        now,
-        revision=back.revision if back else 0,
-        max_revisions=back.max_revisions if back else 0,
+        now, revision=back.revision if back else 0, max_revisions=back.max_revisions if back else 0
     )
 
 
@@ -185,7 +181,6 @@ class Part:
 
 
 def status(progress: Progress, now: float) -> tuple[Part, ...]:
-    """The parts of the status of a run at a Unix time, in display order."""
     revision = f"revision {progress.revision} of {progress.max_revisions}"
     models = {p.call.model for p in progress.pending.values() if p.call}
     parts = (

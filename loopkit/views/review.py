@@ -129,13 +129,12 @@ def arrival_lines(engine: Engine, run: RunState) -> Iterator[str]:
     ]
     if used:
         yield "Revisions: " + ", ".join(used)
-    authors = engine.program.graph.authors
+    authors = engine.program.graph.written
     if attempts := [f"{s} {n}" for s, n in run.attempts.items() if s in authors]:
         yield "Attempts: " + ", ".join(attempts)
 
 
 def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
-    """Why the previous state took this edge."""
     if edge.event != "done":
         yield "a limit was reached" if edge.event == "limit" else f"a {edge.event} error"
         if run.error:
@@ -179,7 +178,6 @@ def _question(question: Waiting) -> Iterator[str]:
 
 
 def choice_lines(choices: Sequence[Choice]) -> Iterator[str]:
-    """Each choice, whether it takes a comment, and why it is closed if it is."""
     for choice in choices:
         closed = f"  (closed: {choice.closed})" if choice.closed else ""
         comment = "  (with a comment)" if choice.takes_comment else ""
@@ -208,7 +206,6 @@ def suffix_beside_attempt(version: Version) -> str:
 
 
 def phase_and_fallback(version: Version) -> str:
-    """The phase of a version, and why it is a fallback, in brackets."""
     return _in_brackets([*_label(version)])
 
 
@@ -269,7 +266,6 @@ def origins_of(finding: Finding) -> str:
 
 
 def round_lines(run: RunState, report: Report) -> Iterator[str]:
-    """The verdict on each attempt that the state of a report judged, if there were several."""
     rounds = list(run.rounds_at.get(report.state, ()))
     if len(rounds) < 2:
         return
@@ -299,7 +295,6 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
 
 
 def resolution_lines(report: Report) -> Iterator[str]:
-    """The findings that this attempt resolved, and those of which that is not known."""
     titled = (
         ("Resolved by this attempt:", report.resolved),
         (f"Found before, and {NOT_NAMED_AGAIN}:", report.unnamed),

@@ -136,7 +136,6 @@ class RunData(Record, frozen=True, kw_only=True):
 
 
 def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
-    """The summary of a run; `usage` is that of its family."""
     finished = state.finished
     return RunSummary(
         run=row.run,
@@ -166,7 +165,6 @@ def run_data(
     asked: Sequence[OpenQuestion],
     children: Sequence[ChildRun],
 ) -> RunData:
-    """The data of a run; `asked` are the open questions of its family."""
     return RunData(
         summary=summary,
         parent=next(ancestors_of(state.run), None),
@@ -189,7 +187,6 @@ def run_data(
 
 
 def as_shown_version(kept: KeptVersion) -> ShownVersion:
-    """A version of an artifact as data, without its content."""
     artifact = kept.artifact
     return ShownVersion(
         artifact=artifact.name,
@@ -320,7 +317,6 @@ class KeptVersion:
 
 
 def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
-    """Every version of each artifact of a run, oldest first."""
     found: dict[str, list[KeptVersion]] = {}
     for event in events:
         left = (event.artifact,) if isinstance(event, Worked | Reread) else ()
@@ -338,7 +334,6 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
 
 
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
-    """How two versions differ, in their texts and in their findings."""
     yield f"--- {before.title}"
     yield f"+++ {after.title}"
     old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
@@ -367,7 +362,6 @@ class Row(NamedTuple):
 
 
 def rows_of(state: RunState) -> Iterator[tuple[str, list[Row]]]:
-    """The children of each state of a run, in the order of their lists."""
     for name, children in state.children.items():
         begun = sorted(children.values(), key=lambda child: child.started.index)
         rows = [_row(child) for child in begun]

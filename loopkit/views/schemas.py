@@ -37,7 +37,6 @@ STATS = (
 
 
 def file_schema(noun: type[BaseModel]) -> Schema:
-    """The JSON Schema of the files that a class defines."""
     generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
     schema: Schema = as_draft_07(generated)
     return {"$schema": DRAFT_07, **_Rewriting(schema.get("definitions", {})).of(schema)}
@@ -65,7 +64,10 @@ def event_schema() -> dict[str, Any]:
     definitions["Question"] = definitions[Waiting.__name__]
     named = {name: noun.__name__ for name, noun in EVENTS.items()}
     for name, definition in named.items():
-        definitions[definition] = _with_head(name, definitions[definition])
+        kind = {"const": name, "description": "The kind of event, which determines its other keys."}
+        properties = {**HEAD, "type": kind, **definitions[definition]["properties"]}
+        known = {"properties": properties, "required": list(properties)}
+        definitions[definition] = {**definitions[definition], **known}
     named[RESULT] = "Result"
     definitions["Result"] = {
         "description": "The last line that `--output jsonl` prints.",
@@ -142,7 +144,6 @@ class _Rewriting:
         return rules
 
     def _one_of(self, kind: str, forms: list[tuple[str, Schema]]) -> Schema:
-        """The schema of the forms of one type."""
         if kind == "object":
             return self._by_key(dict(forms))
         rewritten = [self.of(form) for _, form in forms]
@@ -318,12 +319,6 @@ DESCRIPTION = (
     "the format. Ignore keys and types that you do not know: later versions may add some, and "
     "remove none."
 )
-
-
-def _with_head(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    kind = {"const": name, "description": "The kind of event, which determines its other keys."}
-    properties = {**HEAD, "type": kind, **record["properties"]}
-    return {**record, "properties": properties, "required": list(properties)}
 
 
 def _of_type(name: str, definition: str) -> dict[str, Any]:

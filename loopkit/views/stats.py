@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.telemetry import Defect, Figures, Phase, Tally, usd_without_held
+from loopkit.engine.telemetry import COUNTS, Defect, Figures, Phase, usd_without_held
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
 from loopkit.views.amounts import cost_of, duration
@@ -58,7 +58,7 @@ class _Sums:
         """By name: what is added up as it is."""
         self.means = {True: _Mean(), False: _Mean()}
         """By whether the runs are clean."""
-        self.phases: dict[str, Tally] = {}
+        self.phases = defaultdict[str, Counter[str]](Counter)
 
     def add(self, run: RunStats) -> None:
         self.runs += 1
@@ -68,12 +68,12 @@ class _Sums:
             self.succeeded += run.success is True
             self.means[not run.corrections].add(run)
         for phase in run.phases:
-            self.phases.setdefault(phase.state, Tally()).add(phase)
+            self.phases[phase.state].update({name: getattr(phase, name) for name in COUNTS})
 
     def stats(self, machine: str) -> MachineStats:
         clean, corrected = self.means[True].group, self.means[False].group
         finished = clean.runs + corrected.runs
-        phases = tuple(phase_stats(of.phase(state)) for state, of in self.phases.items())
+        phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in self.phases.items())
         return MachineStats(
             machine=machine,
             runs=self.runs,
@@ -145,7 +145,6 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
 
 
 def phase_stats(phase: Phase) -> PhaseStats:
-    """A phase with its shares."""
     return PhaseStats(
         **phase.plain(),
         correction_rate=share(phase.corrections, phase.works),
@@ -165,7 +164,6 @@ def density(defects: int, characters: int) -> float | None:
 
 
 def children_of(history: Iterable[Stored]) -> list[str]:
-    """The ids of all runs that a run has begun, in order."""
     return [each.event.child for each in history if isinstance(each.event, ChildStarted)]
 
 
@@ -183,7 +181,6 @@ OF_DEFECTS = (
 
 
 def machine_text(stats: MachineStats) -> Iterator[str]:
-    """The figures of the runs of a machine, and a table of its states."""
     yield f"{stats.machine}: {plural(stats.runs, 'run', ',')}, {stats.finished:,} finished"
     yield from columns(list(_figures(stats)), "<<<")
     if stats.phases:
@@ -232,7 +229,6 @@ def _phase(phase: PhaseStats) -> tuple[str, ...]:
 
 
 def defect_table(runs: Iterable[RunStats]) -> Iterator[str]:
-    """A table of all defects of some runs; empty if there are none."""
     rows = [_defect(run.run, defect) for run in runs for defect in run.defects]
     if rows:
         yield from columns([OF_DEFECTS, *rows], "<" * len(OF_DEFECTS))
@@ -265,12 +261,10 @@ OF_RUN = ("run", "machine")
 
 
 def header(*, of_defects: bool) -> str:
-    """The names of the columns."""
     return _line([*OF_RUN, *Defect.__struct_fields__] if of_defects else [*SINGLE, "overrides"])
 
 
 def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
-    """The lines of a run: one, or one for each of its defects."""
     if of_defects:
         for defect in run.defects:
             values = {name: getattr(defect, name) for name in Defect.__struct_fields__}

@@ -40,8 +40,8 @@ from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
 from loopkit.validators.command import rejection
 from loopkit.validators.command_reports import read_findings
+from loopkit.validators.judges.form import OwnForm
 from loopkit.validators.judges.report import read_report, read_verdict
-from loopkit.validators.judges.report_form import OwnForm
 from loopkit.validators.judges.text import TextForm
 from loopkit.validators.setting import Setting
 

@@ -336,13 +336,3 @@ def test_the_failures_of_one_model_do_not_hold_off_a_fallback_at_the_same_provid
     assert played.outcome == "done"
     assert len(own.requests()) == 6
     assert played.of(Held) == []
-
-
-def test_a_provider_that_is_left_alone_is_not_waited_for_where_there_is_a_fallback(
-    first: ModelServer, second: ModelServer, desk: Desk
-) -> None:
-    first.fail(500, times=5, retry_after=0)
-    second.say("This line is much longer than it may be.", "A short line")
-    played = desk.play(machine(first, second).replace("attempts: 3", "attempts: 5"))
-    assert played.outcome == "done"
-    assert (len(first.requests()), len(second.requests())) == (5, 2)

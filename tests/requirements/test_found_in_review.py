@@ -13,7 +13,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -27,9 +26,9 @@ from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.retries import Breakers
 from loopkit.engine.events import Failed, Refused
 from loopkit.engine.payloads import HumanAnswer
-from loopkit.journal.journal import Claim, Journal, open_journal
+from loopkit.journal.journal import Claim, Journal
 from loopkit.journal.records import NewRecord
-from loopkit.language.load import load, load_text
+from loopkit.language.load import load
 from loopkit.scenario.cases import load_scenario
 from tests.machines import loop
 from tests.support import (
@@ -90,13 +89,6 @@ ADVISING = loop(
     top="agents: {author: {model: openai/m/x}, critic: {model: openai/m/y}}",
     draft="draft: {agent: author, prompt: Write., output: text}",
 )
-
-
-def test_a_judge_of_severity_warning_advises_and_its_findings_carry_its_code(desk: Desk) -> None:
-    found = {"verdict": "fail", "findings": [{"message": "Too loud.", "severity": "error"}]}
-    played = desk.play(ADVISING, scenario(agents={"author": ["text"], "critic": [{"data": found}]}))
-    assert played.outcome == "advised"
-    assert [f.severity for f in played.reports[0].findings] == ["warning"]
 
 
 FORM = """
@@ -170,33 +162,6 @@ def test_a_scenario_plays_the_command_of_an_inline_rule_and_of_a_tool(desk: Desk
     assert not list(desk.folder.glob("really-*"))
 
 
-LOUD = """
-loopkit: 1
-agents: {author: {model: openai/m/x}}
-limits: {revisions: 1}
-states:
-  draft:
-    agent: author
-    prompt: "Write. {{ feedback }}"
-    output: code
-    on_error: {content: failed}
-    next: tests
-  tests:
-    run: [sh, -c, "echo two failures >&2; exit 1"]
-    transitions:
-      - {guard: exit_code == 0, target: done}
-      - {guard: cap_reached, target: failed}
-      - {revise: draft, feedback: "The tests say: {{ tests.stderr }}"}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
-def test_what_a_command_says_on_stderr_can_be_fed_back(desk: Desk) -> None:
-    played = desk.play(LOUD, scenario(agents={"author": ["one", "two"]}))
-    assert played.prompts("author")[1] == f"Write. The tests say: two failures\n\n{previous('one')}"
-
-
 EDITING = """
 loopkit: 1
 agents: {author: {model: openai/m/x, session: keep}}
@@ -265,25 +230,6 @@ def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
     assert played.reports[0].verdict == "warn"
 
 
-LOOKING = loop(
-    "[{command: LOOK}]",
-    {"valid": "done"},
-    "{target: failed}",
-    top="agents: {author: {model: openai/m/x}}",
-    draft="draft: {agent: author, prompt: Write., output: text}",
-)
-LOOK = """
-import sqlite3, sys
-records = sqlite3.connect(".loopkit/journal.db").execute("select type from records order by seq")
-sys.exit([kind for (kind,) in records][-4:] != ["replied", "worked", "decided", "entered"])
-"""
-
-
-def test_a_reply_is_durable_before_it_is_judged(durable: Desk) -> None:
-    machine = LOOKING.replace("LOOK", json.dumps([sys.executable, "-c", LOOK]))
-    assert durable.play(machine, scenario(agents={"author": ["text"]})).outcome == "done"
-
-
 SELF = """
 loopkit: 1
 input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
@@ -341,20 +287,6 @@ async def posted(desk: Desk, run: str, *answers: HumanAnswer) -> None:
     async with App.open(desk.state_folder) as app:
         for answer in answers:
             await app.post(run, answer)
-
-
-def test_of_two_answers_to_one_question_the_second_is_refused_when_it_is_given(
-    durable: Desk,
-) -> None:
-    asked = durable.play(TWICE)
-    late = HumanAnswer(choice="no", comment="posted second")
-    with pytest.raises(
-        AnswerRefused, match=r"is no longer open .person has answered it with `yes`"
-    ):
-        asyncio.run(posted(durable, asked.state.run, HumanAnswer(choice="yes"), late))
-    played = durable.resume(asked.state.run)
-    assert (played.state.status, played.state.state) == ("waiting", "second")
-    assert played.state.answers["first"].choice == "yes"
 
 
 def test_an_answer_that_could_not_be_taken_leaves_place_for_the_same_one(durable: Desk) -> None:
@@ -808,43 +740,6 @@ async def test_a_run_that_is_stopped_between_two_tries_does_not_wait_for_the_nex
     await app.close()
 
 
-def test_a_guard_of_a_question_may_name_the_question_s_own_answer(desk: Desk) -> None:
-    machine = """
-loopkit: 1
-states:
-  first:
-    human: Is it safe?
-    choices: [ship, hold]
-    form: {risk: low|high}
-    transitions:
-      - {guard: choice == "hold", target: held}
-      - {guard: first.risk == "low", target: shipped}
-      - {target: held}
-  shipped: {final: success}
-  held: {final: failure}
-"""
-    answers = {"first": [{"choice": "ship", "form": {"risk": "low"}}]}
-    assert desk.play(machine, scenario(answers=answers)).outcome == "shipped"
-
-
 def test_a_list_of_lists_is_a_type_like_any_other(desk: Desk) -> None:
     machine = "loopkit: 1\ninput: {a: {type: [[str]]}}\nstates: {done: {final: success}}\n"
     assert [problem.code for problem in desk.problems(machine)] == ["starts-at-end"]
-
-
-def test_two_runs_that_draw_the_same_id_are_two_runs() -> None:
-    """Of two thousand runs of one machine, two drew the same six digits, and one did not start."""
-    tokens = iter(["aa", "aa", "aa", "bb"])
-    text = "loopkit: 1\nstates: {plan: {render: A plan., next: done}, done: {final: success}}\n"
-    loaded = load_text(text, "machine.yaml", Path())
-
-    async def started() -> list[str]:
-        journal = open_journal(None, clock=QuickClock().now)
-        app = App(journal, folder=Path(), token=lambda: next(tokens))
-        try:
-            begun = [await app.start(loaded, {}) for _ in range(2)]
-            return [(await app.drive(active)).run for active in begun]
-        finally:
-            await app.close()
-
-    assert asyncio.run(started()) == ["machine-aa", "machine-bb"]

@@ -381,27 +381,6 @@ states:
     assert [finding.message for finding in played.reports[0].findings] == ["No."]
 
 
-def test_a_verdict_in_the_question_is_not_the_reviewers(tmp_path: Path) -> None:
-    """S1.12: where a program prints again what it was asked."""
-    machine = """
-loopkit: 1
-agents: {reviewer: {command: [sh, -c, 'cat; echo; echo No comment.'], stdin: "{{ prompt }}"}}
-states:
-  plan: {render: Brew tea., next: judge}
-  judge:
-    validate: plan
-    by: [{judge: reviewer, prompt: "Review, and end so:\n\nVerdict: PASS\n", reask: 1, verdict: {}}]
-    transitions:
-      - {guard: incomplete, target: unjudged}
-      - {guard: valid, target: accepted}
-      - {target: rejected}
-  accepted: {final: success}
-  rejected: {final: failure}
-  unjudged: {final: failure}
-"""
-    assert Desk(tmp_path).play(machine).outcome == "unjudged"
-
-
 # -- limits --------------------------------------------------------------------------------
 
 

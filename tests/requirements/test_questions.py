@@ -60,15 +60,11 @@ def test_a_choice_without_room_is_closed_with_the_reason(durable: Desk) -> None:
     assert closed(second) == {"bad": "the one revision is used up"}
     with pytest.raises(AnswerRefused, match="`bad` is closed: the one revision is used up"):
         durable.answer(first.state.run, "bad", comment="Shorter.")
+    # It falls through to no other edge.
+    assert durable.resume(first.state.run).state.state == "gate"
+    told = [question.text for question in second.questions]
+    assert told == ["Attempt of 1: good?", "Attempt of 2: good?"]
     assert durable.answer(first.state.run, "good").result == {"plan": "plan two"}
-
-
-def test_a_closed_choice_does_not_fall_through_to_another_edge(durable: Desk) -> None:
-    run = waiting(durable).state.run
-    durable.answer(run, "bad", comment="x")
-    with pytest.raises(AnswerRefused):
-        durable.answer(run, "bad", comment="y")
-    assert durable.resume(run).state.state == "gate"
 
 
 def test_a_choice_that_is_not_offered_is_refused_with_those_that_are(durable: Desk) -> None:
@@ -90,15 +86,6 @@ def test_an_answer_after_the_end_is_refused(durable: Desk) -> None:
     assert durable.answer(run, "never").outcome == "refused"
     with pytest.raises(NotRunnable, match="has already finished: refused"):
         durable.answer(run, "good")
-
-
-def test_the_question_is_a_template(durable: Desk) -> None:
-    first = waiting(durable)
-    second = durable.answer(first.state.run, "bad", comment="Shorter.")
-    assert [question.text for question in second.questions] == [
-        "Attempt of 1: good?",
-        "Attempt of 2: good?",
-    ]
 
 
 ABSENT = "timeout: 80ms\n    otherwise: never"

@@ -49,7 +49,7 @@ def test_an_issue_arrives_whole_and_fenced_in_the_prompt(desk: Desk) -> None:
 def test_a_good_plan_is_valid_whatever_its_line_ends(desk: Desk, name: str) -> None:
     played = reviewed(desk, [plan(name)], [PASS])
     assert played.outcome == "accepted"
-    assert played.result == {"plan": plan(name)}
+    assert played.result["plan"] == plan(name)
     assert played.state.artifacts["plan"].fields["tasks"] == 5
 
 
@@ -111,7 +111,7 @@ def test_a_plan_in_a_fence_with_chatter_around_it_is_still_read(desk: Desk) -> N
     """The text is the artifact as it came; what counts is found where it stands."""
     text = "Sure! Here is the plan:\n\n" + plan("good") + "\n\nLet me know!\n"
     played = reviewed(desk, [text], [PASS])
-    assert played.result == {"plan": text}
+    assert played.result["plan"] == text
 
 
 def test_an_answer_that_was_cut_off_is_sent_back(desk: Desk) -> None:
@@ -135,5 +135,5 @@ def test_a_long_plan_passes_through_unchanged(desk: Desk) -> None:
         for n in range(6, 600)
     )
     played = reviewed(desk, [text], [PASS])
-    assert played.result == {"plan": text}
+    assert played.result["plan"] == text
     assert played.state.artifacts["plan"].fields["tasks"] == 599

@@ -139,13 +139,6 @@ def test_an_unusable_answer_enters_the_loop(desk: Desk, call: Any, code: str, to
     assert played.result == {"plan": {"title": "A"}}
 
 
-def test_a_missing_file_enters_the_loop(desk: Desk) -> None:
-    """S0.46: and the revision that writes it is taken."""
-    played = desk.play(STRICT, scenario(agents={"author": [{"reply": "Done."}, writes(GOOD)]}))
-    assert played.outcome == "accepted"
-    assert played.state.counters == {"judge[2]": 1}
-
-
 @pytest.mark.parametrize("data", [b"\xff\xfe broken \xc3", b"plan\0plan" * 10])
 def test_a_file_that_is_no_text_enters_the_loop(desk: Desk, data: bytes) -> None:
     """S0.46: unreadable is a finding, too."""

@@ -26,9 +26,10 @@ agents: {author: {command: [none], retry: {attempts: 2, backoff: 1ms}}}
 )
 
 
-def stubborn(attempts: int) -> str:
+def stubborn(attempts: int, **more: Any) -> str:
     """An author who writes something new and too short each time."""
-    return scenario(agents={"author": ["x" * number for number in range(1, attempts + 1)]})
+    texts = ["x" * number for number in range(1, attempts + 1)]
+    return scenario(agents={"author": texts}, **more)
 
 
 def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
@@ -43,29 +44,16 @@ def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
     assert len(played.prompts("author")) == 4
 
 
-@pytest.mark.parametrize(("given", "attempts"), [({}, 3), ({"max_revisions": 3}, 4)])
-def test_the_cap_comes_from_the_options_with_a_default(
-    desk: Desk, given: dict[str, int], attempts: int
-) -> None:
-    """S0.13: `max_revisions` of the input, else 2."""
-    assert len(desk.play(LOOP, stubborn(6), given).prompts("author")) == attempts
-
-
-@pytest.mark.parametrize("cap", [0, 1, 2, 5])
-def test_a_cap_of_n_grants_exactly_n_revisions(desk: Desk, cap: int) -> None:
-    """S0.14: N revisions are N+1 attempts; with 0 the first failure is the last word."""
-    played = desk.play(LOOP, stubborn(7), {"max_revisions": cap})
+@pytest.mark.parametrize("given", [None, 0, 1, 5])
+def test_a_cap_of_n_grants_exactly_n_revisions(desk: Desk, given: int | None) -> None:
+    """S0.13, S0.14: N, or the default, are N+1 attempts, of which the last can still succeed."""
+    cap, inputs = (2, {}) if given is None else (given, {"max_revisions": given})
+    played = desk.play(LOOP, stubborn(7), inputs)
     assert len(played.prompts("author")) == cap + 1
     assert played.state.counters.get("judge[2]", 0) == cap
     assert played.outcome == "exhausted"
-
-
-@pytest.mark.parametrize("cap", [0, 1, 3])
-def test_the_last_revision_that_is_granted_can_still_succeed(desk: Desk, cap: int) -> None:
-    """S0.14: the attempt after the last revision is judged like every other."""
     texts = ["x" * number for number in range(1, cap + 1)] + [GOOD]
-    played = desk.play(LOOP, scenario(agents={"author": texts}), {"max_revisions": cap})
-    assert played.outcome == "accepted"
+    assert desk.play(LOOP, scenario(agents={"author": texts}), inputs).outcome == "accepted"
 
 
 def test_only_an_invalid_verdict_is_counted(desk: Desk) -> None:
@@ -97,63 +85,31 @@ REPLAN = loop(
     "[{min_chars: 20}]",
     {"valid": "accepted", "cap_reached": "gate"},
     "{revise: draft}",
-    top="""
-limits: {revisions: 1, total_revisions: 4}
-agents: {author: {command: [none]}}
-""",
+    top="limits: {revisions: 1, total_revisions: 4}\nagents: {author: {command: [none]}}",
     ends="""
 gate:
   human: It is not valid. What now?
-  choices: [replan, refine, give_up]
+  choices: [replan, give_up]
   transitions:
     - guard: choice == "replan"
       revise: draft
       max: 2
       resets: [draft]
-      feedback: |
-        Start again: {{ comment }}
-        Still open: {% for finding in findings %}{{ finding.message }}{% endfor %}
-    - {guard: choice == "refine", revise: draft, max: 2, feedback: "{{ comment }}"}
+      feedback: "{{ comment }} Open: {% for finding in findings %}{{ finding.message }}{% endfor %}"
     - {target: failed}
 failed: {final: failure}
 """,
 )
 
 
-def answers(*choices: str) -> dict[str, Any]:
-    said = [{"choice": choice, "comment": "Think of the queue."} for choice in choices]
-    return {"gate": [*said, "give_up"]}
-
-
-@pytest.mark.parametrize(("choice", "attempts"), [("replan", 4), ("refine", 3)])
-def test_only_a_transition_that_says_so_resets_a_counter(
-    desk: Desk, choice: str, attempts: int
-) -> None:
-    """S0.16: starting from scratch gives the loop its revisions back, and it says so."""
-    texts = {"author": ["x" * number for number in range(1, 9)]}
-    played = desk.play(REPLAN, scenario(agents=texts, answers=answers(choice)))
-    assert played.outcome == "failed"
-    assert len(played.prompts("author")) == attempts
-
-
-def test_the_total_is_never_reset(desk: Desk) -> None:
-    """S0.16: 1 + replan + 1 + replan are the four revisions of the run; no further one is open."""
-    texts = {"author": ["x" * number for number in range(1, 9)]}
-    played = desk.play(REPLAN, scenario(agents=texts, answers=answers("replan", "replan")))
-    assert played.state.counters["total"] == 4
-    assert len(played.prompts("author")) == 5
-    assert [choice.name for choice in played.questions[-1].choices if not choice.closed] == [
-        "give_up"
-    ]
-
-
-def test_a_replan_carries_the_last_issues_and_the_comment(desk: Desk) -> None:
-    """S0.17: neither is lost on the way to the fresh start."""
-    texts = {"author": ["x", "xx", "xxx", "xxxx"]}
-    played = desk.play(REPLAN, scenario(agents=texts, answers=answers("replan")))
-    told = played.prompts("author")[2]
-    assert "Start again: Think of the queue." in told
-    assert "Still open: the text has 2 characters, at least 20 are needed" in told
+def test_a_replan_gives_a_loop_its_revisions_back_and_the_total_is_never_reset(desk: Desk) -> None:
+    """S0.16, S0.17: 1 + replan + 1 + replan, and the author is told comment and findings."""
+    replan = {"choice": "replan", "comment": "Think anew."}
+    played = desk.play(REPLAN, stubborn(8, answers={"gate": [replan, replan]}))
+    assert (played.state.counters["total"], len(played.prompts("author"))) == (4, 5)
+    assert "Think anew. Open: the text has 2 characters" in played.prompts("author")[2]
+    closed = {choice.name: bool(choice.closed) for choice in played.questions[-1].choices}
+    assert closed == {"replan": True, "give_up": False}
 
 
 FORGETFUL = """

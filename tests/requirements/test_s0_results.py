@@ -26,8 +26,10 @@ states:
     on_error: {content: broken}
     transitions:
       - {guard: valid, target: approved}
+      - {guard: severity == "critical", target: stopped}
       - {target: rejected}
   approved: {final: success, result: verdict}
+  stopped: {final: failure, result: verdict}
   rejected: {final: failure, result: verdict}
   broken: {final: failure, result: verdict}
 """
@@ -36,14 +38,15 @@ states:
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        ({"valid": True, "issues": [], "severity": "none"}, "approved"),
+        ({"valid": True, "issues": [], "severity": "critical"}, "approved"),
+        ({"valid": False, "issues": ["No tests."], "severity": "critical"}, "stopped"),
         ({"valid": False, "issues": ["No tests."], "severity": "major"}, "rejected"),
     ],
 )
 def test_a_typed_result_is_kept_whatever_the_outcome(
     desk: Desk, answer: dict[str, Any], outcome: str
 ) -> None:
-    """S0.20: `{valid: bool, issues: list[str], severity: enum}`, declared in the machine."""
+    """S0.20, S0.2: of the fields that the machine declares, the first guard that holds decides."""
     played = desk.play(TYPED, scenario(agents={"reviewer": [{"data": answer}]}))
     assert played.outcome == outcome
     assert played.result == {"verdict": answer}
@@ -57,6 +60,8 @@ def test_a_typed_result_is_kept_whatever_the_outcome(
         {"valid": True, "issues": "none", "severity": "none"},
         {"valid": True, "issues": [], "severity": "minor"},
         {"valid": True, "issues": []},
+        {"issues": [], "severity": "none"},
+        {"valid": None, "issues": [], "severity": "none"},
         [],
     ],
 )

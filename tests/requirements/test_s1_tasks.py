@@ -21,7 +21,9 @@ from loopkit.machine.inputs import complete_input
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
 
 E = TypeVar("E", bound=Event)
+SILENT = ["It looks fine.", "Yes, fine.", "I have said it."]
 PASSES, FAILS = "**Verdict: PASS**", "- [FAIL] No test.\n\n**Verdict: FAIL**"
+FAIL_EACH = [f"- [FAIL] No test {n}.\n\n**Verdict: FAIL**" for n in range(4)]
 SAID: dict[str, Any] = {
     "coder": ["Done."],
     "frontend_coder": ["Done."],
@@ -91,8 +93,9 @@ def carry_out(desk: Desk, inputs: dict[str, Any], **by_key: Any) -> Plan:
     """Run the machine for plans; what is said of a task comes before what is said of all."""
     parts = {key: {"agents": {**SAID, **said}} for key, said in by_key.items()}
     script = scenario(children={"tasks": {**parts, "*": {"agents": SAID}}})
-    loaded = machine()
-    return asyncio.run(_carried_out(desk, loaded, complete_input(loaded.machine, inputs), script))
+    loaded, file = machine(), desk.write("plan.json", json.dumps(inputs))
+    given = complete_input(loaded.machine, {"plan": str(file)})
+    return asyncio.run(_carried_out(desk, loaded, given, script))
 
 
 async def _carried_out(desk: Desk, loaded: Loaded, given: dict[str, Any], script: str) -> Plan:
@@ -141,7 +144,7 @@ def test_the_plan_names_its_validators_and_retries_once_by_default(desk: Desk) -
     assert [run.calls(agent) for agent in ("coder", "validator", "issue_verifier")] == [2, 2, 0]
     both = plan(task("a"), validators=["validator", "issue-verifier"], max_validation_attempts=2)
     said = {"coder": ["1", "2", "3"], "validator": [PASSES] * 3}
-    run = carry_out(desk, both, a={**said, "issue_verifier": [FAILS, FAILS, PASSES]})
+    run = carry_out(desk, both, a={**said, "issue_verifier": [*FAIL_EACH[:2], PASSES]})
     assert run.outcomes == {"a": "verified"}
     assert [run.calls(agent) for agent in ("coder", "validator", "issue_verifier")] == [3, 3, 3]
 
@@ -152,7 +155,7 @@ def test_a_plan_keeps_what_the_machine_does_not_know(desk: Desk) -> None:
     given = plan(known, more={"plan_doc": "docs/plan.md"}) | {"extra": [1]}
     given["sections"][0] |= {"name": "Build", "status": "pending"}
     run = carry_out(desk, given)
-    kept = run.root.state.input
+    kept = run.root.state.input["plan"]["data"]
     assert kept["meta"]["plan_doc"] == "docs/plan.md"
     assert (kept["extra"], kept["sections"][0]["name"]) == ([1], "Build")
     assert kept["sections"][0]["tasks"][0]["model_used"] == "opus"
@@ -199,7 +202,7 @@ def test_a_group_is_judged_before_anything_else_begins(desk: Desk) -> None:
 
 
 STATUSES = {
-    "verified": ("verified", True),
+    "verified": ("done_before", True),
     "skipped": ("skipped", False),
     "failed": ("failed", False),
     "exhausted": ("exhausted", False),
@@ -239,8 +242,22 @@ def test_findings_and_counters_survive_a_restart(desk: Desk) -> None:
     assert (run.root.state.status, run.calls("validator")) == ("suspended", 1)
     again = seen(desk, desk.resume(run.root.state.run))
     assert again.outcomes == {"a": "exhausted"}
-    assert "- No test." in again.prompts("a", "coder")[-1]
+    assert "- [FAIL] No test." in again.prompts("a", "coder")[-1]
     assert len(again.of("a", Replied)) == 4
+
+
+def test_another_run_begins_where_the_plan_says_that_the_last_one_ended(desk: Desk) -> None:
+    """S1.48, S1.62: a question about one task keeps no other from being merged and written."""
+    fails = {"coder": ["1", "2"], "validator": FAIL_EACH[:2]}
+    run = carry_out(desk, plan(*map(task, "abc")), a={"validator": [SILENT]}, b=fails)
+    assert run.root.state.status == "suspended"
+    kept = json.loads((desk.folder / "plan.json").read_text())
+    a, b, c = kept["sections"][0]["tasks"]
+    assert [each["status"] for each in (a, b, c)] == ["in_progress", "exhausted", "verified"]
+    assert (b["attempts"], b["validation_findings"]) == (2, "- [FAIL] No test 1.\n")
+    again = carry_out(desk, kept)
+    assert again.outcomes == {"a": "verified", "b": "exhausted", "c": "done_before"}
+    assert again.calls("coder") == 1
 
 
 def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
@@ -251,7 +268,7 @@ def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
     run = carry_out(desk, given, a={"coder": ["3"], "validator": [FAILS]})
     [prompt] = run.prompts("a", "coder")
     assert "Attempt 2 at this task" in prompt
-    assert "- `\\r` is not quoted.\n" in prompt
+    assert "- [FAIL] `\\r` is not quoted.\n" in prompt
     assert "It compiles" not in prompt
     assert "(attempt 3)" in prompt
     assert run.outcomes == {"a": "exhausted"}
@@ -259,7 +276,7 @@ def test_a_plan_from_the_middle_counts_what_it_has_spent(desk: Desk) -> None:
 
 def test_attempts_and_validation_retries_are_two_bounds(desk: Desk) -> None:
     """S1.50: whichever is used up first ends the task."""
-    said = {"coder": ["1", "2", "3", "4"], "validator": [FAILS] * 4}
+    said = {"coder": ["1", "2", "3", "4"], "validator": FAIL_EACH}
     for attempts, retries, builds in ((2, 3, 2), (5, 2, 3)):
         given = plan(
             task("a"), more={"max_attempts_default": attempts}, max_validation_attempts=retries
@@ -268,7 +285,6 @@ def test_attempts_and_validation_retries_are_two_bounds(desk: Desk) -> None:
         assert (run.outcomes, run.calls("coder")) == ({"a": "exhausted"}, builds)
 
 
-SILENT = ["It looks fine.", "Yes, fine.", "I have said it."]
 CRASHES: list[Any] = [{"fault": "server_error"}, {"fault": "server_error"}]
 
 
@@ -389,6 +405,43 @@ def test_a_session_is_kept_inside_a_task_and_ends_with_it(desk: Desk) -> None:
     assert ["Do a" in call["prompt"] or "Do b" in call["prompt"] for call in calls] == [
         True, False, True, False
     ]  # fmt: skip
+
+
+WORK = """#!/bin/sh
+trap 'echo asked >> ended' TERM
+case "$1" in "") cat > got;; --file) cat "$2" > got;; *) printf %s "$1" > got;; esac
+while ! test -e fast; do echo >> beats; sleep 0.05; done
+echo Done.
+"""
+HANDED = {
+    "an argument": "[./work, '{{ prompt }}']",
+    "stdin": "[./work], stdin: '{{ prompt }}'",
+    "a file": "[./work, --file, brief.md]",
+}
+WORKED = """
+loopkit: 1
+agents: {worker: {command: COMMAND, timeout: 500ms}}
+states:
+  brief: {render: Do it., output: {name: brief, file: brief.md}, next: work}
+  work: {agent: worker, prompt: "{{ brief }}", on_error: {content: failed}, next: done}
+  done: {final: success, result: work}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("command", HANDED.values(), ids=HANDED)
+def test_a_program_gets_its_prompt_as_it_wants_and_is_ended_if_it_is_late(
+    desk: Desk, command: str
+) -> None:
+    """S1.40: it is asked to stop first, and killed if it goes on."""
+    desk.write("work", WORK).chmod(0o755)
+    late = desk.play(WORKED.replace("COMMAND", command))
+    assert (late.state.status, (desk.folder / "ended").read_text()) == ("waiting", "asked\n")
+    beats = (desk.folder / "beats").stat().st_size
+    desk.write("fast", "")
+    assert desk.play(WORKED.replace("COMMAND", command)).result == {"work": "Done.\n"}
+    assert (desk.folder / "got").read_text() == "Do it."
+    assert (desk.folder / "beats").stat().st_size == beats
 
 
 def test_a_verdict_that_no_guard_reads_is_told(desk: Desk) -> None:

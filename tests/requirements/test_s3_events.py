@@ -245,6 +245,7 @@ def test_a_fallback_says_why_the_run_came_to_it(
     played = desk.play(machine, scenario(agents={"planner": said}), inputs)
     assert played.outcome == "fallen_back"
     assert played.state.artifacts["plan"].fallback_reason == reason
+    assert any(event.stalled for event in played.of(Emitted)) == (reason == "stalled")
 
 
 def test_a_fallback_that_is_not_valid_fails_the_run(desk: Desk) -> None:
@@ -436,6 +437,37 @@ def test_a_draft_that_is_rejected_inside_the_conversation_has_its_event(desk: De
     assert [p.path for p in problems if p.severity == "error"] == [
         "agents.planner.tools.validate.emit.source"
     ]
+
+
+@pytest.mark.parametrize("tool_use", ["native", "runner"])
+def test_drafts_that_are_attempts_are_told_one_by_one(desk: Desk, tool_use: str) -> None:
+    """S3.2, S3.7, S3.8 and S3.21: by the tool or as the answer, with the same numbers."""
+    machine = (
+        TOOL.replace('emit: {name: draft_checked, source: "{{ input.who }}"}', "attempt: true")
+        .replace("name: plan_checked, source: check, ", "")
+        .replace(
+            "model: openai/gpt-5-mini",
+            f"tool_use: {tool_use}\n    session: keep\n    model: openai/gpt-5-mini",
+        )
+    )
+    asked: list[Any] = [[validating("bad")], {"reply": "worse"}, [validating("good"), "good"]]
+    if tool_use == "runner":
+        asked = [{"reply": draft, "tools": False} for draft in ("bad", "worse", "good")]
+    else:
+        machine = machine.replace("    require_tool: validate\n", "")
+    played = desk.play(machine, scenario(agents={"planner": asked}))
+    assert told(played) == [
+        ("plan_requested", 1, 1, []),
+        ("plan_rejected", 1, 1, ["FORM", "SHORT"]),
+        ("plan_requested", 2, 2, ["FORM", "SHORT"]),
+        ("plan_rejected", 2, 2, ["FORM", "SHORT"]),
+        ("plan_requested", 3, 3, ["FORM", "SHORT"]),
+        ("plan_generated", 3, 3, ["SHORT"]),
+    ]
+    assert played.state.artifacts["plan"].text == "good"
+    # The conversation goes on behind the call that was answered.
+    last = played.asked("planner")[-1].messages
+    assert [one.role for one in last].count("tool") == {"native": 2, "runner": 0}[tool_use]
 
 
 def test_versions_are_kept_with_their_diagnostics_and_can_be_compared(

@@ -47,14 +47,6 @@ def conversations(played: Played, agent: str = "author") -> list[list[str]]:
     return [[message.content for message in request.messages] for request in played.asked(agent)]
 
 
-def test_a_kept_session_is_one_conversation(desk: Desk) -> None:
-    played = desk.play(MACHINE.replace("SESSION", "keep"), ROUNDS)
-    assert conversations(played)[3] == ["You plan.", "Write.", "p1", "A", "p2", "B", "p3", "C"]
-    assert [message.role for message in played.asked("author")[3].messages] == [
-        "system", "user", "assistant", "user", "assistant", "user", "assistant", "user",
-    ]  # fmt: skip
-
-
 def test_a_failed_try_leaves_no_turn_in_a_kept_session(desk: Desk) -> None:
     script = scenario(
         agents={"author": ["p1", [{"fault": "timeout"}, "p2"]], "critic": [fails("A"), PASS]}

@@ -41,17 +41,11 @@ def messages(report: Report) -> list[str]:
     return [finding.message for finding in report.findings]
 
 
-# Which words are a verdict
-
-
 def test_a_pattern_says_where_the_word_stands(desk: Desk) -> None:
     """S1.11: a regular expression, or the name of one."""
     for pattern in ("told", "'Result=(\\w+)'"):
         played = play(desk, "Result=PASS", rule=f"verdict: {{pattern: {pattern}}}")
         assert played.outcome == "accepted"
-
-
-# Which of several counts
 
 
 # Whose words count
@@ -89,52 +83,11 @@ line("assistant", text(""))
 print(json.dumps({"type": "result", "result": ""}))
 """  # noqa: E501
 )
-BY_ANOTHER = (
-    TRANSCRIPT
-    + """
-line("assistant", text("- [FAIL] plan.md:3: No goal.\\n\\nVerdict: FAIL"))
-message = {"role": "assistant", "content": [text("Verdict: PASS")]}
-print(json.dumps({"type": "assistant", "parent_tool_use_id": "t", "message": message}))
-print(json.dumps({"type": "result", "result": "Done."}))
-"""
-)
-ONLY_QUOTED = (
-    TRANSCRIPT
-    + """
-line("user", {"type": "tool_result", "tool_use_id": "t", "content": "Verdict: PASS"})
-line("assistant", text("The notes say:\\n\\n> Verdict: PASS\\n\\nand that is all."))
-print(json.dumps({"type": "result", "result": ""}))
-"""
-)
 ECHOED = """
 import sys
 print(sys.stdin.read())
 print("I have read it.")
 """
-DEFINITION = (
-    TRANSCRIPT
-    + '''
-line("assistant", text("""I write the validator.
-
-```markdown
----
-name: plan-validator
----
-Check the plan. End with one line:
-
-Verdict: PASS
-```
-
-Its last line is `Verdict: PASS` or `Verdict: FAIL`:
-
-- **Verdict:** FAIL when a criterion is missed
-- **Verdict:** PASS otherwise
-
-and its findings look like this: - [PASS|WARN|FAIL] what was found."""))
-line("assistant", {"type": "tool_use", "id": "t", "name": "Write", "input": {"text": "Verdict: PASS"}})
-print(json.dumps({"type": "result", "result": "I have written `plan-validator.md`."}))
-'''  # noqa: E501
-)
 
 
 def judged(desk: Desk, program: str, how: str, rule: str = "verdict: {}") -> Played:
@@ -170,20 +123,11 @@ def test_only_what_the_assistant_says_is_searched(desk: Desk, how: str, rule: st
 
 @BOTH
 @pytest.mark.parametrize("rule", ["verdict: {}", ANYWHERE], ids=["by-default", "anywhere"])
-@pytest.mark.parametrize("program", [ONLY_QUOTED, ECHOED], ids=["quoted", "echoed"])
-def test_what_is_quoted_or_echoed_is_no_verdict(
-    desk: Desk, how: str, program: str, rule: str
-) -> None:
-    """S1.12, S1.17: the artifact in the prompt says PASS, and so do the notes."""
-    played = judged(desk, program, how, rule)
+def test_what_is_echoed_is_no_verdict(desk: Desk, how: str, rule: str) -> None:
+    """S1.12, S1.17: the artifact in the prompt says PASS."""
+    played = judged(desk, ECHOED, how, rule)
     assert played.outcome == "unjudged"
     assert played.reports[0].verdict == "incomplete"
-
-
-@BOTH
-def test_the_words_of_a_sub_agent_are_not_the_judges_own(desk: Desk, how: str) -> None:
-    """S1.12: they come as messages of an assistant, with the call that started it."""
-    assert judged(desk, BY_ANOTHER, how).reports[0].verdict == "fail"
 
 
 @BOTH
@@ -192,14 +136,6 @@ def test_all_messages_are_searched_and_not_the_last_alone(desk: Desk, how: str) 
     played = judged(desk, EARLIER, how)
     assert played.outcome == "exhausted"
     assert messages(played.reports[0]) == ["plan.md:3: No goal."]
-
-
-@BOTH
-def test_a_transcript_of_writing_a_validator_has_no_verdict(desk: Desk, how: str) -> None:
-    """S1.14, S1.17: in its fences, its code and its lists stand words that others will use."""
-    played = judged(desk, DEFINITION, how)
-    assert played.outcome == "unjudged"
-    assert "verdict" in played.reports[0].reason
 
 
 def test_all_messages_of_a_judge_are_stored_where_they_are_more_than_its_reply(
@@ -308,12 +244,6 @@ def test_a_command_that_fails_and_names_nothing_gives_its_own_words(desk: Desk) 
     [finding] = judged(desk, program, "command").reports[0].findings
     assert finding.blocking
     assert "The plan has no goal at all." in finding.message
-
-
-# What contradicts itself
-
-
-# What follows from a verdict
 
 
 # What a judge is asked

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Decided, Intended, Replied, Worked
-from tests.machines import loop
 from tests.support import (
     PASS,
     Desk,
@@ -19,7 +15,6 @@ from tests.support import (
     scenario,
     warns,
 )
-from tests.warm import ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -115,98 +110,3 @@ def test_feedback_has_the_worst_and_no_more_than_the_limit(desk: Desk) -> None:
     mixed += [{"message": f"E{i}", "severity": "error"} for i in range(5)]
     played = play(desk, [{"data": {"verdict": "fail", "findings": mixed}}, PASS])
     assert listed(played.prompts("author")[1]) == "- E0\n- E1\n- E2\n- … and 2 more"
-
-
-def test_feedback_does_not_pile_up(desk: Desk) -> None:
-    """X.9: by default only what the last round found, however many rounds there were."""
-    played = play(desk, [*(fails(f"A{number}") for number in range(4)), PASS])
-    for number, text in enumerate(played.prompts("author")[1:]):
-        fixed = f"\n\nFixed since the version before:\n\n- A{number - 1}" if number else ""
-        assert listed(text) == f"- A{number}{fixed}"
-        assert text.count("- A") == (2 if number else 1)
-
-
-HISTORY = """
-loopkit: 1
-agents: {author: {command: [none]}, critic: {model: some/model}}
-feedback:
-  everything: |
-    {% for round in history %}
-    {% for finding in round.findings %}
-    - attempt {{ round.attempt }}: {{ finding.message }}
-    {% endfor %}
-    {% endfor %}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{judge: critic}]
-    transitions: [{guard: valid, target: done}, {revise: draft, feedback: everything}, {target: done}]
-  done: {final: success}
-"""  # noqa: E501
-
-
-def test_feedback_may_name_every_round(desk: Desk) -> None:
-    """X.9: all, where the template says so."""
-    script = scenario(agents={"author": ["1", "2", "3"], "critic": [fails("A"), fails("B"), PASS]})
-    told = desk.play(HISTORY, script).prompts("author")
-    assert told[2].endswith("- attempt 1: A\n- attempt 2: B")
-
-
-def test_everything_of_every_attempt_is_kept_with_its_ids(desk: Desk) -> None:
-    """X.18: prompt, raw output, parsed result, decision."""
-    played = play(desk, [fails("A"), PASS])
-    sent = {event.key: event.prompt for event in played.of(Intended)}
-    got = {event.key: event.text for event in played.of(Replied)}
-    assert sent.keys() == got.keys()
-    assert len(sent) == 4
-    assert all(sent.values())
-    worked = played.of(Worked)
-    assert [w.report.verdict for w in worked if w.report] == ["fail", "pass"]
-    assert [w.artifact.attempt for w in worked if w.artifact] == [1, 2]
-    assert [d.edge for d in played.of(Decided)] == [
-        "draft[0]", "judge[7]", "draft[0]", "judge[3]", "gate[0]",
-    ]  # fmt: skip
-
-
-def test_the_worst_number_of_calls_is_told_before_anything_is_spent(tmp_path: Path) -> None:
-    """X.16: computable at load, and printed."""
-    (tmp_path / "machine.yaml").write_text(MACHINE)
-    told = run(tmp_path, "plan", "machine.yaml")
-    assert told.returncode == 0, told.stderr
-    # Seven attempts, of which each may be tried five times, and seven judgements.
-    assert "The path with the most calls (42):" in told.stdout
-    assert not (tmp_path / ".loopkit").exists()
-
-
-PERMISSIVE = loop(
-    "[{matches: goal}, {judge: critic}]",
-    {"valid": "done"},
-    "{target: failed}",
-    top="agents: {author: {command: [none]}, critic: {model: some/model, retry: {attempts: 1}}}",
-)
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ("no such word", PASS),
-        ("goal", "no verdict at all"),
-        ("goal", {"data": {"verdict": "fine", "findings": []}}),
-        ("goal", {"data": {"verdict": "pass"}, "cut_off": True}),
-        ("goal", {"data": {"findings": []}}),
-        ("goal", {"fault": "connection"}),
-        ("goal", ""),
-        ("", PASS),
-    ],
-)
-def test_what_is_missing_or_unknown_never_passes(desk: Desk, plan: str, said: Any) -> None:
-    """X.17: a rule without severity blocks, and silence is no approval."""
-    calls = [said] * 15
-    played = desk.play(PERMISSIVE, scenario(agents={"author": [plan], "critic": [calls]}))
-    assert played.outcome != "done"
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a folder."""
-    return ran_loopkit(*arguments, cwd=folder)

@@ -48,7 +48,6 @@ class ModelAgentPort:
         self._in_turn = definition.in_turn
 
     async def ready(self) -> None:
-        """Wait until LiteLLM is imported."""
         await client.ready()
 
     def quote(self, request: Request) -> Usage:

@@ -72,7 +72,6 @@ async def read(answer: Mapping[str, Any], model: str) -> Any:
 
 
 async def ready() -> ModuleType:
-    """Return LiteLLM as soon as it is imported."""
     return _loaded if _loaded is not None else await asyncio.to_thread(_load)
 
 
@@ -136,9 +135,7 @@ def _import_litellm() -> ModuleType:
     gc.disable()
     try:
         import litellm  # noqa: PLC0415 - it costs more than a second
-        from litellm.litellm_core_utils.logging_worker import (  # noqa: PLC0415
-            GLOBAL_LOGGING_WORKER,
-        )
+        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER  # noqa: PLC0415
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
 
         from loopkit.agents.model.http_guard import guard_transports  # noqa: PLC0415 - so does its HTTP client

@@ -54,7 +54,6 @@ class FailureCause:
     has_schema: bool = True
     """Whether the request had a JSON Schema of the answer, as far as that is known."""
     has_tools: bool = False
-    """Whether the request offered tools."""
     origin: str = "the provider"
     """The address of the request, if it is known: scheme, host and port."""
 
@@ -285,7 +284,6 @@ class Received:
     status: int | None = None
     """None where no answer came."""
     request: Any = None
-    """The request that was answered."""
     body: bytearray = field(default_factory=bytearray)
     is_whole: bool = True
 
@@ -294,7 +292,6 @@ class Received:
         self.status, self.request, self.body, self.is_whole = status, request, bytearray(), True
 
     def add(self, chunk: bytes) -> None:
-        """Add the next part of the answer."""
         self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_KEPT_BYTES
         if self.is_whole:
             self.body += chunk

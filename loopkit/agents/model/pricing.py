@@ -77,7 +77,6 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
 
 
 def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
-    """The most that so many tokens in and out can cost."""
     usd = _dearest(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
@@ -111,7 +110,7 @@ def _json_bytes(data: object) -> int:
 
 def least_call(agent: ModelAgent, model: str) -> Usage:
     """The most that the smallest call can cost: next to no prompt, and the shortest answer."""
-    system = agent.system_prompt
+    system = agent.system
     sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
     caps = answer_caps(agent, model, sent)
     return usage_bound(agent, model, sent, caps.least if caps else output_cap(agent, model))
@@ -185,14 +184,11 @@ def _missing_prices(
 
 def price_of(agent: ModelAgent, model: str) -> float | Price | None:
     """The price that does not come from a list: the agent's own, or 0 for a local model."""
-    return 0.0 if agent.price is None and _is_local(agent, model) else agent.price
-
-
-def _is_local(agent: ModelAgent, model: str) -> bool:
     provider = model.partition("/")[0]
-    if provider not in LOCAL or agent.api_key_env is not None:
-        return False
-    return not os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
+    if agent.price is not None or provider not in LOCAL or agent.api_key_env is not None:
+        return agent.price
+    has_key = os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
+    return None if has_key else 0.0
 
 
 def _dearest(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
@@ -302,7 +298,7 @@ def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> fl
         return max(float(said), least)
     known = known_model(model)
     rates = known.rates.dearest() if known is not None else None
-    return 0.0 if rates is not None and rates.is_free else None
+    return 0.0 if rates is not None and not (rates.input or rates.output or rates.call) else None
 
 
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
@@ -514,8 +510,6 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """One entry of the table."""
-
     max_input: int | None
     """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
     max_output: int | None
@@ -524,7 +518,6 @@ class KnownModel:
     native_schema: bool
     """It takes a JSON Schema for its answer."""
     has_tools: bool
-    """It calls functions."""
     provider: str
 
 
@@ -649,11 +642,6 @@ class Dearest:
     input: float
     output: float
     call: float = 0.0
-    """The price of the call itself."""
-
-    @property
-    def is_free(self) -> bool:
-        return not (self.input or self.output or self.call)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,6 @@ def _count(record: Any, name: str) -> int | None:
 
 
 def text_of_content(content: object) -> str:
-    """The text of a message, which may also come in parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -310,10 +309,7 @@ def _function(tool: Tool) -> Mapping[str, Any]:
     # A copy: LiteLLM removes the words from a schema that a provider does not know.
     schema = json.loads(json.dumps(tool.schema))
     described = {"description": tool.description} if tool.description else {}
-    return {
-        "type": "function",
-        "function": {"name": tool.name, **described, "parameters": schema},
-    }
+    return {"type": "function", "function": {"name": tool.name, **described, "parameters": schema}}
 
 
 JSON_CALL = "json_tool_call"

@@ -26,8 +26,8 @@ from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.form import AnswerForm, Misread
+from loopkit.validators.data import JudgedArtifact
+from loopkit.validators.judges.form import AnswerForm, Misread, ReportForm
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,
     INSTEAD,
@@ -40,7 +40,6 @@ from loopkit.validators.judges.prompt import (
     with_nonce,
 )
 from loopkit.validators.judges.report import read_answer
-from loopkit.validators.judges.report_form import ReportForm
 from loopkit.validators.setting import Setting
 
 NONCE_DIGITS = 12
@@ -126,7 +125,6 @@ class Judge:
         return f"sample {self.number} of {samples}" if samples > 1 else ""
 
     def applies(self, setting: Setting) -> bool:
-        """Whether the rule's guard holds, if it has one."""
         guard = self.rule.guard
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
@@ -140,7 +138,6 @@ class Judge:
         return f"{text.rstrip()}\n\n{INSTEAD}\n" if self.rule.submit else text
 
     async def reply(self, prompt: str) -> Replied:
-        """The reply to a message, in the conversation so far; raises CallFailed, LimitReached."""
         exchanges = exchanges_of(self.active, self.work)
         schema = self.form.schema or {"type": "object"}
         request = Request(

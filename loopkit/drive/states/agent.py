@@ -34,7 +34,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
-from loopkit.machine.choosing import NO_AGENT
+from loopkit.machine.graph import NO_AGENT, REFUSED
 from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
@@ -53,12 +53,12 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
     if chosen is None:
         return _work_without_agent(active, name, state, attempt)
     asked, port = plan.agents[chosen], active.agents[chosen]
-    is_program = asked.works_on_files and not isinstance(port, FunctionAgentPort)
+    is_program = asked.agent.works_on_files and not isinstance(port, FunctionAgentPort)
     # Before the call, so that a text that can't be filled in costs nothing.
-    source = work_digest(program, run) if plan.may_keep else ""
+    source = work_digest(program, run) if name in program.graph.keeping else ""
     try:
         folder = project_folder(active, asked.workspace) or await workspace(
-            active, asked.workspace, writes=is_program or asked.is_left
+            active, asked.workspace, writes=is_program or asked.output.is_left
         )
         prepare = partial(
             _prepare, active, name, state, chosen, asked, folder, is_program=is_program
@@ -78,7 +78,7 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
         if failed.failure.error_class != "content":
             raise
         # The agent itself says that it has no answer: a content fault like an empty one.
-        artifact = faulty_artifact(asked.output, name, attempt, "refused", failed.failure.message)
+        artifact = faulty_artifact(asked.output, name, attempt, REFUSED, failed.failure.message)
     work = _work_event(active, name, artifact, asked.datatype)
     return work.replace(made_from=source) if source and not work.error else work
 
@@ -96,7 +96,7 @@ async def _answer(
     series = first.work
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, series, asked, first.request, port)
-    if asked.is_left:
+    if asked.output.is_left:
         written = await watch_output(active, folder, asked.output, series.task)
         series = series.replace(written=written)
     if first.talk is not None:
@@ -191,7 +191,7 @@ def _prepare(
     """The call that is made next; the answer if an earlier process has stored it."""
     agent, output, port = asked.agent, asked.output, active.agents[chosen]
     leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
-    is_fresh = asked.is_fresh
+    is_fresh = agent.session == "fresh"
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
         agent=chosen,
@@ -231,14 +231,13 @@ def _prepare(
         session=turns[-1].reply.session if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
-        is_left=asked.is_left,
+        is_left=output.is_left,
         is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
     )
     return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply of a model, with the calls that are made of it."""
     assert isinstance(agent, ModelAgent)
     return with_calls(agent, await port.ask(request))
 
@@ -326,7 +325,6 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
 
 
 def _version_name(active: ActiveRun, last: Artifact | None) -> str:
-    """The name of a version, by whether its author has made others since then."""
     run = active.state
     if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
         return "previous version"

@@ -67,8 +67,8 @@ from loopkit.outside.processes import (
     require_program,
     run_command,
 )
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed
-from loopkit.validators.judged_artifact import JudgedArtifact
 from loopkit.values import Mutable
 
 # The state is Any, because each takes the noun whose module is named like its own.
@@ -233,7 +233,7 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
 
 def _work_event(active: ActiveRun, name: str, report: Report, judging: _Judging) -> Worked:
     facts, plan = report.facts, active.engine.plans[name]
-    if plan.is_scored:
+    if name in active.program.graph.scoring:
         facts[SCORE] = report.score
     if active.program.graph.has_origins:
         facts[ORIGIN] = report.origin
@@ -319,10 +319,10 @@ class _Judging(Mutable):
             answer = await judge_placed(validator, fixed, subject, setting)
             if is_last and await self._has_changed():
                 answer = self._without_verdict(answer)
-            if rules.may_settle:
+            if rules.state.settle_after is not None:
                 [answer] = ledger.settle([answer], self.earlier, self.state, rules.levels)
             answers.append(answer)
-            if rules.stop_early and _blocks(answers):
+            if rules.state.stop == "first" and _blocks(answers):
                 return [*answers, *self._not_startable(rules.fixed[len(answers) :])]
         return answers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from loopkit.engine.template_values import AllNames, render
 from loopkit.language.datatypes.datatype import conform, fault_texts
 from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.guard.evaluate import parse_path
-from loopkit.language.states.kinds import SetState
+from loopkit.language.states.kinds import FileValues, SetState
 from loopkit.machine.inputs import fill_in
 
 
@@ -28,7 +29,7 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
     What is set is recorded before, so that a run that was killed sets the same again.
     """
     run, names = active.state, AllNames(active.program, active.state)
-    path = await _file_of(active, state)
+    path = await _file_of(active, _named(active, state))
     known, again = run.adding, True
     if not isinstance(known, Setting) or (known.state, known.visit) != (name, run.visit):
         where, values = fill_in(state.where, names), fill_in(state.values, names)
@@ -36,8 +37,6 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
         known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
         if values:
             await active.append(known)
-    steps = parse_path(state.at) if state.at else ()
-    to_set = ToSet(steps, known.where, known.values, fill_in(state.expect, names))
 
     def fit(data: object) -> Any:
         whole, faults = conform(data, parse_type(state.type))
@@ -45,22 +44,55 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
             raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
         return whole
 
+    expect = fill_in(state.expect, names)
+    to_set = ToSet(_steps(state), known.where, known.values, expect)
     try:
-        data, digest = await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
-    except NotWritable as error:
-        raise CallFailed("fatal", str(error)) from error
+        data, digest = await _set_values(path, to_set, fit, again=again)
     except NotSet as error:
         return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
     made = data_artifact(active, name, {"path": str(path), "data": data, "digest": digest})
     return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
 
 
-async def _file_of(active: ActiveRun, state: SetState) -> Path:
+async def set_at_end(active: ActiveRun, mark: FileValues) -> None:
+    """Set the values of a final state, anew if that was done already; raises CallFailed.
+
+    They need no record: the run does not end before they are set, and nothing else changes it. A
+    relative path starts at the project folder.
+    """
+    names = AllNames(active.program, active.state)
+    where, values, expect = (fill_in(v, names) for v in (mark.where, mark.values, mark.expect))
+    to_set = ToSet(_steps(mark), where, values, expect)
+    try:
+        path = await _file_of(active, active.folder.resolve() / _named(active, mark))
+        await _set_values(path, to_set, lambda data: data, again=True)
+    except NotSet as error:
+        raise CallFailed("content", str(error)) from error
+
+
+def _steps(values: FileValues) -> Sequence[str]:
+    return parse_path(values.at) if values.at else ()
+
+
+async def _set_values(
+    path: Path, to_set: ToSet, fit: Callable[[object], Any], *, again: bool
+) -> tuple[Any, str]:
+    """As `set_in_file`, beside other work; a file that can't be written is a fatal error."""
+    try:
+        return await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
+    except NotWritable as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+def _named(active: ActiveRun, values: FileValues) -> Path:
+    return Path(render(active.program, active.state, values.set).strip())
+
+
+async def _file_of(active: ActiveRun, given: Path) -> Path:
     """Where the file stands: in the workspace, or at an absolute path in the project folder.
 
     So the file that is an input is the one of the project, also for a child with its own tree.
     """
-    given = Path(render(active.program, active.state, state.set).strip())
     is_own = not given.is_absolute()
     folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
     return _file_in(folder, given)

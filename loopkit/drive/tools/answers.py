@@ -31,15 +31,16 @@ from loopkit.engine.macrostep import event_of_work
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, tool_task
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool, ValidatorTool
 from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.section import Retry
 from loopkit.language.template.errors import TemplateError
-from loopkit.machine.choosing import CUT_OFF, NO_ANSWER, NOT_VALIDATED
+from loopkit.machine.graph import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
+from loopkit.text.json_text import text_or_json
 from loopkit.text.markdown import as_code_block
 
 MOST_REFUSED = 20
@@ -55,6 +56,8 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
     """
     last, is_over = rounds[-1], talk.calls_left(rounds) == 0
     reply = last.reply
+    if (draft := _rejected_draft(talk, last)) is not None:
+        return Answered(reply.replace(text=draft))
     if reply.has_no_tools:
         return _next_without_tools(talk, last, is_over=is_over)
     if reply.tool_calls:
@@ -81,6 +84,18 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
     )
 
 
+def _rejected_draft(talk: Conversation, last: Exchange) -> str | None:
+    """The last draft of a reply, if it is rejected by a tool whose drafts are attempts."""
+    draft = None
+    for number, called in enumerate(last.reply.tool_calls, last.tool_calls_before + 1):
+        asked, given = talk.asked.tools.get(called.name), talk.tool_reply(number)
+        counts = isinstance(tool := asked and asked.tool, ValidatorTool) and tool.attempt
+        if asked is not None and counts and given is not None and given.found_clean is not None:
+            written = arguments_of(called.arguments, asked)[DRAFT]
+            draft = None if given.found_clean else text_or_json(written)
+    return draft
+
+
 def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
     """Why the answer is not the draft that the required tool found clean; empty if it is."""
     required = talk.definition.require_tool
@@ -103,7 +118,6 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 
 def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
-    """What the required tool said of the last draft that it was given."""
     for one in reversed(rounds):
         for number, called in reversed(
             [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
@@ -225,7 +239,6 @@ def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
 async def _result(
     talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
 ) -> ToolResult:
-    """The result of a call, or the reason why it could not be made; raises AgentError."""
     if tool is None:
         known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
         return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")

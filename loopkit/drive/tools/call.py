@@ -47,16 +47,12 @@ class ToolCalled(Value, frozen=True):
 
 
 class ToolResult(Value, frozen=True):
-    """The result of a tool call."""
-
     text: str
     exit_code: int | None = None
     found_clean: str | None = None
     """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """The findings in a draft."""
     commands: tuple[Ran, ...] = ()
-    """The runs of the programs that it started."""
 
 
 def as_data(intro: str, text: str, redact: Redact, left_out: int = 0) -> str:
@@ -86,14 +82,12 @@ def run_records(
 
 
 def timeout_result(called: ToolCalled) -> ToolResult:
-    """The result of a tool that took too long."""
     late = Ran(validator=called.name, fault="timeout")
     message = f"It was ended after {called.tool.tool.timeout_s:g} s."
     return ToolResult(message, exit_code=-9, commands=(late,))
 
 
 def output_of(result: CommandResult) -> str:
-    """Everything that a program printed."""
     return "\n".join(filter(None, map(str.rstrip, (result.stdout, result.stderr))))
 
 
@@ -126,7 +120,6 @@ def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
 
 
 def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied) -> Artifact:
-    """The artifact of an agent's reply in a state."""
     attempt, patterns = active.state.attempts.get(state, 0) + 1, active.program.machine.patterns
     return make_artifact(reply, asked.agent, asked.output, state, attempt, patterns)
 
@@ -177,7 +170,6 @@ class Conversation(Value, frozen=True):
         return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
 
     def calls_left(self, rounds: Sequence[Exchange]) -> int:
-        """How many tools may still be called after these rounds."""
         made = sum(len(one.reply.tool_calls) for one in rounds)
         return max(0, self.definition.max_tool_calls - made)
 

@@ -35,8 +35,8 @@ from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, diagnostics
 from loopkit.engine.payloads import Artifact, Ran
 from loopkit.engine.records import Usage
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool
+from loopkit.language.section import Retry
 from loopkit.machine.program import DRAFT, AgentAsked, FixedRules
 from loopkit.outside.mcp.connection import Connection, OfferedTool, ServerFailed
 from loopkit.outside.processes import (
@@ -48,8 +48,8 @@ from loopkit.outside.processes import (
     worker_environment,
 )
 from loopkit.validators.command import tail
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed
-from loopkit.validators.judged_artifact import JudgedArtifact
 
 
 async def run_program(called: ToolCalled) -> ToolResult:
@@ -228,8 +228,6 @@ MAX_PRINTED = 500
 
 
 class _WorkerAnswer(BaseModel):
-    """The answer of the worker."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     result: str = ""

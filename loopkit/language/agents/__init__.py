@@ -18,12 +18,12 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from loopkit.document.problems import closest
 from loopkit.language.agents.agent import AgentBase, CalledAgent
-from loopkit.language.agents.calls import ErrorRule
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    ErrorRule,
     Noun,
     Text,
     Texts,
@@ -84,11 +84,7 @@ class CommandAgent(CalledAgent):
     is_sent_turns = False
     works_on_files: ClassVar[bool] = True
     if_in_doubt = "ask"
-    example = {
-        "command": ["sh", "-c", "cat"],
-        "stdin": "{{ prompt }}",
-        "price_per_run": 0,
-    }
+    example = {"command": ["sh", "-c", "cat"], "stdin": "{{ prompt }}", "price_per_run": 0}
 
     @property
     def unbounded(self) -> Mapping[str, float]:
@@ -110,11 +106,9 @@ class CommandAgent(CalledAgent):
 
 def _yes(value: object) -> object:
     if value is not True:
-        raise fault(
-            "wrong-kind",
-            "an agent that is played from outside has `outside: true`",
-            help="write that, or give the agent a `model` or a `command` instead",
-        )
+        message = "an agent that is played from outside has `outside: true`"
+        remedy = "write that, or give the agent a `model` or a `command` instead"
+        raise fault("wrong-kind", message, help=remedy)
     return value
 
 
@@ -142,7 +136,6 @@ AGENT_KINDS = {noun.kind: noun for noun in AGENT_NOUNS}
 
 
 def noun_with(keys: Container[str]) -> type[AgentBase]:
-    """The kind of agent that has these keys."""
     return next((noun for kind, noun in AGENT_KINDS.items() if kind in keys), ModelAgent)
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
-from loopkit.language.agents.calls import ErrorRule, OnInDoubt, Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Noun, Schema, Written
+from loopkit.language.section import Duration, ErrorRule, Noun, OnInDoubt, Retry, Schema, Written
 
 Session = Literal["keep", "fresh"]
 
@@ -52,9 +51,7 @@ class AgentBase(Noun):
     """The folder in which the agent works."""
 
     kind: ClassVar[str]
-    """The key by which agents of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
-    """One for tests and readers."""
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
     is_called: ClassVar[bool] = True
@@ -91,7 +88,6 @@ class AgentBase(Noun):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
     @property
@@ -100,13 +96,7 @@ class AgentBase(Noun):
         return getattr(self, "model", ())
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with each model name of the table `models` replaced by its models."""
         return self
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options that its provider gets with each call."""
-        return getattr(self, "params", {})
 
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
@@ -116,11 +106,6 @@ class AgentBase(Noun):
     def labelled_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
         """The agent, then its fallbacks, each with its label for messages."""
         yield from ()
-
-    @property
-    def knows_only_what_it_is_told(self) -> bool:
-        """Whether its answer depends only on the prompt that it gets."""
-        return False
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
@@ -143,7 +128,6 @@ class AgentBase(Noun):
 
     @property
     def most_tool_calls(self) -> int:
-        """The maximum number of tool calls for one answer."""
         return 0
 
     @property
@@ -154,7 +138,7 @@ class AgentBase(Noun):
     @property
     def leaves_tools_alone(self) -> bool:
         """Whether no model that may answer calls its tools itself."""
-        return False
+        return 0 < len(self.without_tools) == len(self.in_turn)
 
     @property
     def usual_calls(self) -> int:
@@ -176,11 +160,6 @@ class AgentBase(Noun):
     def key_env(self) -> str | None:
         """The environment variable that holds its key, where the machine names one."""
         return getattr(self, "api_key_env", None)
-
-    @property
-    def system_prompt(self) -> str:
-        """Its system prompt."""
-        return ""
 
     @property
     def own_names(self) -> Mapping[str, object]:

@@ -8,9 +8,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
-from loopkit.language.agents.calls import Retry
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Id, Noun, Text, Written, fault, one_or_more
+from loopkit.language.section import Duration, Id, Noun, Retry, Text, Written, fault, one_or_more
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -35,7 +34,6 @@ Models = Annotated[
     Field(min_length=1),
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
-"""A model, or a ladder of them."""
 Rate = Annotated[
     Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
     Discriminator(lambda value: "<number>" if isinstance(value, int | float) else "<price>"),
@@ -146,16 +144,8 @@ class ModelAgent(CalledAgent):
     example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
-    def system_prompt(self) -> str:
-        return self.system
-
-    @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self, *(self.with_model_of(fallback) for fallback in self.fallbacks))
-
-    @property
-    def knows_only_what_it_is_told(self) -> bool:
-        return not self.tools
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
@@ -170,10 +160,6 @@ class ModelAgent(CalledAgent):
     @property
     def without_tools(self) -> frozenset[int]:
         return frozenset(n for n, one in enumerate(self.in_turn) if one.tool_use == "runner")
-
-    @property
-    def leaves_tools_alone(self) -> bool:
-        return len(self.without_tools) == len(self.in_turn)
 
     @property
     def most_rounds(self) -> int:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.calls import OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.section import (
@@ -19,6 +18,7 @@ from loopkit.language.section import (
     Fields,
     Ids,
     Noun,
+    OnInDoubt,
     PlainText,
     Spelled,
     Text,
@@ -37,9 +37,7 @@ class ToolBase(Noun):
     """The description of the tool for the model."""
 
     kind: ClassVar[str]
-    """The key by which tools of this kind are known."""
     example: ClassVar[Mapping[str, Any]]
-    """One for tests and readers."""
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 
@@ -50,7 +48,6 @@ class ToolBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates filled in for each call."""
         yield from ()
 
     @property
@@ -81,6 +78,8 @@ class ValidatorTool(ToolBase):
     """The names of the validators."""
     emit: Emit | None = None
     """The name of an event to store for each draft in which something blocks."""
+    attempt: bool = False
+    """Whether a draft in which something blocks is the answer of this attempt."""
 
     kind = "by"
     if_in_doubt = "retry"
@@ -194,12 +193,9 @@ class PythonTool(ProgramTool):
         for name in (
             self.with_.keys() & parse_record(self.input).schema.get("properties", {}).keys()
         ):
-            raise fault(
-                "given-twice",
-                f"`{name}` is an argument under `with` and under `input`",
-                ("with", name),
-                help="keep the one whose value you mean: the machine's, or the model's",
-            )
+            message = f"`{name}` is an argument under `with` and under `input`"
+            remedy = "keep the one whose value you mean: the machine's, or the model's"
+            raise fault("given-twice", message, ("with", name), help=remedy)
         return self
 
     def with_paths_from(self, folder: Path) -> Self:
@@ -261,9 +257,5 @@ class McpServer(Noun):
 
 
 def _bad(message: str, path: tuple[str, ...]) -> Exception:
-    return fault(
-        "bad-server",
-        message,
-        path,
-        help="write `{command: [PROGRAM, …], env: [NAME]}` or `{url: https://…, headers: {…}}`",
-    )
+    remedy = "write `{command: [PROGRAM, …], env: [NAME]}` or `{url: https://…, headers: {…}}`"
+    return fault("bad-server", message, path, help=remedy)

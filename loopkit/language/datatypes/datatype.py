@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -82,7 +83,6 @@ class DataType(Value, frozen=True):
         return [f"at {which} {end:g}" for which, end in ends if end is not None]
 
     def field(self, name: str) -> DataType | None:
-        """The type of a field; none if there is no such field or its type is unknown."""
         return (self.fields or {}).get(name, self.others)
 
     def at(self, steps: Iterable[str]) -> DataType | None:
@@ -191,9 +191,14 @@ def first_misfit(value: object, datatype: DataType) -> str:
     return misfit(value, datatype) or f"does not fit: {fault_texts(faults)[0]}"
 
 
+_MISSING = re.compile(r": ('([^']+)' is a required property)$")
+
+
 def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
-    """Faults for a message, each with its location where it has one."""
-    return [f"{where}: {what}" if where else what for where, what in faults]
+    """Faults for a message, each with its location; that of a missing field has its name."""
+    return [
+        _MISSING.sub(r".\2: \1", f"{where}: {what}") if where else what for where, what in faults
+    ]
 
 
 def with_defaults(value: object, datatype: DataType) -> object:

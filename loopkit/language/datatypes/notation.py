@@ -101,7 +101,6 @@ def is_json_schema(notation: Mapping[str, Any]) -> bool:
 
 
 def field_place(notation: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """The place of a field of the type at a root."""
     return ("properties", name) if is_json_schema(notation) else (name,)
 
 
@@ -129,11 +128,11 @@ def inner_types(notation: object, *, is_root: bool) -> Iterator[tuple[str | int,
 def _is_described(notation: Mapping[str, Any]) -> bool:
     """Whether a mapping is a type with details, and no record that has a field `type`."""
     details = DETAILS | ({"data"} if notation.get("type") in FILE_TYPES else set())
+    details |= {"optional"} if notation.get("optional") is True else set()
     return "type" in notation and set(notation) <= details
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
-    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -214,6 +213,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
+    datatype = _or_null(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -307,8 +307,15 @@ def refuse_files(
 
 
 def list_of(inner: DataType) -> DataType:
-    """The list of values of a type."""
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
+
+
+def _or_null(inner: DataType) -> DataType:
+    """As `_optional`; faults inside of a record or a list are told by their own places."""
+    kind = inner.schema.get("type")
+    if kind not in ("object", "array"):
+        return _optional(inner)
+    return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
 
 
 def _optional(inner: DataType) -> DataType:
@@ -372,7 +379,6 @@ class _Reader(Mutable, dict=True):
         return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
-        """The schema of a part, whole in itself."""
         if self._whole is not None:
             return standing_alone(self._whole, part.steps)
         return part.schema if isinstance(part.schema, Mapping) else {}
@@ -417,7 +423,6 @@ class _Reader(Mutable, dict=True):
         return found.replace(optional=True, is_left_out=not takes_null)
 
     def _one_of(self, said: Joined) -> DataType:
-        """The common type of data that has one of several forms."""
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
         optional = said.lets_null and (
@@ -455,7 +460,6 @@ def _json_name(value: object) -> str:
 
 
 def _enum_values(words: Mapping[str, Any]) -> Iterator[Any]:
-    """The values that `const` or `enum` lists."""
     if "const" in words:
         yield words["const"]
     else:
@@ -512,7 +516,6 @@ class Part(Value, frozen=True):
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
-    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
         """The part at the end of these steps, at the same depth in the data."""
@@ -543,12 +546,10 @@ class Joined(Mutable):
     required: set[str] = field(default_factory=set)
     items: Part | None = None
     others: Part | None = None
-    """The part for further fields, if there is one."""
     is_closed: bool = False
     lets_null: bool = True
     """Whether its own keywords allow null."""
     forms: tuple[Part, ...] = ()
-    """The parts of which one describes the data."""
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:

@@ -17,7 +17,7 @@ from loopkit.language.guard.grammar import (
 
 
 def compile_guard(guard: Guard) -> Callable[[Mapping[str, object]], bool]:
-    """Return the guard as a function, about 0.2 µs a call.
+    """The guard as a function, about 0.2 µs a call.
 
     It takes a flat mapping with a value for each of `guard.names`, dotted ones whole. For values
     of the types that the guard was checked with it cannot fail.
@@ -46,7 +46,7 @@ _LOCATION = re.compile(r"\[(?P<index>\d+)\]|\.?(?P<field>[^.\[\]]+)")
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Return the steps of a path: fields by name, "[]" for each item of a list or mapping.
+    """The steps of a path: fields by name, "[]" for each item of a list or mapping.
 
     `[]` alone stands for a list at the root. Raises GuardError for a malformed path.
     """
@@ -69,7 +69,7 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 
 def select(path: str, data: object) -> list[tuple[str, object]]:
-    """Return the values that the path leads to, each with its location: `nodes[2].id`.
+    """The values that the path leads to, each with its location: `nodes[2].id`.
 
     What is missing, or no mapping where a field is read, is none at the place where it should be;
     what is no list and no mapping has no items. Raises GuardError for a malformed path.
@@ -94,7 +94,7 @@ def _take_step(location: str, data: object, step: str) -> Iterator[tuple[str, ob
 
 
 def holder(location: str, data: object) -> object:
-    """Return the innermost mapping around a location that `select` gave: the node of
+    """The innermost mapping around a location that `select` gave: the node of
     `nodes[2].needs[0]`. None where there is none.
     """
     found = None

@@ -22,7 +22,7 @@ MAX_DEPTH = 30
 
 
 def parse(text: str) -> Guard:
-    """Return the guard that `text` spells; raise GuardError at the first word that is wrong."""
+    """The guard that `text` spells; raises GuardError at the first word that is wrong."""
     tree = _Parser(text).whole()
     return Guard(text, tree, names_in(tree))
 
@@ -261,7 +261,7 @@ class _Parser:
         return refusal(token.start, token.end, message, "put text in quotes")
 
     def _token_error(self) -> GuardError:
-        """Return the error for a token that follows a complete expression or cannot start one."""
+        """The error for a token that follows a complete expression or cannot start one."""
         token = self._next
         if token.kind == "name" and token.text in _WORDS_FOR:
             return self._word_error(token)
@@ -331,7 +331,6 @@ def conditions(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def constants(condition: ast.expr) -> Iterator[object]:
-    """The literals of a condition."""
     for node in ast.walk(condition):
         if isinstance(node, ast.Constant):
             yield node.value
@@ -340,7 +339,7 @@ def constants(condition: ast.expr) -> Iterator[object]:
 def rebuild(
     node: ast.expr, stand_in: Callable[[ast.Name], ast.expr], place: ast.expr | None = None
 ) -> ast.expr:
-    """Return a new tree in which `stand_in` replaces each name; the old tree is unchanged.
+    """A new tree in which `stand_in` replaces each name; the old tree is unchanged.
 
     Every node but those that stand in gets the place of `place`, where given, else its old one.
     """
@@ -364,7 +363,6 @@ def rebuild(
 
 
 def at_place_of(place: ast.expr, node: _Expr) -> _Expr:
-    """Give the new node the place of another one, and return it."""
     return set_place(node, place.col_offset, end_of(place))
 
 
@@ -380,7 +378,6 @@ def end_of(node: ast.expr) -> int:
 
 
 def problem_at(node: ast.expr, code: str, message: str, remedy: str) -> GuardProblem:
-    """A mistake in one part of a guard."""
     length = max(1, end_of(node) - node.col_offset)
     return GuardProblem(node.col_offset + 1, length, code, message, remedy)
 
@@ -426,12 +423,11 @@ class Token(Value, frozen=True):
 
 
 def refusal(start: int, end: int, message: str, remedy: str = "") -> GuardError:
-    """Return the error for the characters from index `start` up to `end`."""
     return GuardError(GuardProblem(start + 1, max(1, end - start), "guard-syntax", message, remedy))
 
 
 def tokenize(text: str) -> list[Token]:
-    """Return the guard's words, the last one of kind `end`; raise GuardError for a foreign one."""
+    """The guard's words, the last one of kind `end`; raises GuardError for a foreign one."""
     if len(text) > MAX_LENGTH:
         raise refusal(
             MAX_LENGTH,
@@ -550,7 +546,7 @@ def readable(texts: Mapping[str, str]) -> dict[str, Guard]:
 
 
 def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
-    """Return the guard with each name that `named` has replaced by what it stands for.
+    """The guard with each name that `named` has replaced by what it stands for.
 
     What is put in takes the place of the name that it replaces, so that problems found in it are
     reported in this guard's text. Raises GuardError where named guards use each other in a circle,
@@ -574,7 +570,7 @@ class _Measure:
         self._known: dict[str, _Extent] = {}
 
     def extent(self, node: ast.expr, trail: tuple[ast.Name, ...], level: int) -> _Extent:
-        """Return the extent of a node at `level`, inside the named guards of `trail`.
+        """The extent of a node at `level`, inside the named guards of `trail`.
 
         What is refused is reported at the first name of the trail: it stands in the guard's text.
         """

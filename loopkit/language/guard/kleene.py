@@ -30,7 +30,6 @@ class Held(frozenset[str]):
         return held
 
     def beside(self, other: Held) -> Held:
-        """The knowledge of both combined."""
         return Held(self | other, self.absent | other.absent)
 
     def tells(self, text: object) -> bool | None:
@@ -121,15 +120,13 @@ Known = dict[int, tuple[object, frozenset[object]]]
 
 
 class Requirement(Value, frozen=True, eq=False):
-    """A parsed `require:` expression."""
-
     text: str
     tree: ast.expr
     names: frozenset[str]
     """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
 
     def holds(self, value: object, names: Mapping[str, object], known: Known | None = None) -> bool:
-        """Return whether the requirement is met by `value`: the artifact, or one item of it.
+        """Whether the requirement is met by `value`: the artifact, or one item of it.
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
         is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
@@ -150,7 +147,7 @@ class Requirement(Value, frozen=True, eq=False):
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Return the requirement that `text` spells.
+    """The requirement that `text` spells.
 
     Raises GuardError for what is no guard, and for what no data can meet: `1 < "a"`.
     """
@@ -162,8 +159,6 @@ def parse_requirement(text: str) -> Requirement:
 
 
 class _Data(Value, frozen=True):
-    """The data that a requirement is evaluated on."""
-
     value: object
     names: Mapping[str, object]
     known: Known
@@ -224,22 +219,16 @@ def _operand(node: ast.expr, data: _Data) -> object:
 
 
 def _compare_json(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
-    match op:
-        case ast.Eq():
-            return _equal(left, right)
-        case ast.NotEq():
-            return not _equal(left, right)
-        case ast.In():
-            return data.is_in(left, right)
-        case ast.NotIn():
-            return not data.is_in(left, right)
-        case _:
-            alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
-            return alike and ORDERS[type(op)](left, right)
+    if isinstance(op, ast.Eq | ast.NotEq):
+        return _equal(left, right) is isinstance(op, ast.Eq)
+    if isinstance(op, ast.In | ast.NotIn):
+        return data.is_in(left, right) is isinstance(op, ast.In)
+    alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
+    return alike and ORDERS[type(op)](left, right)
 
 
 def _kind(value: object) -> type | None:
-    """Return the type of all values comparable with this one; None if it is not a scalar."""
+    """The type of all values comparable with this one; None if it is not a scalar."""
     if isinstance(value, bool) or value is None:
         return type(value)
     if isinstance(value, (int, float)):

@@ -23,9 +23,7 @@ class GuardType(Value, frozen=True):
     kind: Kind
     """`texts` is a list of texts: it stands only on the right of `in`."""
     values: tuple[str | int | float, ...] = ()
-    """All the values that there are, where they are known."""
     optional: bool = False
-    """It may be none."""
     bounded: bool = False
     """It has few values, so that other numbers may be compared with it."""
     minimum: float | None = None
@@ -46,7 +44,6 @@ class _Known(Value, frozen=True):
         return self.replace(present=self.present | names)
 
     def type_of(self, node: ast.expr) -> GuardType | None:
-        """Return the type of an operand; None where it is unknown, or the value none."""
         match node:
             case ast.Name(id=name):
                 known = self.types.get(name) if self.types is not None else None
@@ -59,7 +56,7 @@ class _Known(Value, frozen=True):
 
 
 def check(guard: Guard, names: Mapping[str, GuardType]) -> list[GuardProblem]:
-    """Return everything that is wrong with the names and types of the guard, in its order.
+    """Everything that is wrong with the names and types of the guard, in its order.
 
     `names` are all the names that stand here, dotted ones whole. A guard without problems can be
     evaluated on any values of these types: it gives true or false and cannot fail.
@@ -68,12 +65,12 @@ def check(guard: Guard, names: Mapping[str, GuardType]) -> list[GuardProblem]:
 
 
 def check_untyped(tree: ast.expr) -> list[GuardProblem]:
-    """Return the mistakes that do not depend on the types of names: `1 < "a"`, `a or "b"`."""
+    """The mistakes that do not depend on the types of names: `1 < "a"`, `a or "b"`."""
     return list(_truth(tree, _Known(None)))
 
 
 def _truth(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
-    """Yield the mistakes in an expression that must be true or false."""
+    """The mistakes in an expression that must be true or false."""
     match node:
         case ast.BoolOp(op=op, values=values):
             for value in values:
@@ -101,7 +98,7 @@ def _plain_truth(node: ast.expr, found: GuardType | None) -> Iterator[GuardProbl
 
 
 def _condition_with(node: ast.expr, found: GuardType) -> str:
-    """Return the remedy for an operand that stands where a condition belongs."""
+    """The remedy for an operand that stands where a condition belongs."""
     if not isinstance(node, ast.Name):
         return "write the whole comparison on both sides of `and` and `or`, or use `in […]`"
     if found.kind == "texts":
@@ -113,7 +110,7 @@ def _condition_with(node: ast.expr, found: GuardType) -> str:
 
 
 def _operand(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
-    """Yield the mistakes inside an operand, whatever it is compared with."""
+    """The mistakes inside an operand, whatever it is compared with."""
     match node:
         case ast.Name(id=name):
             if known.types is not None and name not in known.types:
@@ -193,7 +190,7 @@ def _none_test(node: ast.expr, known: _Known) -> Iterator[GuardProblem]:
 def _values(
     left: ast.expr, first: GuardType, right: ast.expr, second: GuardType
 ) -> Iterator[GuardProblem]:
-    """Yield the mistakes in two operands of one kind: values that can never be equal."""
+    """The mistakes in two operands of one kind: values that can never be equal."""
     for node, found, other in ((left, first, right), (right, second, left)):
         if found.values and isinstance(other, ast.Constant) and other.value not in found.values:
             yield _never(other, other.value, node, found)
@@ -284,7 +281,7 @@ def _wrong(node: ast.expr, message: str, remedy: str, code: str = "guard-type") 
 
 
 def present_if(node: ast.expr, outcome: bool) -> frozenset[str]:
-    """Return the names that cannot be none when the expression comes out as `outcome`."""
+    """The names that cannot be none when the expression comes out as `outcome`."""
     match node:
         case ast.UnaryOp(operand=operand):
             return present_if(operand, not outcome)

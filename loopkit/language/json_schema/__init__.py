@@ -224,7 +224,6 @@ def relocate(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 
 def _with_references(schema: Mapping[str, Any], lead: Callable[[str], str]) -> dict[str, Any]:
-    """The schema with what `lead` gives in place of each `$ref`."""
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
         reference = part.get("$ref")
@@ -284,7 +283,6 @@ def resolve(base: str, address: str) -> tuple[str, str]:
 
 
 def _local(base: str, reference: object, places: Mapping[str, Path]) -> str | None:
-    """The target of a reference as a path from the root; none if that is unknown."""
     address, fragment = resolve(base, reference) if isinstance(reference, str) else ("", "")
     steps = steps_of(f"#{fragment}")
     known = address in places and steps is not None

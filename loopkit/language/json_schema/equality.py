@@ -87,8 +87,6 @@ class NotJudged(Exception):
 
 
 class Flaw(Value, frozen=True):
-    """A mistake in a schema, and its path."""
-
     message: str
     path: tuple[str | int, ...] = ()
     remedy: str = ""
@@ -121,7 +119,6 @@ _UNDER_WAY: ContextVar[Judging] = ContextVar("judging")
 
 
 def judging() -> Judging:
-    """The one that is under way."""
     return _UNDER_WAY.get()
 
 

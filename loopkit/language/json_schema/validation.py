@@ -1,57 +1,348 @@
 """Validation: data judged by a schema, and the mistakes in a schema itself.
 
-It is the library's validator with our keywords, each of which looks at the clock first. A schema
-has mistakes in its form, in its patterns, and in references without a target.
-`unevaluatedProperties` and `unevaluatedItems` judge what no other keyword covered.
+It is the library's validator with our keywords, each of which looks at the clock first. They stand
+in place of those of the library that compare each item with each, search with `re` or write the
+whole value into a message. `unevaluatedProperties` and `unevaluatedItems` judge what no other
+keyword covered. A schema has mistakes in its form, in its patterns, and in references without a
+target. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas; nothing is
+ever read or fetched here, because files that a schema refers to are parts of it already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
-from referencing import Registry
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from loopkit.language.json_schema import REFERENCES, Path, inner_schemas
 from loopkit.language.json_schema.equality import (
+    LIMIT,
     TIME_FOR_EACH_S,
     TIME_LIMIT_S,
     Flaw,
     NotJudged,
+    canonical,
+    excerpt,
+    join_excerpts,
     judging,
     judging_of,
 )
-from loopkit.language.json_schema.references import (
-    SUBSCHEMA_KEYWORDS,
-    VALUE_KEYWORDS,
-    Errors,
-    Keyword,
-    LeadsNowhere,
-    Object,
-    Schema,
-    Validator,
-    errors_in,
-    extras_message,
-    is_found,
-    is_metaschema,
-    is_valid,
-    look_up,
-    metaschema_resolver,
-    resolve_reference,
-    resolver_of,
-    within,
-)
-from loopkit.text.patterns import PatternError, compile_pattern
+from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
+
+ROOM = 40
+"""How many calls a lookup needs at most.
+
+Its mapping is made in Rust, where too many calls are a panic, which nobody can catch, and no
+RecursionError.
+"""
+Resolver = Any
+"""The library's, of a type with many parameters."""
+
+
+class LeadsNowhere(NotJudged):
+    """A reference that leads to no schema."""
+
+
+def look_up(validator: Any, reference: str) -> Any:
+    """The target of a reference in the validator's current schema; raises LeadsNowhere."""
+    judging().look_at_clock()
+    return resolve_reference(validator._resolver, reference)  # noqa: SLF001 - the library offers no other way
+
+
+def resolve_reference(resolver: Resolver, reference: str) -> Any:
+    """The contents that a reference leads to, and a resolver there; raises LeadsNowhere."""
+    _have_room(ROOM)
+    shown = f"`$ref: {excerpt(reference)[1:-1]}`"
+    try:
+        target = resolver.lookup(reference)
+    except (Unresolvable, LookupError, ValueError, TypeError) as error:
+        raise LeadsNowhere(f"{shown} leads nowhere") from error
+    if not isinstance(target.contents, bool | Mapping):
+        raise LeadsNowhere(f"{shown} leads to no schema")
+    return target
+
+
+def _have_room(calls: int) -> None:
+    """Raise RecursionError if the stack has no room for this many nested calls."""
+    if calls:
+        _have_room(calls - 1)
+
+
+def resolver_of(schema: Mapping[str, Any]) -> Resolver:
+    """A resolver at the root of a schema; raises NotJudged."""
+    try:
+        root = DRAFT202012.create_resource(schema)
+        uri = root.id() or ""
+        return _metaschemas().with_resource(uri, root).crawl().resolver(uri)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise NotJudged("an `$id` of the schema is not a URI") from error
+
+
+def metaschema_resolver() -> Resolver:
+    return _metaschemas().resolver("https://json-schema.org/draft/2020-12/schema")
+
+
+def is_metaschema(resolver: Resolver) -> bool:
+    """Whether the resolver stands in a metaschema, which needs no check."""
+    return str(resolver._base_uri).startswith("https://json-schema.org/draft/")  # noqa: SLF001
+
+
+def within(resolver: Resolver, schema: Mapping[str, Any]) -> Resolver:
+    """The resolver in an inner schema, which may have an address of its own."""
+    return resolver.in_subresource(DRAFT202012.create_resource(schema))
+
+
+@lru_cache(maxsize=1)
+def _metaschemas() -> Registry[Resource[Any]]:
+    crawled: Any = REGISTRY.crawl()
+    return crawled  # type: ignore[no-any-return]
+
+
+Errors = Iterator[ValidationError]
+Validator = Any
+"""The library makes its classes of validators as it runs."""
+Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
+Object = Mapping[str, Any]
+Schema = bool | Mapping[str, Any]
+Schemas = Mapping[str, Schema]
+descend: Callable[..., Errors] = Draft202012Validator.descend
+
+
+def errors_in(
+    validator: Validator,
+    instance: object,
+    schema: Schema,
+    *,
+    path: str | int | None = None,
+    resolver: Any = None,
+) -> Errors:
+    """The violations of an inner schema in a value, below this step."""
+    if schema is False:
+        error = ValidationError(f"{excerpt(instance)} is not allowed here")
+        if path is not None:
+            error.path.appendleft(path)
+        return iter((error,))
+    if schema is not True and "$schema" in schema:
+        # The library would go on with the keywords of that dialect, and without the clock.
+        schema = {word: value for word, value in schema.items() if word != "$schema"}
+    return descend(validator, instance, schema, path, resolver=resolver)
+
+
+def is_valid(validator: Validator, instance: object, schema: Schema) -> bool:
+    return next(errors_in(validator, instance, schema), None) is None
+
+
+def _reference(validator: Validator, reference: str, instance: object, _: Object) -> Errors:
+    found = look_up(validator, reference)
+    return errors_in(validator, instance, found.contents, resolver=found.resolver)
+
+
+def _pattern_properties(validator: Validator, schemas: Schemas, instance: Any, _: Any) -> Errors:
+    if validator.is_type(instance, "object"):
+        for pattern, schema in schemas.items():
+            for name, value in instance.items():
+                if is_found(pattern, name):
+                    yield from errors_in(validator, value, schema, path=name)
+
+
+def _additional_properties(
+    validator: Validator, schema: Schema, instance: Any, holder: Object
+) -> Errors:
+    if not validator.is_type(instance, "object"):
+        return
+    if schema is not False:
+        for name in _additional(instance, holder):
+            yield from errors_in(validator, instance[name], schema, path=name)
+    elif extras := list(_additional(instance, holder)):
+        message = "Additional properties are not allowed"
+        yield ValidationError(f"{message} ({extras_message(sorted(extras))})")
+
+
+def _additional(instance: Object, holder: Object) -> Iterator[str]:
+    patterns = holder.get("patternProperties", ())
+    for name in instance:
+        named = name in holder.get("properties", ())
+        if not named and not any(is_found(pattern, name) for pattern in patterns):
+            yield name
+
+
+def extras_message(extras: Sequence[object]) -> str:
+    """`'a', 'b' were unexpected`, the first few of them."""
+    return f"{join_excerpts(extras)} {'was' if len(extras) == 1 else 'were'} unexpected"
+
+
+def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+    if not validator.is_type(instance, "array"):
+        return
+    first = len(holder.get("prefixItems", ()))
+    if schema is False and len(instance) > first:
+        extra = join_excerpts(instance[first : first + 6])
+        yield ValidationError(f"Expected at most {first} items but found more: {extra}")
+    elif schema is not False:
+        for index in range(first, len(instance)):
+            yield from errors_in(validator, instance[index], schema, path=index)
+
+
+def _contains(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+    if not validator.is_type(instance, "array"):
+        return
+    least, most = holder.get("minContains", 1), holder.get("maxContains", len(instance))
+    found = sum(is_valid(validator, item, schema) for item in instance)
+    if found > most:
+        yield ValidationError(f"{found:,} items match the given schema (expected at most {most})")
+    elif found < least:
+        wanted = "does not contain items matching the given schema"
+        if found:
+            wanted = f"has {found:,} items matching the given schema (expected at least {least})"
+        yield ValidationError(f"{excerpt(instance)} {wanted}")
+
+
+def _any_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
+    if not any(is_valid(validator, instance, schema) for schema in schemas):
+        yield _under_none(instance)
+
+
+def _one_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
+    fitting = [schema for schema in schemas if is_valid(validator, instance, schema)]
+    if not fitting:
+        yield _under_none(instance)
+    elif len(fitting) > 1:
+        yield ValidationError(
+            f"{excerpt(instance)} is valid under each of {join_excerpts(fitting, 2)}"
+        )
+
+
+def _under_none(instance: object) -> ValidationError:
+    return ValidationError(f"{excerpt(instance)} is not valid under any of the given schemas")
+
+
+def _not(validator: Validator, schema: Schema, instance: object, _: Any) -> Errors:
+    if is_valid(validator, instance, schema):
+        yield ValidationError(f"{excerpt(instance)} should not be valid under {excerpt(schema)}")
+
+
+def _if(validator: Validator, schema: Schema, instance: object, holder: Object) -> Errors:
+    then = "then" if is_valid(validator, instance, schema) else "else"
+    return errors_in(validator, instance, holder.get(then, True))
+
+
+SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
+    "$ref": _reference,
+    "$dynamicRef": _reference,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "items": _items,
+    "contains": _contains,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "if": _if,
+}
+
+
+def is_found(pattern: str, text: str) -> bool:
+    """Whether a pattern of a schema occurs in a text; raises NotJudged."""
+    left_s = judging().look_at_clock()
+    try:
+        return compile_pattern(pattern, lines=False).search(text, timeout=left_s) is not None
+    except TimeoutError as error:
+        raise NotJudged(str(PatternTimeout(pattern, judging().limit_s))) from error
+    except PatternError as error:
+        raise NotJudged(str(error)) from error
+
+
+def _const(_: Validator, const: object, instance: object, __: Any) -> Errors:
+    if not _is_one_of(instance, [const], const):
+        yield ValidationError(f"{excerpt(const)} was expected")
+
+
+def _enum(_: Validator, values: Sequence[object], instance: object, __: Any) -> Errors:
+    if not _is_one_of(instance, values, values):
+        yield ValidationError(f"{excerpt(instance)} is not one of {excerpt(values, 2 * LIMIT)}")
+
+
+def _is_one_of(instance: object, values: Sequence[object], owner: object) -> bool:
+    known = judging().known
+    if id(owner) not in known:
+        known[id(owner)] = frozenset(map(canonical, values))
+    return canonical(instance) in known[id(owner)]
+
+
+def _type(validator: Validator, types: str | Sequence[str], instance: object, _: Any) -> Errors:
+    types = [types] if isinstance(types, str) else types
+    if not any(validator.is_type(instance, kind) for kind in types):
+        yield ValidationError(f"{excerpt(instance)} is not of type {join_excerpts(types)}")
+
+
+def _pattern(validator: Validator, pattern: str, instance: str, _: Any) -> Errors:
+    if validator.is_type(instance, "string") and not is_found(pattern, instance):
+        yield ValidationError(f"{excerpt(instance)} does not match {excerpt(pattern)}")
+
+
+def _multiple_of(validator: Validator, unit: float, instance: float, _: Any) -> Errors:
+    if validator.is_type(instance, "number") and (_exact(instance) / _exact(unit)).denominator != 1:
+        yield ValidationError(f"{instance!r} is not a multiple of {unit!r}")
+
+
+def _exact(number: float) -> Fraction:
+    """The exact decimal as written, such as 0.1, instead of the nearest binary float."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def _unique_items(validator: Validator, wanted: bool, instance: Any, _: Any) -> Errors:
+    if not (wanted and validator.is_type(instance, "array")):
+        return
+    seen: set[str] = set()
+    for item in instance:
+        judging().look_at_clock()
+        if (text := canonical(item)) in seen:
+            yield ValidationError(f"{excerpt(instance)} has {excerpt(item)} twice")
+            return
+        seen.add(text)
+
+
+def _bound(kind: str, end: Literal["least", "most"], what: str) -> Keyword:
+    """The keyword for one bound of a length; `what` is said of a value beyond it."""
+    is_beyond = operator.lt if end == "least" else operator.gt
+    obvious = {1: "should be non-empty"} if end == "least" else {0: "is expected to be empty"}
+
+    def keyword(validator: Validator, bound: int, instance: Any, _: Any) -> Errors:
+        if validator.is_type(instance, kind) and is_beyond(len(instance), bound):
+            # An obvious bound is not named.
+            note = f" ({len(instance):,}, at {end} {bound:,})" if bound > 1 else ""
+            yield ValidationError(f"{excerpt(instance)} {obvious.get(bound, what)}{note}")
+
+    return keyword
+
+
+VALUE_KEYWORDS: Mapping[str, Keyword] = {
+    "const": _const,
+    "enum": _enum,
+    "type": _type,
+    "pattern": _pattern,
+    "multipleOf": _multiple_of,
+    "uniqueItems": _unique_items,
+    "minLength": _bound("string", "least", "is too short"),
+    "maxLength": _bound("string", "most", "is too long"),
+    "minItems": _bound("array", "least", "is too short"),
+    "maxItems": _bound("array", "most", "is too long"),
+    "minProperties": _bound("object", "least", "does not have enough properties"),
+    "maxProperties": _bound("object", "most", "has too many properties"),
+}
 
 
 def errors(
-    value: object,
-    schema: Mapping[str, Any],
-    most: int | None,
-    limit_s: float = TIME_LIMIT_S,
+    value: object, schema: Mapping[str, Any], most: int | None, limit_s: float = TIME_LIMIT_S
 ) -> list[ValidationError]:
     """The first violations of a schema in a value, or all of them, in the order of their places."""
     with judging_of(value, schema, TIME_FOR_EACH_S, limit_s):
@@ -59,7 +350,6 @@ def errors(
 
 
 def _metaschema_error(schema: object) -> ValidationError | None:
-    """The first violation of the metaschema in a schema."""
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
@@ -86,7 +376,9 @@ def _with_clock(keyword: Any) -> Keyword:
     return call_in_time
 
 
-def _properties(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+def _unevaluated_properties(
+    validator: Validator, schema: Schema, instance: Any, holder: Object
+) -> Errors:
     if not validator.is_type(instance, "object"):
         return
     known = _evaluated_names(validator, instance, holder)
@@ -97,7 +389,9 @@ def _properties(validator: Validator, schema: Schema, instance: Any, holder: Obj
         yield ValidationError(f"Unevaluated properties are not {said} ({extras_message(wrong)})")
 
 
-def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
+def _unevaluated_items(
+    validator: Validator, schema: Schema, instance: Any, holder: Object
+) -> Errors:
     if not validator.is_type(instance, "array"):
         return
     known = _evaluated_indexes(validator, instance, holder)
@@ -111,14 +405,13 @@ def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) 
 
 
 UNEVALUATED_KEYWORDS: Mapping[str, Keyword] = {
-    "unevaluatedProperties": _properties,
-    "unevaluatedItems": _items,
+    "unevaluatedProperties": _unevaluated_properties,
+    "unevaluatedItems": _unevaluated_items,
 }
 
 _OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
 _KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
 KEYWORDS = frozenset(_KEYWORDS)
-"""The keywords with which data is judged."""
 
 
 def _evaluated_names(validator: Validator, instance: Object, schema: Schema) -> set[str]:
@@ -178,6 +471,10 @@ def _applicable_schemas(
 _Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {word: _with_clock(keyword) for word, keyword in _KEYWORDS.items()}
 )
+# By this the library's own keywords come to inner schemas.
+_Validator.descend = lambda at, instance, schema, path=None, **_: errors_in(
+    at, instance, schema, path=path
+)
 
 
 def flaws(schema: Mapping[str, Any]) -> Iterator[Flaw]:
@@ -213,7 +510,6 @@ def _remedy(reference: str) -> str:
 
 
 def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[Path, Any, Any]]:
-    """A schema and all schemas in it, each with its path and its resolver."""
     waiting: list[tuple[Path, Any, Any]] = [((), schema, resolver)]
     while waiting:
         path, inner, resolver = waiting.pop()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from loopkit.language.section import Id, Ids, one_of
+from loopkit.language.section import Id, Ids, Written, one_of
 from loopkit.language.states.each import EachState, MachineState
 from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
+    FileValues,
     HumanState,
     RenderState,
     SetState,
@@ -34,10 +35,18 @@ class FinalState(StateBase):
     of: Id | None = None
     """The validate state whose reports decide which version is best. Default: the one that judged
     last."""
+    mark: FileValues | None = None
+    """Values that are set in a file once the run is over and its trees are merged."""
 
     kind = "final"
     example = Example({"final": "success", "result": "plan"})
     ends = True
+
+    @property
+    def templates(self) -> Written:
+        yield from super().templates
+        if self.mark is not None:
+            yield from ((("mark", *path), text) for path, text in self.mark.texts)
 
 
 class ChoiceState(WorkingState):

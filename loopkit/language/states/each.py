@@ -13,14 +13,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import Id, Ids, Noun, Written, fault, one_or_more
+from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
 from loopkit.text.json_text import texts_in
 
@@ -140,7 +139,6 @@ class ChildrenState(AuthorState):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The possible outcomes of a child."""
         return tuple(self.child.finals)
 
     @property
@@ -154,7 +152,6 @@ class ChildrenState(AuthorState):
 
     @property
     def _names_read(self) -> frozenset[str]:
-        """The names of all of which children are made."""
         return frozenset[str]().union(*(_names_in(text) for _, text in self.templates))
 
     @property
@@ -234,7 +231,6 @@ class EachState(ChildrenState):
 
     @property
     def is_of_input(self) -> bool:
-        """Whether the list is known from the start."""
         return parse_path(self.each)[0] == "input"
 
     @property
@@ -246,7 +242,6 @@ class EachState(ChildrenState):
 
     @property
     def item_steps(self) -> tuple[str, ...]:
-        """The steps of the path to the items themselves."""
         return steps_to_items(self.each)
 
     @property
@@ -272,7 +267,6 @@ class EachState(ChildrenState):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The outcomes that an item waits for."""
         if isinstance(self.after, After):
             return self.after.when
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)
@@ -325,11 +319,7 @@ class MachineState(ChildrenState):
 
 def _names_in(text: str) -> frozenset[str]:
     # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
-    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse_if_valid  # noqa: PLC0415 - it takes long
 
-    try:
-        return parse(text).names
-    except TemplateError:
-        # The checks tell of it.
-        return frozenset()
+    template = parse_if_valid(text)
+    return frozenset() if template is None else template.names

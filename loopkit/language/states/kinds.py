@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
 from loopkit.language.datatypes.notation import (
     common_type,
@@ -24,11 +23,13 @@ from loopkit.language.section import (
     Argv,
     Duration,
     Emission,
+    ErrorClass,
     Fields,
     Id,
     Ids,
     Notation,
     Noun,
+    OnInDoubt,
     PlainText,
     ReportEmission,
     Text,
@@ -217,7 +218,6 @@ class MadeText(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield ("render",), self.render
 
     @property
@@ -225,7 +225,6 @@ class MadeText(Noun):
         return {}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The template, with the steps inside what it passes on."""
         yield self.render, tuple(steps)
 
     def type_with(self, given: DataType) -> DataType | None:
@@ -246,11 +245,9 @@ class RenderState(FilledState, MadeText):
 
 def _of_one(lists: dict[str, ItemPaths]) -> dict[str, ItemPaths]:
     if len(lists) > 1:
-        raise fault(
-            "item-path",
-            f"one name goes through lists, and here are {len(lists)}",
-            help="write `for: {NAME: [PATH, PATH]}` for one list after another",
-        )
+        message = f"one name goes through lists, and here are {len(lists)}"
+        remedy = "write `for: {NAME: [PATH, PATH]}` for one list after another"
+        raise fault("item-path", message, help=remedy)
     return lists
 
 
@@ -266,12 +263,10 @@ class MadeData(Noun):
 
     @property
     def texts(self) -> Written:
-        """Its templates."""
         yield from texts_in(self.data, ("data",))
 
     @property
     def lists(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """The name of an item, with the steps to the lists."""
         return {name: tuple(map(steps_to_items, paths)) for name, paths in self.for_.items()}
 
     def texts_at(self, steps: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -362,14 +357,10 @@ def _type_of_template(
 ) -> DataType:
     """The type of what a template gives; with `is_text`, only a path passes on a value."""
     # The schema of machines is printed without the template sandbox.
-    from loopkit.language.template.errors import TemplateError  # noqa: PLC0415 - it takes long
-    from loopkit.language.template.rendering import parse  # noqa: PLC0415 - it takes long
+    from loopkit.language.template.rendering import parse_if_valid  # noqa: PLC0415 - it takes long
 
     unknown = DataType({})
-    try:
-        template = parse(text)
-    except TemplateError:
-        # The checks tell of it.
+    if (template := parse_if_valid(text)) is None:
         return unknown
     if not template.is_expression or (is_text and template.whole is None):
         return parse_type("str")
@@ -381,8 +372,8 @@ def _type_of_template(
     return unknown if known is None else known.replace(default=None, has_default=False)
 
 
-class SetState(AuthorState):
-    """Sets values in a YAML or JSON file, and reads it."""
+class FileValues(Noun):
+    """Values for keys of one mapping in a YAML or JSON file."""
 
     set: PlainText
     """The file: a template."""
@@ -395,6 +386,18 @@ class SetState(AuthorState):
     """The new values, by key. Default: the file is only read."""
     expect: dict[str, Any] = {}
     """What has to stand there before, by key; if it does not, nothing is changed."""
+
+    @property
+    def texts(self) -> Written:
+        """The templates, with their places."""
+        yield ("set",), self.set
+        for key in ("where", "values", "expect"):
+            yield from texts_in(getattr(self, key), (key,))
+
+
+class SetState(FileValues, AuthorState):
+    """Sets values in a YAML or JSON file, and reads it."""
+
     type: Notation = "any"
     """The type of the data in the file."""
 
@@ -409,9 +412,7 @@ class SetState(AuthorState):
 
     @property
     def templates(self) -> Written:
-        yield ("set",), self.set
-        for key in ("where", "values", "expect"):
-            yield from texts_in(getattr(self, key), (key,))
+        yield from self.texts
 
     @property
     def leaves(self) -> DataType:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.agents.calls import ErrorClass, OnInDoubt
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     Emission,
     Emit,
+    ErrorClass,
     Id,
     Noun,
+    OnInDoubt,
     Section,
     Spelled,
     Texts,
@@ -39,11 +40,8 @@ class Example(Value, frozen=True):
 
     state: Mapping[str, Any]
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """The agents whom it asks."""
     answer: str = ""
-    """What a person answers."""
     input: Mapping[str, Any] = field(default_factory=dict)
-    """What the machine takes."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of files beside the machine file."""
 
@@ -76,12 +74,10 @@ class AgentChoice(Noun):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The path, step by step."""
         return tuple(self.from_.split("."))
 
     @property
     def is_of_input(self) -> bool:
-        """Whether it is known from the start."""
         return self.steps[0] == "input"
 
 
@@ -164,12 +160,9 @@ class Output(Noun):
     def _is_one_thing(self) -> Self:
         for key in ("file", "fence"):
             if self.folder is not None and getattr(self, key) is not None:
-                raise fault(
-                    "folder-as-text",
-                    f"`{key}` is for a text, and this artifact is a folder",
-                    (key,),
-                    help=f"delete `{key}`, or `folder`",
-                )
+                message = f"`{key}` is for a text, and this artifact is a folder"
+                remedy = f"delete `{key}`, or `folder`"
+                raise fault("folder-as-text", message, (key,), help=remedy)
         if self.ignore and self.folder is None:
             message = "`ignore` is for a folder, and this artifact is a text"
             raise fault("unused", message, ("ignore",), help="delete `ignore`")
@@ -192,7 +185,6 @@ class Output(Noun):
 
     @property
     def templates(self) -> Written:
-        """The paths in the workspace."""
         return self.written("file", "folder")
 
     @property
@@ -210,9 +202,7 @@ class StateBase(Noun):
     kind: ClassVar[str]
     """The key by which states of this kind are known."""
     example: ClassVar[Example]
-    """One for tests and readers."""
     ends: ClassVar[bool] = False
-    """Whether the run ends here."""
     knows_before: ClassVar[bool] = False
     """Whether its guards may ask from which state a run came to it."""
     waits: ClassVar[bool] = False
@@ -245,12 +235,10 @@ class StateBase(Noun):
 
     @property
     def drawn_as(self) -> str:
-        """Its shape in a diagram."""
         return getattr(self, "final", self.kind)
 
     @property
     def succeeds(self) -> bool:
-        """Whether the run is a success here."""
         return self.drawn_as == "success"
 
     @property
@@ -269,7 +257,6 @@ class StateBase(Noun):
 
     @property
     def choice(self) -> AgentChoice | None:
-        """The choice among its agents, if it has one."""
         return None
 
     @property
@@ -299,17 +286,14 @@ class StateBase(Noun):
 
     @property
     def judges(self) -> str | None:
-        """The artifact that it judges."""
         return getattr(self, "validate_", None)
 
     @property
     def judged_by(self) -> tuple[ByItem, ...]:
-        """The names of the validators, and the rules, by which it judges."""
         return getattr(self, "by", ())
 
     @property
     def child(self) -> "Machine | None":
-        """The machine that its work runs."""
         return None
 
     @property
@@ -335,7 +319,6 @@ class StateBase(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates that its work fills in."""
         if self.told_by:
             yield (self.told_by,), self.work_template
 
@@ -351,7 +334,6 @@ class StateBase(Noun):
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
-        """The facts that its work always leaves for guards."""
         return {}
 
     @property
@@ -389,12 +371,9 @@ class WorkingState(StateBase):
     @model_validator(mode="after")
     def _goes_somewhere(self) -> Self:
         if self.transitions is not None and self.next is not None:
-            raise fault(
-                "two-ways-out",
-                "a state has either `next` or `transitions`",
-                ("next",),
-                help="delete one; `next: STATE` is short for one transition without a guard",
-            )
+            message = "a state has either `next` or `transitions`"
+            remedy = "delete one; `next: STATE` is short for one transition without a guard"
+            raise fault("two-ways-out", message, ("next",), help=remedy)
         if self.transitions is None and self.next is None:
             raise fault(
                 "no-way-out", "the state has no transition", help="add `next:` or `transitions:`"
@@ -427,7 +406,6 @@ RenderOutputName = Annotated[
 
 @cache
 def output_from_name(name: str) -> Output:
-    """The output of a state that states only its name."""
     return Output(name=name)
 
 
@@ -445,7 +423,6 @@ Needs = Annotated[
     BeforeValidator(one_or_more, json_schema_input_type=Need | list[Need]),
     Field(min_length=1),
 ]
-"""Artifacts, and fields of artifacts."""
 
 
 class AuthorState(WorkingState):

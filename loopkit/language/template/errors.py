@@ -42,7 +42,7 @@ class Refusal(Exception):
 
 
 def error_at(what: Refusal, text: str, line: int, words: str = "") -> TemplateError:
-    """Return the error at the last of the dotted `words` in line `line` of `text`.
+    """The error at the last of the dotted `words` in line `line` of `text`.
 
     Jinja knows lines only: of words that the line has twice, the first inside `{{ }}` or `{% %}`
     is taken; without them the place is the line.
@@ -65,7 +65,7 @@ def _columns(row: str, words: str) -> tuple[int, int]:
 
 
 def _patterns(words: str) -> Iterator[re.Pattern[str]]:
-    """Yield how the words may be written: as they are, the last one as a field, or anywhere."""
+    """How the words may be written: as they are, the last one as a field, or anywhere."""
     if not words:
         return
     *before, last = words.split(".")
@@ -82,8 +82,6 @@ NODE = 24
 
 
 class _Meter:
-    """The remaining budget."""
-
     iterations = MAX_ITERATIONS
     work = MAX_WORK
 
@@ -122,7 +120,7 @@ def step(parts: int) -> bool:
 
 
 def shallow_units(value: object) -> int:
-    """Return the units for reading `value` without what its items hold."""
+    """The units for reading `value` without what its items hold."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, (list, tuple, Mapping, range)):
@@ -131,7 +129,7 @@ def shallow_units(value: object) -> int:
 
 
 def deep_units(value: object) -> int:
-    """Return the units for reading all of `value`, which may hold one thing exponentially often.
+    """The units for reading all of `value`, which may hold one thing exponentially often.
 
     Stops when there are more than the rendering has budget.
     """

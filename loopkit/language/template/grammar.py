@@ -25,46 +25,15 @@ MAX_DEPTH = 50
 # Python, to which Jinja compiles, has a limit of 20 for loops in loops.
 MAX_LOOPS = 10
 
+# `Scope` has no line; the one statement that can stand in it is refused, with its line.
 _ALLOWED = (
-    nodes.Template,
-    nodes.Output,
-    nodes.TemplateData,
-    nodes.If,
-    nodes.For,
-    nodes.Assign,
-    nodes.AssignBlock,
-    nodes.FilterBlock,
-    nodes.Name,
-    nodes.Const,
-    nodes.Getattr,
-    nodes.Getitem,
-    nodes.Slice,
-    nodes.List,
-    nodes.Tuple,
-    nodes.Dict,
-    nodes.Pair,
-    nodes.Keyword,
-    nodes.Filter,
-    nodes.Test,
-    nodes.Call,
-    nodes.Compare,
-    nodes.Operand,
-    nodes.CondExpr,
-    nodes.And,
-    nodes.Or,
-    nodes.Not,
-    nodes.Neg,
-    nodes.Pos,
-    nodes.Concat,
-    nodes.Add,
-    nodes.Sub,
-    nodes.Mul,
-    nodes.Div,
-    nodes.FloorDiv,
-    nodes.Mod,
-    # Has no line; the one statement that can stand in it is refused, with its line.
-    nodes.Scope,
-)
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign,
+    nodes.AssignBlock, nodes.FilterBlock, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem,
+    nodes.Slice, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair, nodes.Keyword, nodes.Filter,
+    nodes.Test, nodes.Call, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.And, nodes.Or,
+    nodes.Not, nodes.Neg, nodes.Pos, nodes.Concat, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div,
+    nodes.FloorDiv, nodes.Mod, nodes.Scope,
+)  # fmt: skip
 _NAMED = {
     "Include": "include",
     "Import": "import",
@@ -88,7 +57,6 @@ _TAG = re.compile(r"\{%[-+]?\s*(\w+)([^%]*)")
 
 
 def tree_of(text: str) -> nodes.Template:
-    """Return the tree of the template; raise TemplateError for what is wrong with it."""
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
         raise TemplateError("template-limit", message, help="move text into an input")
@@ -133,7 +101,7 @@ def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
 
 
 def _missing_end(text: str, line: int) -> TemplateError:
-    """Return the error for a block that is still open at the end, at the tag that opened it."""
+    """The error for a block that is still open at the end, at the tag that opened it."""
     opened: list[tuple[str, int]] = []
     for tag in _TAG.finditer(text):
         name = tag[1]
@@ -160,7 +128,7 @@ def _refuse_foreign(tree: nodes.Template, text: str) -> None:
 
 
 def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
-    """Yield each node, outer ones first, in the text's order, with its depth and loops around it.
+    """Each node, outer ones first, in the text's order, with its depth and loops around it.
 
     Not recursive: what comes from Jinja's parser may be nested deeper than Python's stack.
     """
@@ -182,7 +150,7 @@ _Wrong = tuple[Refusal, str]
 
 
 def _foreign(node: nodes.Node) -> _Wrong | None:
-    """Return the mistake in this node alone, and its word."""
+    """The mistake in this node alone, and its word."""
     match node:
         case nodes.Call():
             return _foreign_call(node)
@@ -254,7 +222,6 @@ class Fields(Value, frozen=True):
     fields: Mapping[str, Shape] = field(default_factory=dict)
     optional: bool = False
     others: Shape | None = None
-    """The shape of further fields, if there can be some."""
 
 
 class Items(Value, frozen=True):
@@ -304,7 +271,7 @@ def path_of(node: nodes.Node | None) -> Path | None:
 
 
 def steps_of(node: nodes.Node | None) -> tuple[str | int, ...]:
-    """Return the path of a node with the numbers of items in it; () if it is not a path."""
+    """The path of a node with the numbers of items in it; () if it is not a path."""
     steps: list[str | int] = []
     while isinstance(node, (nodes.Getattr, nodes.Getitem)):
         step = _step(node)
@@ -323,7 +290,7 @@ def _step(node: nodes.Getattr | nodes.Getitem) -> str | int | None:
 
 
 def present_if(test: nodes.Node, outcome: bool) -> frozenset[Path]:
-    """Return the paths that are there when the condition comes out as `outcome`."""
+    """The paths that are there when the condition comes out as `outcome`."""
     match test:
         case nodes.Not(node=inner):
             return present_if(inner, not outcome)
@@ -389,7 +356,7 @@ class Survey:
         return self._merge(ends)
 
     def _merge(self, ends: list[Scope]) -> Scope:
-        """Return the scope after branches of which one was taken."""
+        """The scope after branches of which one was taken."""
         local: dict[str, Shape] = {}
         for name in {name for end in ends for name in end.local}:
             shapes = [self._shape_of(name, end) or Anything(optional=True) for end in ends]
@@ -419,7 +386,7 @@ class Survey:
                 self._values(part.iter_child_nodes(), scope)
 
     def _value(self, node: nodes.Node, scope: Scope, *, asking: bool = False) -> Shape:
-        """Return the shape of an expression; `asking` where it may be missing."""
+        """The shape of an expression; `asking` where it may be missing."""
         path = path_of(node)
         if path is not None:
             return self._at_path(path, node, scope, asking=asking)
@@ -436,7 +403,6 @@ class Survey:
                 return self._computation(node, scope)
 
     def _computation(self, node: nodes.Node, scope: Scope) -> Shape:
-        """Return the shape of what the template builds or computes."""
         if isinstance(node, nodes.Not | nodes.Test):
             asked = isinstance(node, nodes.Not) or node.name in _ASKING_TESTS
             self._value(node.node, scope, asking=asked)
@@ -488,7 +454,7 @@ class Survey:
         return Scalar()
 
     def _attribute(self, node: nodes.Filter, source: Shape) -> Shape:
-        """Return the shape of the field that `map(attribute="a.b")` and its like read."""
+        """The shape of the field that `map(attribute="a.b")` and its like read."""
         named = [pair.value for pair in node.kwargs if getattr(pair, "key", "") == "attribute"]
         if node.name in ("selectattr", "rejectattr", "groupby"):
             named += node.args[:1]
@@ -535,7 +501,7 @@ class Survey:
         return present(shape) if shape and path in scope.sure else shape or Anything()
 
     def _field(self, holder: Shape, path: Path, node: nodes.Node) -> Shape | None:
-        """Return the shape of the last step of `path` in its holder; None after a problem."""
+        """The shape of the last step of `path` in its holder; None after a problem."""
         step, shown = path[-1], ".".join(path[:-1])
         called = f"`{shown}`" if shown else "this"
         if (found := member(holder, step)) is not None:
@@ -557,7 +523,7 @@ class Survey:
 
 
 def either(first: Shape, second: Shape) -> Shape:
-    """Return the shape of data that has one of two shapes."""
+    """The shape of data that has one of two shapes."""
     optional = first.optional or second.optional
     first, second = present(first), present(second)
     shape = first if first == second else Anything()
@@ -565,17 +531,15 @@ def either(first: Shape, second: Shape) -> Shape:
 
 
 def present(shape: Shape) -> Shape:
-    """Return the shape of data that is known to be present."""
     return shape.replace(optional=False) if shape.optional else shape
 
 
 def absent(shape: Shape) -> Shape:
-    """Return the shape of data that may be missing."""
     return shape if shape.optional else shape.replace(optional=True)
 
 
 def member(shape: Shape, name: str) -> Shape | None:
-    """Return the shape of a field; None where there can't be one of this name."""
+    """The shape of a field; None where there can't be one of this name."""
     match shape:
         case Anything():
             return Anything()
@@ -586,7 +550,7 @@ def member(shape: Shape, name: str) -> Shape | None:
 
 
 def item_of(shape: Shape) -> Shape:
-    """Return the shape of each item in a loop over the data."""
+    """The shape of each item in a loop over the data."""
     match shape:
         case Items(item=item):
             return item

@@ -63,7 +63,7 @@ class Template(Value, frozen=True, eq=False):
     """Whether it is one `{{ … }}` and nothing else."""
 
     def render(self, names: Mapping[str, object]) -> str:
-        """Return the text with `names` filled in. They are plain data, and never changed.
+        """The text with `names` filled in. They are plain data, and never changed.
 
         Raises TemplateError, and nothing else: where data is missing or of the wrong kind, and
         past 2,000,000 characters, 100,000 rounds of loops, or about a second of work.
@@ -76,7 +76,7 @@ class Template(Value, frozen=True, eq=False):
         return self._run(_compile(self.text), names, _print)
 
     def value(self, names: Mapping[str, object]) -> object:
-        """Return the value itself where the template is one `{{ … }}`, else the text.
+        """The value itself where the template is one `{{ … }}`, else the text.
 
         Raises TemplateError as `render` does.
         """
@@ -102,7 +102,7 @@ class Template(Value, frozen=True, eq=False):
 
 @lru_cache(maxsize=512)
 def parse(text: str) -> Template:
-    """Return the template that `text` spells.
+    """The template that `text` spells.
 
     Raises TemplateError for text that is no template, for a construct that templates do not have,
     and for an unknown filter or test. `check` finds what is wrong with its names.
@@ -115,8 +115,16 @@ def parse(text: str) -> Template:
     return Template(text, tree, names, paths, whole, parts_of(tree), _constant(tree), lone)
 
 
+def parse_if_valid(text: str) -> Template | None:
+    """The template, or None for a text that spells none; the checks report that."""
+    try:
+        return parse(text)
+    except TemplateError:
+        return None
+
+
 def check(template: Template, names: Mapping[str, Shape]) -> list[TemplateError]:
-    """Return every use of a name or field that is not there, or might not be, in the text's order.
+    """Every use of a name or field that is not there, or might not be, in the text's order.
 
     `names` are all that the template may read. A place is the last word of what is wrong, so
     `isue` in `{{ input.isue }}`.
@@ -240,7 +248,7 @@ def _join(texts: Iterable[str]) -> str:
 
 
 def _line(template: jinja2.Template, trace: TracebackType | None) -> int:
-    """Return the template's line in which the innermost of its frames stood."""
+    """The template's line in which the innermost of its frames stood."""
     line = 1
     while trace is not None:
         if trace.tb_frame.f_globals is template.root_render_func.__globals__:
@@ -266,7 +274,7 @@ def _error_of(error: Exception, text: str, line: int) -> TemplateError:
 
 
 def parts_of(tree: nodes.Template) -> tuple[str | Hole, ...] | None:
-    """Return the texts and holes of a template in order; None where it has anything else."""
+    """The texts and holes of a template in order; None where it has anything else."""
     parts: list[str | Hole] = []
     for node in tree.body:
         if not isinstance(node, nodes.Output):
@@ -287,13 +295,11 @@ _NO_TEXT = (nodes.Compare, nodes.Test, nodes.Not, nodes.Neg, nodes.Sub, nodes.Di
 
 @lru_cache(maxsize=512)
 def printed_by(text: str) -> tuple[Path, ...]:
-    """Return the paths whose values a template may print, and not those that it only asks for.
+    """The paths whose values a template may print, and not those that it only asks for.
 
     A text that is no template prints nothing.
     """
-    try:
-        template = parse(text)
-    except TemplateError:
+    if (template := parse_if_valid(text)) is None:
         return ()
     found: list[Path] = []
     waiting: list[tuple[nodes.Node, Mapping[str, Path]]] = [(template.tree, {})]

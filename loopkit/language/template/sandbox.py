@@ -1,5 +1,7 @@
 """The one Jinja environment: its sandbox around data, its filters, tests and operators.
 
+First the data that templates see, and how it is printed.
+
 All are bounded: each filter and test stops at the rendering's budget. Jinja's own operators are
 not, so a checked template is rewritten: operators become filters, which are ours; each round of a
 loop takes a step first. Nothing is left in the tree that calls a function of Python or an object's
@@ -10,12 +12,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count, groupby, islice
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self
 
 from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_context, pass_environment
 from jinja2.filters import FILTERS as _JINJAS_FILTERS
@@ -34,22 +38,77 @@ from loopkit.language.template.errors import (
     spend,
     step,
 )
-from loopkit.language.template.plain_data import FieldedText, Record, as_json, to_text
 from loopkit.text import or_empty
+
+
+class FieldedText(str):
+    """A text that prints as itself and has named fields: `{{ plan }}` and `{{ plan.goal }}`."""
+
+    fields: Mapping[str, object]
+
+    def __new__(cls, text: str, fields: Mapping[str, object] = MappingProxyType({})) -> Self:
+        self = super().__new__(cls, text)
+        self.fields = MappingProxyType(dict(fields))
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, dict[str, object]]]:
+        return type(self), (str(self), dict(self.fields))
+
+
+class Record(dict[str, object]):
+    """Data that prints as it was given; a field that it leaves out reads as none."""
+
+    left_out: Set[str]
+
+    def __init__(self, fields: Mapping[str, object], left_out: Set[str] = frozenset()) -> None:
+        super().__init__(fields)
+        self.left_out = frozenset(left_out)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[dict[str, object], Set[str]]]:
+        return type(self), (dict(self), self.left_out)
+
+
+def to_text(value: object) -> str:
+    """The value as a prompt shows it: text as it is, none as nothing, data as JSON."""
+    if isinstance(value, (str, Undefined)):
+        return str(value)
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return as_json(value)
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """The value as JSON with every letter as it is; raises Refusal for what is no data."""
+    # Before it is built: data made in a template can hold one list exponentially often.
+    spend(deep_units(value))
+    encoder = _COMPACT if indent is None else _encoder(indent)
+    return encoder.encode(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, range):
+        return list(value)
+    if isinstance(value, Undefined):
+        return str(value)
+    message = f"a value of type `{type(value).__name__}` cannot be printed"
+    raise Refusal(message, "print text, numbers, lists or fields", code="template-data")
+
+
+def _encoder(indent: int | None) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, default=_plain)
+
+
+_COMPACT = _encoder(None)
 
 _SHOWN = 100
 
 LOOP_FIELDS = (
-    "index",
-    "index0",
-    "revindex",
-    "revindex0",
-    "first",
-    "last",
-    "length",
-    "previtem",
-    "nextitem",
-)
+    "index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem",
+)  # fmt: skip
 
 
 class Missing(Undefined):
@@ -169,7 +228,7 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
 
 
 def print_value(value: object) -> str:
-    """Return the text that a template prints for a value, and spend for it."""
+    """The text that a template prints for a value, and spend for it."""
     text = to_text(value)
     spend(2 * len(text))
     return text
@@ -207,7 +266,7 @@ _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]{0,5}\d{0,3}(?:\.\d{1,3})?[sdifeEgGxXo])"
 
 
 def with_cost(function: Function, cost: Cost) -> Function:
-    """Return the function so that it spends `cost` for its arguments, and twice for its result.
+    """The function so that it spends `cost` for its arguments, and twice for its result.
 
     A missing value among the arguments raises what printing it would; iterators become lists.
     """
@@ -230,7 +289,7 @@ def with_cost(function: Function, cost: Cost) -> Function:
 
 
 def fence_as_data(text: str) -> str:
-    """Return the text fenced as data, between two lines that it cannot contain.
+    """The text fenced as data, between two lines that it cannot contain.
 
     An empty text is named as empty, because a fence around nothing looks like a fault of ours.
     """
@@ -241,7 +300,7 @@ def fence_as_data(text: str) -> str:
 
 
 def mark_of(text: str, digits: int = 12) -> str:
-    """Return hexadecimal digits that the text does not contain, the same for the same text."""
+    """Hexadecimal digits that the text does not contain, the same for the same text."""
     content = text.encode()
     marks = (hashlib.sha256(b"%d " % attempt + content).hexdigest() for attempt in count())
     return next(mark[:digits] for mark in marks if mark[:digits] not in text)
@@ -346,7 +405,7 @@ def _width(width: int) -> int:
 
 
 def of_text(function: Function) -> Function:
-    """Return the function with its first argument printed, whatever it was."""
+    """The function with its first argument printed, whatever it was."""
 
     @functools.wraps(function)
     def call(value: object, *args: object, **options: object) -> object:
@@ -422,6 +481,13 @@ FILTERS: Mapping[str, Function] = {
 }
 
 
+def _shares(left: object, right: object) -> bool:
+    """Whether two lists have a value in common; a mapping has its keys, anything else itself."""
+    ours, theirs = ([*v] if isinstance(v, list | tuple | Mapping) else [v] for v in (left, right))
+    spend(len(ours) * len(theirs))
+    return any(value in theirs for value in ours if value is not None)
+
+
 _KIND_TESTS = "boolean divisibleby even false float integer iterable mapping number odd"
 _COMPARING_TESTS = "eq equalto ge greaterthan gt in le lessthan lt ne"
 
@@ -435,6 +501,7 @@ TESTS: Mapping[str, Function] = {
         for name in f"{_KIND_TESTS} sequence string true".split()
     },
     **{name: with_cost(JINJA_TESTS[name], _cost_of_comparing) for name in _COMPARING_TESTS.split()},
+    "sharing": with_cost(_shares, _cost_of_comparing),
 }
 
 MAX_RANGE = 1_000
@@ -518,7 +585,7 @@ SANDBOX = _sandbox()
 
 
 def rewrite_tree(tree: nodes.Template) -> nodes.Template:
-    """Return the tree rewritten, in place."""
+    """The tree rewritten, in place."""
     _Bounding().visit(tree)
     return tree
 
@@ -532,7 +599,7 @@ def _constant(value: object, node: nodes.Node) -> nodes.Const:
 
 
 def _parts(body: list[nodes.Node]) -> int:
-    """Return the units for passing the body once: its nodes, and its text, which is copied."""
+    """The units for passing the body once: its nodes, and its text, which is copied."""
     inner = [node for part in body for node in (part, *part.find_all(nodes.Node))]
     text = sum(len(node.data) for node in inner if isinstance(node, nodes.TemplateData))
     return NODE * len(inner) + 2 * text

@@ -214,8 +214,7 @@ KnownIn = Annotated[
     str | DataFile,
     BeforeValidator(_source),
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": NAME_PATTERN}, INCLUDED_SCHEMA]},
-        mode="validation",
+        {"anyOf": [{"type": "string", "pattern": NAME_PATTERN}, INCLUDED_SCHEMA]}, mode="validation"
     ),
 ]
 """The dotted name of an input, the name of an artifact, or a file of JSON or YAML."""
@@ -254,7 +253,6 @@ class Lookup(Noun):
 
     @property
     def place(self) -> str:
-        """The paths in words."""
         return " or ".join(f"`{path}`" for path in self.path)
 
     @model_validator(mode="after")
@@ -315,9 +313,9 @@ class Acyclic(Noun):
 
     nodes: str
     """The path of the node ids: `nodes[].id`."""
-    edges: str
+    edges: str | None = None
     """The path of the edges: the ids that each node names, `nodes[].needs[]`, or a list of pairs of
-    ids."""
+    ids. Default, beside `needs`: the nodes come in the order in which they are written."""
     open: bool = False
     """Whether an edge may also lead to what is no node, such as a library."""
     needs: str | None = None
@@ -329,7 +327,7 @@ class Acyclic(Noun):
     """An input or an artifact that lists what is available without any node."""
 
     def __str__(self) -> str:
-        return self.edges
+        return self.edges or self.nodes
 
     @property
     def item_steps(self) -> tuple[str, ...]:
@@ -348,6 +346,9 @@ class Acyclic(Noun):
             missing = "gives" if self.needs else "needs"
             message = f"`needs` and `gives` belong together, and `{missing}` is missing"
             raise fault("missing-field", message, help=f'add it: `{missing}: "nodes[].name[]"`')
+        if self.edges is None and self.needs is None:
+            message = "`edges` is missing, without which only `needs` and `gives` can be checked"
+            raise fault("missing-field", message, help='add it: `edges: "nodes[].name[]"`')
         for key, path in (("needs", self.needs), ("gives", self.gives)):
             with suppress(GuardError):
                 if path is not None and not self.is_in_nodes(path):
@@ -448,10 +449,6 @@ class PythonRule(FixedRule):
         placed = (folder / (self.folder or ".")).resolve()
         return self.model_copy(update={"folder": str(placed)})
 
-    @property
-    def is_entry_point(self) -> bool:
-        return ":" not in self.python
-
 
 RULE_NOUNS: tuple[type[RuleBase], ...] = (
     MatchesRule,
@@ -484,18 +481,15 @@ Validator = SerializeAsAny[
         Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
     ]
 ]
-"""A list of rules, or one rule by itself."""
 ByItem = SerializeAsAny[
     Annotated[
         Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
         Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
     ]
 ]
-"""The name of a validator, or a rule inline."""
 
 
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules of a validator, whichever way it is written."""
     return validator if isinstance(validator, tuple) else (validator,)
 
 

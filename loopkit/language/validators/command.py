@@ -5,12 +5,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from loopkit.language.agents.calls import ErrorRule, Retry
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
     Duration,
+    ErrorRule,
     PlainText,
+    Retry,
     Text,
     Texts,
     Written,
@@ -100,17 +101,11 @@ class CommandRule(FixedRule):
     @model_validator(mode="after")
     def _is_read(self) -> Self:
         if self.map is not None and self.parse != "report":
-            raise fault(
-                "no-effect",
-                f"`map` reads a report, and `parse` is `{self.parse}`",
-                ("map",),
-                help="add `parse: report`, or delete it",
-            )
+            message = f"`map` reads a report, and `parse` is `{self.parse}`"
+            remedy = "add `parse: report`, or delete it"
+            raise fault("no-effect", message, ("map",), help=remedy)
         if self.file is not None and self.parse == "exit_code":
-            raise fault(
-                "no-effect",
-                "nothing reads this file: `parse` is `exit_code`",
-                ("file",),
-                help="say what it is: `parse: lines`, `junit`, `sarif` or `report`",
-            )
+            message = "nothing reads this file: `parse` is `exit_code`"
+            remedy = "say what it is: `parse: lines`, `junit`, `sarif` or `report`"
+            raise fault("no-effect", message, ("file",), help=remedy)
         return self

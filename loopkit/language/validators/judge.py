@@ -69,17 +69,13 @@ class JudgeRule(RuleBase):
     @model_validator(mode="after")
     def _submits_a_report(self) -> Self:
         if self.submit and self.verdict is not None:
-            raise fault(
-                "no-effect",
-                "`submit` hands in a report, and this judge answers in text",
-                ("submit",),
-                help="delete it, or the `verdict:`",
-            )
+            message = "`submit` hands in a report, and this judge answers in text"
+            remedy = "delete it, or the `verdict:`"
+            raise fault("no-effect", message, ("submit",), help=remedy)
         return self
 
     @property
     def is_own_form(self) -> bool:
-        """Whether it gives a report in our form."""
         return self.map is None and self.verdict is None
 
     @property

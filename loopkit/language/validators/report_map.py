@@ -119,7 +119,6 @@ class ReportMap(Noun):
 
     @property
     def item_paths(self) -> tuple[str, ...]:
-        """Where the parts of a finding stand in an item."""
         paths = (self.severity, self.key, self.origin)
         named = (path for path in paths if path is not None)
         return (self.message, self.code, self.location, self.line, *named)
@@ -128,12 +127,9 @@ class ReportMap(Noun):
     def _counts_both(self) -> Self:
         if (self.met is None) != (self.checked is None):
             given, missing = ("met", "checked") if self.checked is None else ("checked", "met")
-            raise fault(
-                "no-effect",
-                f"`{given}` is compared with `{missing}`, which is not mapped",
-                (given,),
-                help=f"add `{missing}:` with its path, or delete it",
-            )
+            message = f"`{given}` is compared with `{missing}`, which is not mapped"
+            remedy = f"add `{missing}:` with its path, or delete it"
+            raise fault("no-effect", message, (given,), help=remedy)
         return self
 
 
@@ -176,7 +172,6 @@ class VerdictReading(Noun):
 
     @property
     def patterns(self) -> Written:
-        """Its patterns, each with its place."""
         yield from self.written("pattern", "findings")
         counted = self.counts.written("met", "checked") if self.counts is not None else ()
         yield from ((("counts", *at), pattern) for at, pattern in counted)

@@ -20,7 +20,6 @@ class Example(Value, frozen=True):
     passes: str
     fails: str
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """The agents whom it asks."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files that must exist beside its machine file."""
 
@@ -42,7 +41,6 @@ class RuleBase(Noun):
     kind: ClassVar[str]
     """The key by which rules of this kind are known."""
     example: ClassVar[Example]
-    """One for tests and readers."""
     played: ClassVar[Literal["", "command", "judge"]] = ""
     """What a scenario plays of it, if it does not judge by itself."""
     may_be_lost: ClassVar[bool] = False
@@ -81,7 +79,6 @@ class RuleBase(Noun):
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The program that it starts, with its arguments."""
         return getattr(self, "command", ())
 
     @property
@@ -106,18 +103,12 @@ class RuleBase(Noun):
         return False
 
     @property
-    def forgives(self) -> bool:
-        """Whether it may let a finding pass that would block by its severity."""
-        return self.has_baseline or self.asks_again
-
-    @property
     def codes(self) -> frozenset[str] | None:
         """The codes that it gives; none where what it reads may give any."""
         return frozenset()
 
     @property
     def most_findings(self) -> float:
-        """The maximum number of findings that it gives."""
         return inf
 
     @property
@@ -141,18 +132,12 @@ class RuleBase(Noun):
         return getattr(self, "verdict", None)
 
     @property
-    def own_code(self) -> str:
-        """The code that all of its findings have, if there is one."""
-        return ""
-
-    @property
     def own_fields(self) -> Collection[str]:
         """What else its findings say, by name."""
         return getattr(self, "fields", ())
 
     @property
     def finding_templates(self) -> Written:
-        """What its findings say."""
         yield from ()
 
     @property
@@ -170,12 +155,10 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
-        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property
     def paths(self) -> Written:
-        """Its paths into data."""
         return self.written("each")
 
     @property
@@ -207,10 +190,6 @@ class FixedRule(RuleBase):
     fields: dict[str, PlainText] = {}
     """Extra fields of a finding, by name: templates that can use the same names as `message`. Empty
     results are omitted."""
-
-    @property
-    def own_code(self) -> str:
-        return self.code
 
     @property
     def finding_templates(self) -> Written:

@@ -84,5 +84,4 @@ def provider_of(model: str) -> str:
 
 
 def model_name(model: str) -> str:
-    """The model without its provider."""
     return model.partition("/")[2] or model

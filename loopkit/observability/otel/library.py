@@ -90,7 +90,6 @@ class Emitter:
         return self._sampled[of.trace_id]
 
     def record(self, measure: Measure) -> None:
-        """Give a measure to its instrument."""
         instrument = self._instruments.get(measure.instrument.name)
         if instrument is None:
             return
@@ -120,7 +119,6 @@ def _instruments(meters: metrics.MeterProvider) -> dict[str, Any]:
 
 
 def application_emitter() -> Emitter | None:
-    """An emitter to the providers that the application has configured; None if it has none."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
     # Until the application configures a provider, there is a proxy that drops spans.
     if isinstance(tracers, trace.ProxyTracerProvider):
@@ -129,7 +127,6 @@ def application_emitter() -> Emitter | None:
 
 
 def current_link() -> Link | None:
-    """A link to the current span of the application; None if it has none."""
     context = trace.get_current_span().get_span_context()
     return trace.Link(context) if context.is_valid else None
 

@@ -170,7 +170,6 @@ class RunSpans:
         self._happened: deque[SpanEvent] = deque(maxlen=MOST_EVENTS)
 
     def after(self, stored: Stored) -> list[Span]:
-        """The spans that end with an event."""
         if (happened := happening(stored)) is not None:
             self._happened.append(happened)
         self._begin(stored)
@@ -295,8 +294,6 @@ NO_REPLY = "cancelled"
 
 
 class OpenCall(Mutable):
-    """A call that has not ended."""
-
     intended: Intended
     seq: int
     since: float
@@ -333,7 +330,6 @@ class OpenWork(Mutable):
         return self.tool_calls[at] if 0 <= at < len(self.tool_calls) else None
 
     def after(self, at: float, ended: Replied | Failed | InDoubt | None, usage: Usage) -> None:
-        """Add a call that has ended."""
         self.ended = at
         self.usage = self.usage.plus(usage)
         self.error = error_of(ended)
@@ -357,7 +353,6 @@ def error_of(ended: Replied | Failed | InDoubt | None) -> str:
 
 
 def cost_attributes(usage: Usage) -> Attributes:
-    """The attribute with the cost, if it is known."""
     return {} if usage.cost_usd is None else {names.COST: usage.cost_usd}
 
 
@@ -420,7 +415,6 @@ def _name(intended: Intended) -> str:
 
 
 def _tool(intended: Intended) -> str:
-    """The name of a tool without its agent's."""
     return intended.agent.partition(".")[2]
 
 
@@ -474,7 +468,6 @@ def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
 
 
 def happening(stored: Stored) -> SpanEvent | None:
-    """An event of a run as an event of its span; None if the span does not show it."""
     attributes: Attributes = {}
     match event := stored.event:
         case Decided():

@@ -79,8 +79,6 @@ class Instrument(Value, frozen=True):
 
 
 class Measure(Value, frozen=True):
-    """A value of a metric."""
-
     instrument: Instrument
     value: float
     attributes: Attributes
@@ -124,7 +122,6 @@ OF_CALL = (names.MACHINE, names.ROLE, names.AGENT, names.REQUEST_MODEL)
 
 
 def measures_of_span(span: Span) -> Iterator[Measure]:
-    """What a span adds to the metrics."""
     operation = str(span.attributes.get(names.OPERATION, ""))
     # The duration of a call whose process died is unknown.
     if operation in DURATIONS and span.error != InDoubt.type:
@@ -145,7 +142,6 @@ def measures_of_span(span: Span) -> Iterator[Measure]:
 
 
 def measures_of_event(event: Event, machine: str) -> Iterator[Measure]:
-    """What an event adds to the metrics besides the spans that end with it."""
     if isinstance(event, Decided) and event.spends:
         yield Measure(REVISIONS, 1, {names.MACHINE: machine, names.STATE: event.source})
 

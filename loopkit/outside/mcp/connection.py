@@ -118,7 +118,6 @@ class Connection:
         return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def every_tool(self) -> list[OfferedTool]:
-        """All tools of the server, in its order."""
         offered = await self._ask({"list": None}, self._timeout_s)
         return [OfferedTool(**tool) for tool in offered["tools"]]
 

@@ -68,14 +68,12 @@ class Session:
             await self._closing.wait()
 
     async def close(self) -> None:
-        """Let the server end."""
         self._closing.set()
         if self._owner is not None:
             with suppress(Exception):
                 await self._owner
 
     async def list_tools(self, names: Sequence[str] | None, timeout_s: float) -> dict[str, Any]:
-        """The tools of these names, or all of them."""
         offered = await self._within(timeout_s, self._every_tool(), "it did not say what it offers")
         if names is None:
             return {"tools": [offer(tool) for tool in offered.values()]}
@@ -186,7 +184,6 @@ def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 
 def _question(given: types.InputRequiredResult) -> str:
-    """The message about a tool that asks a person."""
     requests = (given.input_requests or {}).values()
     asked = [getattr(request.params, "message", "") for request in requests]
     messages = "; ".join(str(text) for text in asked if text)
@@ -346,9 +343,7 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
     headers = {"Accept-Encoding": "identity", **address["headers"]}
     async with (
         httpx2.AsyncClient(
-            headers=headers,
-            timeout=None,
-            event_hooks={"response": [partial(_bound, heard)]},
+            headers=headers, timeout=None, event_hooks={"response": [partial(_bound, heard)]}
         ) as client,
         streamable_http_client(
             address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
@@ -407,7 +402,6 @@ def offer(tool: types.Tool) -> dict[str, Any]:
 
 
 def unknown(name: str, known: list[str]) -> str:
-    """The message about a tool that does not exist."""
     near = get_close_matches(name, known, 1)
     listed = ", ".join(f"`{one:.60}`" for one in known[:20]) or "none"
     remedy = f"did you mean `{near[0]}`?" if near else f"it has {listed}"

@@ -26,7 +26,6 @@ CLOSING_S = 3.0
 
 
 async def answer_requests(sock: socket.socket) -> None:
-    """Answer requests until the input ends."""
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
     session = Session()
     try:

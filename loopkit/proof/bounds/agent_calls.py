@@ -8,8 +8,8 @@ from typing import Literal, Protocol
 from loopkit.language.facts import VERDICT
 from loopkit.language.validators import Rule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.choosing import may_be_nobody
 from loopkit.machine.edges import EdgeEvent
+from loopkit.machine.graph import may_be_nobody
 from loopkit.machine.program import validators_of
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block
 from loopkit.proof.outcomes.facts import Panel, is_given_up
@@ -134,7 +134,7 @@ class Asking:
             # Whether there is a session to lose depends on earlier visits.
             is_sure = not self._analysis.machine.agents[work.agent].has_one_more_try
             yield Spread((work,), (work,), is_sure=is_sure)
-        if len(every) < len(self._analysis.machine.states[name].asks) or not every:
+        if len(every) < len(self._analysis.states[name].asks) or not every:
             # A state without agents asks nobody, and an agent outside is not called.
             yield NOBODY
         if event in ("done", "content") and may_be_nobody(self._analysis.graph, name):

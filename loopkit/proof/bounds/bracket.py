@@ -1,29 +1,25 @@
-"""Bounds of a machine with too many configurations to explore all: between two numbers.
+"""Bounds of a machine with too many configurations to explore all: what no run exceeds.
 
-For the dearest path, configurations are explored in the order of the most that they can still
-reach under given prices, until no other path can exceed the best known one. If that takes too long,
-the most that the next one can reach is an upper bound, and the dearest path so far a lower one.
+Each revision has a price, paid out of the caps of counters. At prices at which no cycle gains more
+than it costs, no run takes more than its first state promises and all caps are worth. The promises
+are computed from the prices, so the bound holds whatever these are.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from heapq import heappop, heappush
-from itertools import count
-from math import ceil, lcm
 
+from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.configurations import (
-    END,
     NEVER,
     Aim,
     Endless,
     Explorer,
     Measure,
     Number,
-    Path,
     Present,
     ahead,
     cheapest,
@@ -31,16 +27,15 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.exact import UNKNOWN, Descriptions, Picture, bounds_of
 from loopkit.proof.bounds.moves import Move
-from loopkit.proof.bounds.prices import Prices, prices_of
 from loopkit.proof.bounds.result import Bounds, Extreme
-from loopkit.values import Value
+from loopkit.proof.bounds.variables import Variables
 
 MOST_SEARCHED = 50_000
-"""The most configurations that are explored for each extreme."""
+"""The most configurations that are explored for the cheapest path."""
 
 
 class Bracket:
-    """Computes limits that no run exceeds or undercuts, and runs that come near."""
+    """Computes limits that no run exceeds or undercuts."""
 
     def __init__(self, explorer: Explorer, picture: Picture, present: Present | None) -> None:
         self._plans = explorer.plans
@@ -66,154 +61,152 @@ class Bracket:
         )
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
-        """The most that any path takes; exact only if the path leads to an end."""
+        """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
-        prices = prices_of(self._plans.variables, self._picture.plans(), aim, self._start)
-        explorer = self._explorer()
-        found = _Search(explorer, aim, prices).dearest(MOST_SEARCHED)
-        path = found.path
-        if path is None or (ends is not None and explorer.state(path.end) not in ends):
-            return UNKNOWN.replace(total=found.at_most)
-        return self._descriptions(explorer).extreme(found.at_most, path, aim)
+        prices = _Prices(self._plans.variables, self._picture.plans(), aim, self._start)
+        return UNKNOWN.replace(total=prices.at_most())
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._picture.plans(), aim)
-        explorer = self._explorer()
+        explorer = Explorer(self._plans, sys.maxsize, self._present)
         found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
         if found.path is None:
             return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
-        return self._descriptions(explorer).extreme(found.total, found.path, aim)
-
-    def _explorer(self) -> Explorer:
-        return Explorer(self._plans, sys.maxsize, self._present)
-
-    def _descriptions(self, explorer: Explorer) -> Descriptions:
-        return Descriptions(self._plans, explorer.so_far.found, self._present)
+        descriptions = Descriptions(self._plans, explorer.so_far.found, self._present)
+        return descriptions.extreme(found.total, found.path, aim)
 
 
-FINE = 1 << 100
-"""The number of units in a dollar, so large that prices given as floats are whole numbers."""
+ONCE = "then"
+"""The counter of limit edges, of which a run takes at most one."""
+MOST_ROUNDS = 100
+"""The most passes over all nodes until the promises have settled."""
+MOST_STEPS = 1_000_000
+"""The most steps over edges to find the heaviest cycles."""
+NOTHING = Fraction(0)
 
 
-class Dearest(Value, frozen=True):
-    """The total that no run exceeds, and the dearest path that some run surely takes."""
+class _Prices:
+    """The heaviest move over each edge in any configuration, and what its revisions cost."""
 
-    at_most: Number
-    path: Path | None
+    def __init__(
+        self, variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
+    ) -> None:
+        """`plans` has all moves that runs can take, and may have more."""
+        self._graph = graph = variables.graph
+        self._start = start
+        self._nodes, self._to = graph.nodes_last_first, graph.junctions.to
+        self._ending = dict.fromkeys(self._nodes, NOTHING)
+        """By node, the heaviest move with which a run is suspended there."""
+        self._heaviest: dict[Edge, Fraction] = {}
+        for moves in plans:
+            for move in moves:
+                self._weigh(move.edge, Fraction(aim.weight(move)), moves)
+        ways = graph.junctions.ways
+        self._ways = {node: [e for e in ways[node] if e in self._heaviest] for node in self._nodes}
+        reset = {counter for edge in graph.edges for counter in edge.resets}
+        self._caps = {c: variables.inputs.cap(c).high for c in graph.caps if c not in reset}
+        self._caps[ONCE] = 1
+        self._spending = {e: some for e in self._heaviest if (some := self._counters(e))}
 
+    def _weigh(self, edge: Edge | None, weight: Fraction, moves: Sequence[Move]) -> None:
+        if edge is not None:
+            self._heaviest[edge] = max(weight, self._heaviest.get(edge, NOTHING))
+            return
+        for source in {move.edge.source for move in moves if move.edge} or self._graph.states:
+            for node in self._graph.junctions.all_of(source):
+                self._ending[node] = max(weight, self._ending[node])
 
-class _Label(Value, frozen=True):
-    """A path to a configuration or to an end."""
+    def _counters(self, edge: Edge) -> Sequence[str]:
+        """The counters without a reset that an edge spends."""
+        if edge.event == "limit":
+            return (ONCE,)
+        return [counter for counter in edge.counters if counter in self._caps]
 
-    at: int
-    node: str
-    """The node in the machine's graph, where a state may have several."""
-    gained: int
-    before: _Label | None = None
-    by: Move | None = None
-    is_sure: bool = True
+    def at_most(self) -> Number:
+        """The total that no path from the start exceeds."""
+        gains = (self._gains_of_cycles(), self._gains_of_the_rest())
+        rates = (self._rates(gain, at) for gain in gains if gain is not None for at in (0, -1))
+        most = min(found for one in rates if (found := self._bound(one)) is not None)
+        return most.numerator if most.denominator == 1 else float(most)
 
+    # -- what a revision gains -------------------------------------------------------------
 
-class _Search:
-    """A best-first search that counts in whole numbers of small units."""
+    def _gains_of_cycles(self) -> Mapping[Edge, Fraction] | None:
+        """The heaviest cycle over each edge that spends something and forward edges."""
+        targets = dict.fromkeys(map(self._to, self._spending))
+        if len(targets) * len(self._heaviest) > MOST_STEPS:
+            return None
+        longest = {target: self._longest_from(target) for target in targets}
 
-    def __init__(self, explorer: Explorer, aim: Aim, prices: Prices) -> None:
-        self._explorer = explorer
-        self._aim = aim
-        self._prices = prices
-        graph = explorer.plans.variables.graph
-        self._states, self._to = graph.states, graph.junctions.to
-        rates = (prices.bound, *prices.promised.values(), *prices.of_edges.values())
-        self._unit = lcm(*(rate.denominator for rate in rates))
-        self._unit *= FINE if aim.measure == "cost" else 1
-        self._bound = self._units(prices.bound)
-        self._known: dict[tuple[int, str], tuple[Move, int, int, bool]] = {}
-        self._gained: dict[int, int] = {}
-        """The most that a known path to each configuration gains."""
-        self._front: list[tuple[int, int, int, _Label]] = []
-        self._serial = count()
-        self._best = self._surest = _Label(END, "", -1)
-        """The end with the most, and the one of those that are surely reached."""
+        def gain(edge: Edge) -> Fraction:
+            nodes = self._graph.junctions.all_of(edge.source)
+            known = longest[self._to(edge)]
+            return max(
+                (known[n] + self._heaviest[edge] for n in nodes if n in known), default=NOTHING
+            )
 
-    def dearest(self, most: int) -> Dearest:
-        """The dearest path, exploring at most `most` configurations."""
-        for start in self._explorer.starts():
-            self._add(0, _Label(start, self._explorer.state(start), 0))
-        looked = 0
-        while self._front:
-            slack, _, _, label = heappop(self._front)
-            if self._gained[label.at] > label.gained:
-                continue
-            possible = self._possible(slack)
-            if possible <= self._best.gained:
-                break
-            if looked == most:
-                return Dearest(self._number(possible), self._path())
-            looked += 1
-            self._look(slack, label)
-        return Dearest(self._number(self._best.gained), self._path())
+        return {edge: gain(edge) for edge in self._spending}
 
-    def _look(self, slack: int, label: _Label) -> None:
-        arcs = list(self._explorer.arcs(label.at))
-        if not arcs:
-            self._note_end(label)
-        for move, target in arcs:
-            weight, less, is_sure = self._weigh(move, label.node)
-            gained, is_sure = label.gained + weight, label.is_sure and is_sure
-            node = self._to(move.edge) if move.edge else label.node
-            onward = _Label(target, node, gained, label, move, is_sure)
-            if target == END or self._states[self._explorer.state(target)].ends:
-                self._note_end(onward)
-            elif onward.gained > self._gained.get(target, -1):
-                # Paths to one configuration continue alike, so the one that gained most is best.
-                self._add(slack + less, onward)
+    def _longest_from(self, entry: str) -> Mapping[str, Fraction]:
+        """The weight of the heaviest forward path from an entry to each node."""
+        longest = {entry: NOTHING}
+        for node in reversed(self._nodes):
+            for edge in self._ways[node] if node in longest else ():
+                if edge.forward:
+                    total, target = longest[node] + self._heaviest[edge], self._to(edge)
+                    longest[target] = max(longest.get(target, NOTHING), total)
+        return longest
 
-    def _add(self, slack: int, label: _Label) -> None:
-        self._gained[label.at] = label.gained
-        heappush(self._front, (slack, -label.gained, next(self._serial), label))
+    def _gains_of_the_rest(self) -> Mapping[Edge, Fraction]:
+        """The heaviest forward path to an end over each edge; no cycle gains more than these."""
+        longest = dict.fromkeys(self._nodes, NOTHING)
+        for node in self._nodes:
+            ways = [self._heaviest[e] + longest[self._to(e)] for e in self._ways[node] if e.forward]
+            longest[node] = max([*ways, self._ending[node]])
+        return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
 
-    def _note_end(self, end: _Label) -> None:
-        if end.gained > self._best.gained:
-            self._best = end
-        if end.is_sure and end.gained > self._surest.gained:
-            self._surest = end
+    # -- what it costs ---------------------------------------------------------------------
 
-    def _weigh(self, move: Move, node: str) -> tuple[int, int, bool]:
-        """A move's gain, how far it stays below its node's promise, and whether it is sure."""
-        known = self._known.get((id(move), node))
-        if known is None:
-            gain = Fraction(self._aim.weight(move))
-            is_sure = self._aim.case(move)[0].is_sure
-            known = (move, self._units(gain), self._units(self._less(move, node, gain)), is_sure)
-            self._known[id(move), node] = known
-        return known[1:]
+    def _rates(self, gains: Mapping[Edge, Fraction], at: int) -> Mapping[str, Fraction]:
+        """The rates of counters at which each edge costs what it gains, worth the least.
 
-    def _less(self, move: Move, node: str, gain: Fraction) -> Fraction:
-        edge, promised = move.edge, self._prices.promised
-        if edge is None:
-            return Fraction(0)
-        cost = self._prices.of_edges.get(edge.id, Fraction(0))
-        return promised[node] - gain - promised[self._to(edge)] + cost
+        The total pays a part of all edges that spend it; one other counter of each edge, the first
+        or the last, pays the rest.
+        """
+        of_total = [(gains[e], len(some)) for e, some in self._spending.items() if TOTAL in some]
+        alone = max((gain for gain, counters in of_total if counters == 1), default=NOTHING)
+        shares = {alone, *(gain for gain, _ in of_total if gain > alone)}
+        return min((self._shared(gains, at, share) for share in shares), key=self._worth)
 
-    def _possible(self, slack: int) -> int:
-        """The most that a path can still reach; a whole number, unless it is a cost."""
-        left = self._bound - slack
-        return left if self._aim.measure == "cost" else left - left % self._unit
+    def _shared(
+        self, gains: Mapping[Edge, Fraction], at: int, share: Fraction
+    ) -> Mapping[str, Fraction]:
+        rates: dict[str, Fraction] = {TOTAL: share}
+        for edge, counters in self._spending.items():
+            if others := [counter for counter in counters if counter != TOTAL]:
+                rest = gains[edge] - share * (TOTAL in counters)
+                rates[others[at]] = max(rest, rates.get(others[at], NOTHING))
+        return rates
 
-    def _units(self, amount: Fraction) -> int:
-        return ceil(amount * self._unit)
+    def _worth(self, rates: Mapping[str, Fraction]) -> Fraction:
+        return sum((rate * self._caps.get(name, 0) for name, rate in rates.items()), NOTHING)
 
-    def _number(self, units: int) -> Number:
-        amount = Fraction(units, self._unit)
-        return amount.numerator if amount.denominator == 1 else float(amount)
-
-    def _path(self) -> Path | None:
-        label, steps = self._surest, list[tuple[int, Move]]()
-        end = label.at
-        while label.before is not None and label.by is not None:
-            steps.append((label.before.at, label.by))
-            label = label.before
-        steps.reverse()
-        return Path(tuple(steps), steps[-1][0] if end == END else end) if steps else None
+    def _bound(self, rates: Mapping[str, Fraction]) -> Fraction | None:
+        """The bound at these rates; None if some cycle gains more than it costs."""
+        cost = {
+            edge: sum((rates.get(counter, NOTHING) for counter in self._counters(edge)), NOTHING)
+            for edge in self._heaviest
+        }
+        promised = dict(self._ending)
+        for _ in range(MOST_ROUNDS):
+            is_settled = True
+            for node in self._nodes:
+                for edge in self._ways[node]:
+                    total = self._heaviest[edge] + promised[self._to(edge)] - cost[edge]
+                    if total > promised[node]:
+                        promised[node], is_settled = total, False
+            if is_settled:
+                return promised[self._start] + self._worth(rates)
+        return None

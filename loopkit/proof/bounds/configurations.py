@@ -216,8 +216,8 @@ def assumptions_of(analysis: Analysis, given: Mapping[str, Fraction]) -> tuple[A
 
 def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumption:
     state, _, condition = text.partition(".")
-    if state not in analysis.machine.states:
-        near = did_you_mean(state, sorted(analysis.machine.states))
+    if state not in analysis.states:
+        near = did_you_mean(state, sorted(analysis.states))
         raise NotDetermined(f"there is no state `{state}`: {near}")
     if not 0 <= probability <= 1:
         raise NotDetermined(f"the probability of `{text}` is {probability}, not between 0 and 1")

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
+from loopkit.proof.bounds.children import Ends
 from loopkit.proof.bounds.configurations import (
     END,
     Aim,
@@ -36,7 +37,6 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.moves import Case, Move, Moves
 from loopkit.proof.bounds.plans import Plans
-from loopkit.proof.bounds.prices import Ends
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
 from loopkit.proof.bounds.variables import Region, Variables, number
 from loopkit.proof.outcomes.table import Row
@@ -201,7 +201,6 @@ class Descriptions:
         by_state: dict[str, float] = defaultdict(int)
         by_agent: dict[str, float] = defaultdict(int)
         way: list[Taken] = []
-        known: float = 0
         for index, move in path.steps:
             name = self._found[index][0]
             case, asked = aim.case(move)
@@ -210,14 +209,9 @@ class Descriptions:
                 weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
                 by_state[name] += weight
                 by_agent[work.agent] += weight
-                known += weight
         is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
-        inputs = self._inputs(path)
-        taken = tuple(way)
-        return Extreme(
-            total, (known if known != total else total) if is_sure else None,
-            dict(by_state), dict(by_agent), taken, inputs,
-        )  # fmt: skip
+        known, inputs = total if is_sure else None, self._inputs(path)
+        return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
     def stuck(self, dead: Dead, path: Path) -> Stuck:
         """A configuration in which no transition is enabled, and the path to it."""

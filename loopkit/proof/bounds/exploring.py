@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import Given
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
+from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import (
     Assumption,
     Explorer,
@@ -22,12 +24,11 @@ from loopkit.proof.bounds.configurations import (
     circle,
     shortest_ways,
 )
-from loopkit.proof.bounds.exact import Exact, Picture
+from loopkit.proof.bounds.exact import UNKNOWN, Exact, Picture
 from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
-from loopkit.proof.bounds.prices import Children, PriceIn
-from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.bounds.result import Bounds, Range
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes.analysis import Analysis
 
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 
 MOST_CONFIGURATIONS = 500_000
 SOON = 10_000
-"""The configurations that are explored before `settle` tries to decide without the others."""
+"""The configurations of which some may show enough where no figures are asked for."""
 SOON_EACH = 100
 """The same for each state, because a machine of many states has more of them."""
+LATER = 100_000
+"""The most configurations that are explored where no figures are asked for and no run is stuck."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
 
@@ -109,18 +112,31 @@ def _ends(
 def _settle(
     plans: Plans, given: Mapping[str, object], present: Present | None, most: int
 ) -> Bounds | None:
-    """The bounds without extremes, if they are soon known; None if all has to be explored."""
-    soon = max(SOON, SOON_EACH * len(plans.variables.graph.states))
-    explorer = Explorer(plans, min(soon, most), present)
-    try:
-        return Exact(explorer, explorer.explore_all(), present).bounds(())
-    except TooMany:
-        from loopkit.proof.bounds.settling import settle  # noqa: PLC0415 - few are so large
+    """The bounds without extremes; None if a run may be stuck or need not end.
 
-        if circle(plans.variables.graph) is not None:
+    They are known as soon as some run takes each transition and uses up each counter, apart from
+    those for which the picture rules it out. Above LATER it is not said which others do not.
+    """
+    variables = plans.variables
+    graph, picture = variables.graph, None
+    for count in (max(SOON, SOON_EACH * len(graph.states)), LATER):
+        explorer = Explorer(plans, min(count, most), present)
+        with suppress(TooMany):
+            return Exact(explorer, explorer.explore_all(), present).bounds(())
+        if circle(graph) is not None:
             return None
-        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
-        return settle(explorer, Explorer(plans, sys.maxsize, present), picture)
+        picture = picture or Picture(explorer, given, present, MOST_CONFIGURATIONS)
+        if picture.explored is None or picture.explored.dead:
+            return None
+        untaken = picture.untaken()
+        moves = (move for moves in explorer.so_far.every_plan() for move in moves)
+        taken = {*untaken, *(move.edge.id for move in moves if move.edge)}
+        spent = {counter for e in graph.edges if e.id not in untaken for counter in e.counters}
+        if graph.by_id.keys() <= taken and all(map(plans.is_used_up, spent)):
+            break
+    unfilled = {c: 0 for c in graph.caps if c not in spent and variables.inputs.cap(c).high > 0}
+    nothing = Range(None, UNKNOWN)
+    return Bounds(nothing, nothing, nothing, untaken=untaken, unfilled=unfilled)
 
 
 def _children(

@@ -66,7 +66,7 @@ class Extreme(Value, frozen=True):
     """What no run exceeds, or no success undercuts. Runs and calls are whole numbers; cost is USD,
     none where a price is unknown."""
     known: float | None
-    """What the way takes: the total, where that is exact; none where no way is known."""
+    """The total, where some run is known to take it; else none."""
     by_state: Mapping[str, float]
     """What of it falls to each state on the path; states that take none are left out."""
     by_agent: Mapping[str, float]

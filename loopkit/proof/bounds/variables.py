@@ -72,13 +72,11 @@ class Variables:
         analysis: Analysis,
         inputs: Mapping[str, object],
         counted: Collection[str] | None = None,
-        *,
-        keeps_inputs: bool = False,
     ) -> None:
         """`inputs` are the known values, by dotted name.
 
         `counted` are the tracked counters, by default all; any other counter may or may not have
-        room whenever it is read. `keeps_inputs` holds every cap instead of the room left.
+        room whenever it is read.
         """
         self.analysis = analysis
         self._given = inputs
@@ -87,8 +85,7 @@ class Variables:
         every = [*self.guards.values(), *self.rule_guards.values()]
         self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
         reset = {counter for edge in self.graph.edges for counter in edge.resets}
-        alone = self.inputs.alone(self.counted - self._read_as_numbers - reset)
-        self.rooms = frozenset[str]() if keeps_inputs else alone
+        self.rooms = self.inputs.alone(self.counted - self._read_as_numbers - reset)
         """The counters of which only the room left is held."""
         self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
         """The variables that decide how a state's work can go on."""

@@ -14,6 +14,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem, expand, parse, readable
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
+from loopkit.language.states import State
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
@@ -59,6 +60,10 @@ class Analysis(Value, frozen=True, dict=True):
     @property
     def machine(self) -> Machine:
         return self.graph.machine
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        return self.graph.states
 
     @property
     def judges(self) -> Mapping[str, ValidateState]:
@@ -244,6 +249,10 @@ def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
     """Whether a finding of a rule can be one that does not block."""
     if state.settle_after is not None or not may_block(rule, levels):
         return True
-    if rule.forgives or (rule.asks is not None and state.combine == "majority"):
+    if (
+        rule.has_baseline
+        or rule.asks_again
+        or (rule.asks is not None and state.combine == "majority")
+    ):
         return True
     return rule.grades and not levels.blocks(levels.levels[-1])

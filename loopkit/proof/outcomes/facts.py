@@ -15,7 +15,6 @@ from math import ceil, floor, inf
 from typing import Literal
 
 from loopkit.language import facts
-from loopkit.language.agents.calls import ErrorClass
 from loopkit.language.facts import (
     CODES,
     COUNTING,
@@ -42,10 +41,11 @@ from loopkit.language.guard.grammar import (
 from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.language.guard.type_check import check
 from loopkit.language.machine import NO_FINDING
+from loopkit.language.section import ErrorClass
 from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
 from loopkit.language.validators import Rule
-from loopkit.machine.choosing import NOT_VALIDATED, fault_codes
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import NOT_VALIDATED, fault_codes
 from loopkit.machine.item_list import item_counts
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block, may_warn
@@ -126,7 +126,7 @@ def _table(
     own: Iterable[Dimension],
     others: Sequence[Dimension],
 ) -> Table:
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     judges = state.judges is not None
 
     def guard_of(edge: Edge) -> Guard | None:
@@ -183,7 +183,7 @@ def _own(
     guards: Iterable[Guard],
     items: int | None = None,
 ) -> Iterator[Dimension]:
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     if state.judges is not None:
         yield from _of_report(analysis, name, values, _origins_named(analysis, name, guards))
     elif isinstance(state, EachState):
@@ -532,7 +532,7 @@ class Panel:
             most=rule.most_findings,
             blocks=may_block(rule, self._levels),
             warns=may_warn(rule, self._state, self._levels),
-            own_code=rule.own_code,
+            own_code=rule.code if rule.asks is None else "",
             origins=origins,
             latest=max(map(self._origins.place_of, origins), default=-1),
         )
@@ -714,7 +714,7 @@ def _numbers_compared(
 
 def faults_of(analysis: Analysis, name: str) -> tuple[ErrorClass, ...]:
     """The classes of error with which a state's work can end after the retries."""
-    state = analysis.machine.states[name]
+    state = analysis.states[name]
     if state.judges is not None:
         return tuple(_of_judging(analysis, name))
     loses_content = _may_lose_content(analysis, name)

@@ -75,13 +75,12 @@ class BadRequest(Exception):
 
 
 def json_answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON."""
+    data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
 
 
 def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:
-    """An error as JSON: a message, and each problem with its place."""
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
@@ -147,7 +146,6 @@ async def tell_http(request: Request, error: Exception) -> Response:
 
 
 async def tell_known(request: Request, error: Exception) -> Response:
-    """The answer to an error that a request has caused."""
     status = status_of(error)
     assert status is not None
     return _error(request, status, str(error), _problems_of(error))
@@ -174,7 +172,6 @@ R = TypeVar("R", bound=Record)
 
 
 async def record_of(request: Request, noun: type[R]) -> R:
-    """The record that a body holds; raises BadRequest."""
     fault = "the body has to be JSON, with `Content-Type: application/json`"
     text = await text_of(request, MOST_BYTES, ("application/json", fault))
     # Read strictly first: what readers could understand differently must not get any further.
@@ -306,7 +303,6 @@ async def stream(
 
 
 def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
-    """The events in pieces of bounded size."""
     piece: list[bytes] = []
     size = 0
     for one in found:

@@ -90,7 +90,7 @@ async def start_run(call: Call) -> Response:
     if body.machine not in call.host.machines:
         raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
     run = await call.host.start(body.machine, body.input)
-    return json_answer(Driven(run=run, driver=THIS_SERVER).plain(), 201)
+    return json_answer(Driven(run=run, driver=THIS_SERVER), 201)
 
 
 async def answer_run(call: Call) -> Response:
@@ -114,19 +114,19 @@ async def _post(call: Call, given: AnyAnswer) -> Response:
         posted = await call.host.post(run, given, call.body.question)
     except AnsweredTwice as twice:
         raise AnswerRefused(f"{twice}; name it as `question` to {twice.again}") from twice
-    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new).plain())
+    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new))
 
 
 async def resume_run(call: Call) -> Response:
     run = call.path["run"]
     await call.host.resume(run)
-    return json_answer(Driven(run=run, driver=THIS_SERVER).plain())
+    return json_answer(Driven(run=run, driver=THIS_SERVER))
 
 
 async def cancel_run(call: Call) -> Response:
     run, body = call.path["run"], call.body
     message = await call.host.app.cancel(run, body.reason)
-    return json_answer(Ended(run=run, message=message).plain())
+    return json_answer(Ended(run=run, message=message))
 
 
 CHANGING: Sequence[Endpoint] = (

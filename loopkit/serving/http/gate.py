@@ -66,7 +66,15 @@ class Gate:
             scope["method"], scope["path"], headers
         )
         answer = self._app if refusal is None else _refusal_response(refusal, scope, headers)
-        await answer(scope, receive, _with_headers(send))
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    own.setdefault(name, value)
+            await send(message)
+
+        await answer(scope, receive, send_with_headers)
 
 
 def _ambiguity(headers: Headers) -> Refusal | None:
@@ -103,17 +111,6 @@ def _sign_in(scope: Scope) -> str:
     return LOGIN if target == "/" else f"{LOGIN}?{urlencode({'to': target})}"
 
 
-def _with_headers(send: Send) -> Send:
-    async def send_with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return send_with_headers
-
-
 MOST_BYTES = 10_000
 HOME = "/"
 LOCAL = re.compile(r"/(?![/\\])[^\x00-\x20\x7f\\]*")
@@ -122,7 +119,6 @@ ASK = "This server shows runs to whoever has its token."
 
 
 def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
-    """The pages on which browsers sign in and out."""
 
     async def show(request: Request) -> Response:
         to = _local(request.query_params.get("to", ""))
@@ -156,7 +152,6 @@ def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
 
 
 async def _follow_link(access: Access, request: Request) -> Response:
-    """The answer to a link that signs in."""
     # Browsers may request an address twice that is typed or opened from elsewhere.
     if access.is_signed_in(request.headers.get("cookie", "")):
         return RedirectResponse(HOME, 303)

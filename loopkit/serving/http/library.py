@@ -18,27 +18,3 @@ except ImportError as error:
     raise ImportError(
         "serving runs needs libraries that are not installed: pip install 'loopkit[serve]'"
     ) from error
-
-__all__ = [
-    "ASGIApp",
-    "BaseRoute",
-    "ClientDisconnect",
-    "Config",
-    "EventSourceResponse",
-    "H11Protocol",
-    "HTMLResponse",
-    "HTTPException",
-    "Headers",
-    "Message",
-    "MutableHeaders",
-    "Receive",
-    "RedirectResponse",
-    "Request",
-    "Response",
-    "Route",
-    "Scope",
-    "Send",
-    "SendTimeoutError",
-    "Server",
-    "Starlette",
-]

@@ -111,18 +111,18 @@ async def list_runs(call: Call) -> Response:
     runs, before = await call.site.runs.summaries(
         query["machine"], query["status"], query["before"], max(query["limit"], 1)
     )
-    return _json(RunList(runs=tuple(runs), next=before))
+    return json_answer(RunList(runs=tuple(runs), next=before))
 
 
 async def list_questions(call: Call) -> Response:
     waiting = await call.site.runs.waiting()
     asked = (AskedQuestion(run=one.run, place=one.place, question=one.question) for one in waiting)
-    return _json(QuestionList(questions=tuple(asked)))
+    return json_answer(QuestionList(questions=tuple(asked)))
 
 
 async def list_machines(call: Call) -> Response:
     machines = tuple(as_offered_machine(loaded) for loaded in call.site.machines)
-    return _json(MachineList(machines=machines, may_start=call.site.host is not None))
+    return json_answer(MachineList(machines=machines, may_start=call.site.host is not None))
 
 
 def as_offered_machine(loaded: Loaded) -> OfferedMachine:
@@ -137,7 +137,7 @@ def as_offered_machine(loaded: Loaded) -> OfferedMachine:
 
 
 async def show_run(call: Call) -> Response:
-    return _json(await call.site.runs.data(call.path["run"]))
+    return json_answer(await call.site.runs.data(call.path["run"]))
 
 
 async def list_events(call: Call) -> Response:
@@ -151,7 +151,7 @@ async def list_events(call: Call) -> Response:
     shown = records[:limit]
     events = tuple(json.loads(event_line(run, read_stored(run, one))) for one in shown)
     more = len(shown) < len(records)
-    return _json(EventList(events=events, next=shown[-1].seq if more else None))
+    return json_answer(EventList(events=events, next=shown[-1].seq if more else None))
 
 
 async def follow_all(call: Call) -> Response:
@@ -175,7 +175,7 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
 async def list_artifacts(call: Call) -> Response:
     kept = await _versions(call)
     every = (as_shown_version(one) for versions in kept.values() for one in versions)
-    return _json(VersionList(versions=tuple(every)))
+    return json_answer(VersionList(versions=tuple(every)))
 
 
 async def show_artifact(call: Call) -> Response:
@@ -183,9 +183,7 @@ async def show_artifact(call: Call) -> Response:
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     return Response(
-        artifact.text,
-        media_type=media,
-        headers={"content-security-policy": CONTENT_POLICY},
+        artifact.text, media_type=media, headers={"content-security-policy": CONTENT_POLICY}
     )
 
 
@@ -215,10 +213,6 @@ async def show_diagram(call: Call) -> Response:
     return Response(
         text, media_type=MEDIA.get(form, "text/plain"), headers={"content-security-policy": policy}
     )
-
-
-def _json(record: Record) -> Response:
-    return json_answer(record.plain())
 
 
 AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")

@@ -32,8 +32,6 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """A parsed request to an endpoint."""
-
     site: Site
     request: Request
     path: Mapping[str, str]
@@ -51,8 +49,6 @@ class Call:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One request that a server answers."""
-
     method: Literal["GET", "POST"]
     path: str
     """As in OpenAPI: `/api/runs/{run}`."""
@@ -71,7 +67,6 @@ class Endpoint:
 
 
 def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[BaseRoute]:
-    """The endpoints of a table as they are served."""
     return [_route(site, endpoint) for endpoint in table]
 
 

@@ -24,13 +24,11 @@ from loopkit.views.run_data import status_of
 
 
 def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
-    """Raises CallRefused if there is no tool with this name."""
     if name not in known:
         raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
 
 
 def refuse_unknown(names: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
-    """Raises CallRefused for the first unknown name."""
     for name in names:
         if name not in known:
             raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
@@ -92,8 +90,6 @@ class UserReply:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a call."""
-
     done: float
     """It rises with each report."""
     total: float | None
@@ -122,8 +118,6 @@ NOBODY = Caller()
 
 
 class Toolbox(Protocol):
-    """The tools of a server."""
-
     @property
     def instructions(self) -> str:
         """The purpose of the tools, for the client's model."""
@@ -250,11 +244,7 @@ def _is_short(result: Mapping[str, Any]) -> bool:
 
 def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
     """The request of a run that waits for the `wanted` artifact."""
-    optional = {
-        "schema": wanted.json_schema,
-        "workspace": wanted.workspace,
-        "path": wanted.path,
-    }
+    optional = {"schema": wanted.json_schema, "workspace": wanted.workspace, "path": wanted.path}
     return {
         "id": asked.question.question,
         "run": asked.state.run,
@@ -301,7 +291,6 @@ async def _message(
 
 
 def _asking(run: str, asked: Sequence[OpenQuestion], pages: str) -> Iterator[str]:
-    """What a person has to do."""
     people = [one for one in asked if one.question.wanted is None]
     if asked and not people:
         return

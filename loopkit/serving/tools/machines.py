@@ -172,8 +172,6 @@ class MachineToolbox:
             return await standing(self._host.app, run, self._pages)
         return await self._drive_until_stop(run, before, call)
 
-    # -- what is wanted from outside ---------------------------------------------------------
-
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         """The request of a run; an interrupted run is continued first."""
         run = await run_to_lead(self._host, arguments)
@@ -186,7 +184,6 @@ class MachineToolbox:
         return await self._lead(run, before, call)
 
     async def _submit(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        """Deliver an artifact, and return the verdicts on it and where the run stands then."""
         run, request = request_in(arguments)
         before = await self._length(run)
         if call.caller.reply is not None:
@@ -232,7 +229,6 @@ class MachineToolbox:
         return await standing(self._host.app, run, self._pages)
 
     async def _follow(self, run: str, before: int, call: _Call) -> None:
-        """Wait until this process no longer drives a run, and report its progress meanwhile."""
         if call.caller.tell is None:
             await self._host.wait_until_released(run)
             return
@@ -242,7 +238,6 @@ class MachineToolbox:
             await self._host.wait_until_released(run)
 
     async def _history(self, run: str, before: int) -> dict[str, Sequence[Stored]]:
-        """The events of a run and of its unfinished children, parents first."""
         app = self._host.app
         history: dict[str, Sequence[Stored]] = {run: await app.events(run)}
         # The events of children of a new run arrive later, through `hear`.
@@ -261,8 +256,6 @@ class MachineToolbox:
             proving = asyncio.to_thread(most_asked, loaded.machine)
             self._bounds[state.machine] = asyncio.create_task(proving)
         return await asyncio.shield(self._bounds[state.machine])
-
-    # -- what a person is asked --------------------------------------------------------------
 
     async def _form(self, run: str) -> UserAsked | None:
         """The first open question of a family that a form can ask."""
@@ -285,7 +278,6 @@ class MachineToolbox:
         return UserAsked(text, schema, json.dumps(matter))
 
     async def _take_reply(self, reply: UserReply, call: _Call) -> Answer:
-        """Answer a question with the user's reply, and continue; without one it stays open."""
         matter = json.loads(reply.matter)
         run, question, number = matter["run"], matter["question"], matter["number"]
         root, app = root_of(run), self._host.app
@@ -350,7 +342,6 @@ OF_RUNS = (
 
 
 def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
-    """The tools for runs of any of the machines."""
     is_led = any(has_outside_agents(loaded.machine) for loaded in machines.values())
     return (*OF_RUNS, *(OF_OUTSIDE if is_led else ()))
 

@@ -67,7 +67,7 @@ NEXT = ServedTool(
             "run": {
                 "type": "string",
                 "description": "The id of the run. Left out: the only one that wants something.",
-            },
+            }
         },
         "additionalProperties": False,
     },
@@ -84,7 +84,7 @@ SUBMIT = ServedTool(
             "request": {"type": "string", "description": "`request.id` of `next`."},
             "artifact": {
                 "description": "The whole text, or the data. Leave it out to deliver the workspace "
-                "as it is, for a file or a folder.",
+                "as it is, for a file or a folder."
             },
         },
         "required": ["run", "request"],
@@ -102,7 +102,6 @@ LEADING = (
 
 
 async def run_to_lead(host: Host, arguments: Mapping[str, Any]) -> str:
-    """The run that `next` is asked about; raises CallRefused."""
     refuse_unknown(arguments, ("run",))
     if "run" in arguments:
         return text_argument(arguments, "run", "the id of a run")
@@ -156,7 +155,6 @@ async def verdicts_on(app: App, run: str, request: str) -> list[dict[str, Any]]:
 
 
 def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """The run and the request that `submit` names; raises CallRefused."""
     refuse_unknown(arguments, ("run", "request", "artifact"))
     source = "`request` of `next` says which"
     return text_argument(arguments, "run", source), text_argument(arguments, "request", source)

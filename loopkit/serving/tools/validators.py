@@ -42,8 +42,6 @@ AT_ONCE = 4
 
 
 class ValidatorToolbox:
-    """The tools of a server of validators."""
-
     def __init__(self, app: App, tools: Sequence[ValidatorTool], redact: Redact) -> None:
         self._app = app
         self._tools = {tool.validator.name: tool for tool in tools}
@@ -151,7 +149,6 @@ class ValidatorTool:
         return arguments
 
     def read(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The draft, as JSON if it is data, and the input for judging it; raises CallRefused."""
         refuse_unknown(arguments, self.offered.arguments["properties"])
         return self._text_in(arguments), self._input_in(arguments)
 

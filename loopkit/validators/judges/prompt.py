@@ -11,10 +11,9 @@ from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import sees_values
-from loopkit.validators.judged_artifact import JudgedArtifact
-from loopkit.validators.judges.form import AnswerForm
-from loopkit.validators.judges.report_form import OF_KNOWN, OwnForm, ReportForm, report_form_of
+from loopkit.validators.judges.form import OF_KNOWN, AnswerForm, OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.text import TextForm
 
 if TYPE_CHECKING:
@@ -93,7 +92,6 @@ def reask_prompt(reason: str, form: AnswerForm) -> str:
 
 
 def with_nonce(prompt: str, form: AnswerForm) -> str:
-    """A prompt with the code that the answer has to repeat, if there is one."""
     return f"{prompt.rstrip()}\n\n{NONCE_REQUEST.format(form.nonce)}\n" if form.nonce else prompt
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
+from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
@@ -25,28 +25,30 @@ from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
+    KNOWN,
+    MAX_LINE,
+    MISSING,
+    NONCE,
+    OWN_WORDS_CHARS,
+    STANDINGS,
     AnswerForm,
     Doubt,
     Misread,
     Opinion,
-    VerdictWord,
-    fold,
-    noting,
-    quote,
-)
-from loopkit.validators.judges.report_form import KNOWN, NONCE, STANDINGS, ReportForm, Standing
-from loopkit.validators.judges.report_parts import (
-    MAX_LINE,
-    MISSING,
-    OWN_WORDS_CHARS,
     Report,
+    ReportForm,
+    Standing,
+    VerdictWord,
     as_text,
     but_was,
     excerpt,
+    fold,
     identify,
     is_absent,
     meaning,
+    noting,
     part,
+    quote,
     unmet_criteria,
 )
 from loopkit.validators.judges.text import TextForm, read_text
@@ -205,7 +207,6 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
 
 
 def _score(report: Report, form: ReportForm) -> float | None:
-    """The score that the form asks for; None where it asks for none."""
     if form.score is None:
         return None
     value, low, high = part(report, form.parts.score), form.score.min, form.score.max
@@ -289,9 +290,7 @@ def _yaml(text: str) -> object:
     try:
         return read(text, "the answer").plain()
     except ProblemsFound as found:
-        problem = found.problems[0]
-        line = f" at line {problem.span.line}" if problem.span else ""
-        raise Doubt(f"Its YAML cannot be read: {problem.message}{line}.") from found
+        raise Doubt(f"Its YAML cannot be read: {why_unread(found)}.") from found
 
 
 def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
@@ -305,8 +304,8 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
             yield key
     fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]
     key = form.verdict.rpartition(".")[2]
-    spelt = re.escape(key).replace("_", "[_ -]")
-    words = rf"^\W*{spelt}\W*[:=|]\W*(?:{'|'.join(map(re.escape, fails))})\b"
+    spelled = re.escape(key).replace("_", "[_ -]")
+    words = rf"^\W*{spelled}\W*[:=|]\W*(?:{'|'.join(map(re.escape, fails))})\b"
     # Nobody takes back a fail in the same answer by passing in another form.
     said = part(report, form.verdict)
     passes = is_absent(said) or fold(as_text(said) or "") not in fails
@@ -472,7 +471,6 @@ RESULTS = {"true": "true", "false": "false"}
 
 
 def _failed_checks(report: Report, form: ReportForm, doubts: list[str]) -> list[Finding]:
-    """A finding for each false check."""
     failed = []
     for path, check in form.parts.checks.items():
         result = "true"

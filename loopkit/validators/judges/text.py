@@ -18,20 +18,18 @@ from loopkit.text import end_of, printable, shorten
 from loopkit.text.markdown import list_items, with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.judges.form import (
+    MAX_LINE,
+    OWN_WORDS_CHARS,
     AnswerForm,
     Doubt,
     Opinion,
     VerdictWord,
     fold,
+    identify,
     noting,
     quote,
-    words_for,
-)
-from loopkit.validators.judges.report_parts import (
-    MAX_LINE,
-    OWN_WORDS_CHARS,
-    identify,
     unmet_criteria,
+    words_for,
 )
 from loopkit.values import Value, field
 
@@ -180,8 +178,6 @@ Give your verdict so that this regular expression finds it, with one of the word
 
 
 class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
-    """How verdicts are read from a text."""
-
     reading: VerdictReading = field(default_factory=VerdictReading)
     patterns: Mapping[str, str] = field(default_factory=dict)
     """The machine's patterns, by name."""
@@ -195,30 +191,13 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         return self.patterns.get(written, written)
 
     @cached_property
-    def labelled(self) -> str:
-        return _with_words(LABELLED, self.words)
-
-    @cached_property
-    def bare(self) -> str:
-        return _with_words(BARE, self.words)
-
-    @cached_property
     def listed(self) -> str:
         if self.reading.findings is not None:
             return self.pattern(self.reading.findings)
         return _with_words(LISTED, self.levels_by_word)
 
     @cached_property
-    def choice(self) -> str:
-        """A pattern for a list of options, such as `PASS/FAIL` or `PASS or FAIL`."""
-        return _with_words(CHOICE, self.words)
-
-    def meaning(self, word: str) -> VerdictWord | None:
-        """The meaning of a word of a verdict; None where it is unknown."""
-        return self._meanings.get(fold(word))
-
-    @cached_property
-    def _meanings(self) -> Mapping[str, VerdictWord]:
+    def meanings(self) -> Mapping[str, VerdictWord]:
         return {fold(word): meant for word, meant in self.words.items()}
 
     @cached_property
@@ -359,9 +338,10 @@ def find_verdicts(text: str, form: TextForm) -> tuple[PlacedVerdict, ...]:
     """
     if form.reading.pattern is not None:
         return tuple(_matching_verdicts(form.pattern(form.reading.pattern), text, form))
-    if labelled := _actual_verdicts(text, list(_matching_verdicts(form.labelled, text, form))):
+    found = list(_matching_verdicts(_with_words(LABELLED, form.words), text, form))
+    if labelled := _actual_verdicts(text, found):
         return labelled
-    bare = tuple(_matching_verdicts(form.bare, text, form))
+    bare = tuple(_matching_verdicts(_with_words(BARE, form.words), text, form))
     if len({said.meaning for said in bare}) > 1:
         # Each may be the verdict on a part.
         words = " and ".join(dict.fromkeys(quote(said.word) for said in bare))
@@ -399,7 +379,7 @@ def _words(form: TextForm) -> str:
 
 
 def _matching_verdicts(pattern: str, text: str, form: TextForm) -> Iterator[PlacedVerdict]:
-    choices = [match.span() for match in occurrences(form.choice, text)]
+    choices = [match.span() for match in occurrences(_with_words(CHOICE, form.words), text)]
     starts = [start for start, _ in choices]
     for match in occurrences(pattern, text):
         # Where the group took no part both are negative.
@@ -408,7 +388,7 @@ def _matching_verdicts(pattern: str, text: str, form: TextForm) -> Iterator[Plac
         is_offered = before > 0 and end <= choices[before - 1][1]
         if start >= 0 and not is_offered:
             word = text[start:end].strip()
-            yield PlacedVerdict(word, form.meaning(word), start, end)
+            yield PlacedVerdict(word, form.meanings.get(fold(word)), start, end)
 
 
 def _actual_verdicts(text: str, verdicts: Sequence[PlacedVerdict]) -> tuple[PlacedVerdict, ...]:
@@ -437,8 +417,6 @@ def _is_next_item(text: str, before: PlacedVerdict, one: PlacedVerdict) -> bool:
 
 
 class PlacedFinding(Value, frozen=True):
-    """A finding at its place in the text."""
-
     at: int
     finding: Finding
     """Its severity is a level, or `none` where the line reports a success."""

@@ -65,7 +65,6 @@ class Drawing:
 
     @property
     def subject(self) -> str:
-        """What it is of, in words."""
         run = f"run {self.run} of " if self.run else ""
         return f"The {run}machine {self.machine}"
 
@@ -75,8 +74,6 @@ Mark = Literal["covered", "missed", "impossible"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A state, or the node for all limits."""
-
     name: str
     kind: str
     """The kind of a state, `success` or `failure` for a final one, or `limit`."""
@@ -94,7 +91,6 @@ class Node:
 
     @property
     def all_texts(self) -> tuple[str, ...]:
-        """Its texts, with what a run or cases add."""
         visited = [f"visited {self.visits}×"] if self.visits else []
         here = [f"the run is {self.here} here"] if self.here else []
         marked = [OF_STATES[self.mark]] if self.mark in OF_STATES else []
@@ -186,11 +182,7 @@ def _arrows(graph: Graph, route: Sequence[str], marks: Marks) -> Iterator[Arrow]
 
 
 def _arrow(
-    source: str,
-    edges: Sequence[Edge],
-    texts: tuple[str, ...],
-    route: Sequence[str],
-    marks: Marks,
+    source: str, edges: Sequence[Edge], texts: tuple[str, ...], route: Sequence[str], marks: Marks
 ) -> Arrow:
     ids = tuple(edge.id for edge in edges)
     taken = sum(edge in ids for edge in route)
@@ -314,7 +306,6 @@ def _counter(graph: Graph, counter: str) -> str:
 
 
 def limit_texts(limits: Limits) -> Iterator[str]:
-    """The limits of a machine, and where they are checked."""
     yield "in any agent, run or validate state"
     for name in AMOUNTS:
         if (value := getattr(limits, name)) is not None:

@@ -192,7 +192,6 @@ class Style:
     """Whether the font is monospaced."""
 
     def width(self, line: str) -> float:
-        """The width of a line, in pixels."""
         return self.size * sum(map(self._char, line))
 
     def height(self, lines: Sequence[str]) -> float:
@@ -241,8 +240,6 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """An arrow with its coordinates."""
-
     arrow: Arrow
     points: tuple[tuple[float, float], ...]
     """Pairs of points: a straight line joins a pair, a curve joins it to the next."""
@@ -254,8 +251,6 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A drawing with coordinates."""
-
     width: float
     height: float
     boxes: tuple[Box, ...]
@@ -266,8 +261,6 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node with its coordinates."""
-
     node: Node
     x: float
     y: float
@@ -495,8 +488,6 @@ Size = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An arrow before it has coordinates."""
-
     source: str
     target: str
     label: Size
@@ -641,7 +632,6 @@ def _mean(values: Sequence[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-# -- order ------------------------------------------------------------------------------------
 def _order(layers: Layers) -> None:
     rows = layers.rows
     for row in rows:
@@ -688,7 +678,6 @@ def _number(row: Sequence[Cell]) -> None:
 
 
 def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
-    """The number of crossings between neighbouring layers."""
     crossings = 0
     for row in rows:
         ends: list[float] = []
@@ -700,7 +689,6 @@ def _crossings(rows: Sequence[Sequence[Cell]]) -> int:
     return crossings
 
 
-# -- coordinates ------------------------------------------------------------------------------
 def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
     """Move each cell as near to its preferred position as the others allow, by least squares.
 
@@ -723,7 +711,6 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
 
 
 def _offsets(row: Sequence[Cell]) -> Iterator[float]:
-    """The least distance of each cell from the first cell of its layer."""
     offset, before = 0.0, None
     for cell in row:
         offset += _distance(before, cell) if before is not None else 0.0

@@ -22,7 +22,6 @@ class RunFacts:
     engine: Engine
     """The engine of the present definition."""
     usage: Usage
-    """The usage of its family."""
     now: float
     """Unix time."""
     is_driven: bool = False
@@ -31,13 +30,11 @@ class RunFacts:
     children: Mapping[str, RunState] = field(default_factory=dict)
     """The states of children that have not ended."""
     asked: Sequence[OpenQuestion] = ()
-    """The open questions of the run and its children."""
 
 
 async def read_facts(
     stored: StoredRuns, state: RunState, history: Sequence[Stored], engine: Engine, now: float
 ) -> RunFacts:
-    """Everything that the page of a run needs; `state` is its state after this history."""
     begun = (child.started.child for child in open_children(state)[:MOST_SHOWN])
     rows = await stored.journal.runs(run=state.run)
     return RunFacts(

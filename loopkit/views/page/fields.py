@@ -60,7 +60,6 @@ class Typed:
         self.pairs = pairs
 
     def all(self, name: str) -> Sequence[str]:
-        """All values of a name."""
         return self.pairs.get(name, ())
 
     def one(self, name: str) -> str:
@@ -81,13 +80,11 @@ class FormField:
     about: str
     """Its description and what it takes, unless its control shows that; may be empty."""
     values: tuple[str, ...]
-    """The values to choose from."""
     value: str
     """The text in it before it is filled in."""
     picked: tuple[str, ...]
     """For a list of choices: those that are chosen before it is filled in."""
     is_required: bool
-    """Whether it has to be filled in."""
     datatype: DataType
 
     @property
@@ -107,12 +104,10 @@ class FormField:
         return self.value if typed is None else typed.one(name)
 
     def chosen(self, typed: Typed | None, name: str) -> Sequence[str]:
-        """The values that are chosen in a list of choices."""
         return self.picked if typed is None else typed.all(name)
 
 
 def form_fields(form: DataType) -> list[FormField]:
-    """The fields of a record, in its order."""
     return [_field(name, datatype) for name, datatype in (form.fields or {}).items()]
 
 
@@ -251,7 +246,6 @@ def read_field(field: FormField, sent: Sequence[str]) -> object:
 
 
 def _nothing(field: FormField) -> object:
-    """The value of a field that was left empty; raises NotFilledIn if it is required."""
     datatype = field.datatype
     if field.is_required:
         raise NotFilledIn(NEEDED)
@@ -350,7 +344,6 @@ Faults = dict[str, str]
 
 
 def read_given(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer | Delivery, Faults]:
-    """The answer or the delivery in a form that was sent, and the faults in its fields."""
     wanted = asked.question.wanted
     return _answer(asked, typed) if wanted is None else _delivery(wanted, typed)
 
@@ -404,7 +397,6 @@ def read_name(typed: Typed, faults: Faults) -> str:
 
 
 def is_name(by: str) -> bool:
-    """Whether a text can be the name of a person who answers or delivers."""
     return bool(by.strip()) and len(by) <= LONGEST_NAME and by.isprintable()
 
 
@@ -451,8 +443,6 @@ class ShownArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ShownFinding:
-    """A finding beside the question."""
-
     finding: Finding
     text: str
     past: str
@@ -510,7 +500,6 @@ class QuestionForm:
 def question_form(
     engine: Engine, run: RunState, versions: Mapping[str, Sequence[KeptVersion]]
 ) -> QuestionForm | None:
-    """The form of the open question of a run; None if it has none."""
     question = run.question
     if question is None or run.status != "waiting":
         return None

@@ -71,7 +71,6 @@ def fence(text: str) -> str:
 
 
 def diff_text(change: Difference) -> str:
-    """A difference as lines."""
     more = [f"… and {plural(change.left_out, 'more line', ',')}"] if change.left_out else []
     return "\n".join([*(line.text for line in change.lines), *more])
 
@@ -84,7 +83,6 @@ TONES: dict[str, Tone] = {
 
 
 def tone_of(status: str, success: bool | None) -> Tone:
-    """The tone in which a status is shown."""
     return TONES.get(status, "good" if success else "bad")
 
 
@@ -136,7 +134,6 @@ def environment() -> Environment:
 
 
 def render(template: str, names: Mapping[str, Any]) -> str:
-    """Fill in a template of this package."""
     return environment().get_template(template).render(names)
 
 

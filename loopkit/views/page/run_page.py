@@ -59,7 +59,6 @@ from loopkit.views.run_data import (
 
 
 def path_of(run: str) -> str:
-    """The path of the page of a run on a server."""
     return f"/runs/{quote(run)}"
 
 
@@ -86,8 +85,6 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ChildRows:
-    """The children of one state."""
-
     state: str
     total: int
     rows: Sequence[Row]
@@ -121,7 +118,6 @@ class RunPage:
 
     @property
     def may_resume(self) -> bool:
-        """Whether it can be resumed."""
         return self.status in ("suspended", "interrupted")
 
     @property
@@ -131,7 +127,6 @@ class RunPage:
 
     @property
     def standing(self) -> str:
-        """The active state, or the outcome."""
         return standing_of(self.state)
 
     @property
@@ -203,7 +198,6 @@ class RunPage:
         return [Versions(name, versions) for name, versions in self._versions.items()]
 
     def artifact(self, name: str) -> Versions | None:
-        """The versions of an artifact; None if it has none."""
         return next((each for each in self.artifacts if each.name == name), None)
 
     @cached_property
@@ -235,7 +229,6 @@ class RunPage:
 
     @property
     def drawing(self) -> Drawing:
-        """Its machine, with its path."""
         return drawing(self.facts.engine.program.graph, self.state, status=self.status)
 
     @property
@@ -298,8 +291,6 @@ CallStatus = Literal["open", "answered", "failed", "in doubt"]
 
 @dataclass(slots=True)
 class Call:
-    """One try of a call, and its result."""
-
     seq: int
     """The number of its first event, which is in the address of its texts."""
     began: float
@@ -312,7 +303,6 @@ class Call:
 
     @property
     def usage(self) -> Usage:
-        """Its usage; zero while it is unknown."""
         settled = self.reply or self.failure
         return settled.usage if settled is not None else Usage()
 
@@ -343,8 +333,6 @@ class Note:
 
 @dataclass(slots=True)
 class Step:
-    """One visit to a state."""
-
     seq: int
     """The number of its first record."""
     state: str
@@ -374,7 +362,6 @@ class Step:
 
     @property
     def usage(self) -> Usage:
-        """The usage of its calls and children, with the seconds of its work."""
         total = Usage(time_s=self.work.time_s if self.work else 0.0)
         for call in self.calls:
             total = total.plus(call.usage)
@@ -384,11 +371,9 @@ class Step:
 
     @property
     def seconds(self) -> float | None:
-        """The duration of the step; None until it ends."""
         return None if self.ended is None else self.ended - self.began
 
     def take(self, stored: Stored) -> None:
-        """Add an event that happens while the state is active."""
         match stored.event:
             case Intended() as intent:
                 self.calls.append(Call(stored.seq, stored.at, intent))
@@ -474,7 +459,6 @@ class FindingTable:
         return max(len(self.rounds) - MOST_ROUNDS, 0)
 
     def take(self, report: Report) -> None:
-        """Add the next round."""
         for finding in report.findings:
             self._note(finding, finding.status)
             self.rows[finding.id].finding = finding

@@ -29,7 +29,6 @@ class Past:
 
 
 def past_of(runs: Iterable[PastRun]) -> Past | None:
-    """The calls and costs of finished runs; None if there are none."""
     ended = [(state, events) for state, events in runs if state.finished and not state.script]
     if not ended:
         return None
@@ -54,7 +53,6 @@ def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
 
 
 def past_text(past: Past, machine: str) -> Iterator[str]:
-    """The calls and costs of past runs, for a person."""
     count = len(past.calls)
     known = [amount for amount in past.usd if amount is not None]
     yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"

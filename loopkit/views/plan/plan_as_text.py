@@ -22,7 +22,6 @@ LONGEST_PROMPT = 4_000
 
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
-    """The whole plan, for a person to read before a run costs anything."""
     calls = [*figures(plan), "", *_notes(plan)]
     known = (_head(plan), calls, typical_cost(plan), _expectation(plan.bounds))
     return _paragraphs(*known, *_work(plan, inputs))
@@ -98,8 +97,7 @@ def _worst_path(bounds: Bounds) -> Iterator[str]:
     worst = bounds.calls.worst
     if not worst.way or not worst.known:
         return
-    is_known = "" if worst.is_exact else " that is known"
-    yield f"The path{is_known} with the most calls ({count(worst.known)}):"
+    yield f"The path with the most calls ({count(worst.known)}):"
     if worst.inputs:
         yield f"  with {values_in_words(worst.inputs)}"
     for number, step in enumerate(worst.way, 1):
@@ -257,12 +255,8 @@ def _range(found: Range, as_text: Callable[[float | None], str]) -> tuple[str, s
 
 
 def _range_end(extreme: Extreme, how: str, as_text: Callable[[float | None], str]) -> str:
-    """One end of a range; if it is not exact, between the known and the possible value."""
-    ends = [extreme.total] if extreme.known is None else sorted({extreme.known, extreme.total or 0})
-    texts = list(dict.fromkeys(as_text(end) for end in ends))
-    if len(texts) > 1:
-        return f"between {texts[0]} and {texts[1]}"
-    return texts[0] if extreme.is_exact or extreme.known is not None else f"{how} {texts[0]}"
+    text = as_text(extreme.total)
+    return text if extreme.is_exact else f"{how} {text}"
 
 
 def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Iterator[Row]:

@@ -50,7 +50,7 @@ from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Visit, Way
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.text import one_line, plural
-from loopkit.validators.judged_artifact import JudgedArtifact
+from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
 MOST_FOLLOWED = 50_000
@@ -138,7 +138,6 @@ class ChildPlan:
     """The runs that a state starts."""
 
     plan: Plan
-    """The plan of each of them."""
     fewest: int
     most: int
     """The number of runs."""
@@ -264,7 +263,6 @@ def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
 
 
 def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
-    """The maximum cost of one call of an agent, for any prompt."""
     if isinstance(agent, ModelAgent):
         return dearest_call(agent, is_limited=is_limited)
     return agent.call_usd
@@ -369,7 +367,6 @@ class Typically:
         self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
-        """The typical cost of the calls on a path."""
         by_state: dict[str, float | None] = {}
         calls = 0
         for state, number, usd in self.calls(way):
@@ -439,7 +436,6 @@ class Sizes:
         return self._answer if longest is None else min(self._answer, longest)
 
     def artifact_size(self, state: str) -> int:
-        """The size of the artifact of a state."""
         agents = self._program.machine.agents_at(state)
         lengths = [
             self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
@@ -580,7 +576,7 @@ class _Walk:
         return self._usd(agent, self._model(agent, author), sent)
 
     def _usd(self, agent: ModelAgent, model: str, sent: int) -> float | None:
-        whole = sent + tokens_of(agent.system_prompt)
+        whole = sent + tokens_of(agent.system)
         return usual_cost(agent, model, whole, self.sizes.answer(agent, model))
 
     def _model(self, agent: ModelAgent, author: str) -> str:
@@ -589,7 +585,6 @@ class _Walk:
 
 
 def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
-    """The tokens of the descriptions of an agent's tools."""
     if agent.tool_use == "runner":
         return 0
     return sum(
@@ -647,7 +642,6 @@ def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
 
 
 def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
-    """The sizes of the prompts of each piece of work, by its name."""
     sizes: dict[str, list[PromptSize]] = {}
     attempt = 0
     for event in events:
