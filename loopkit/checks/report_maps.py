@@ -90,14 +90,16 @@ def _leads_into(outer: str, inner: str) -> bool:
     return f"{inner}.".startswith(f"{outer}.")
 
 
-def ambiguous(subject: Subject, path: DocPath, words: Mapping[str, object]) -> Iterator[Problem]:
-    """Words that the reader does not distinguish, and an empty word."""
-    known: dict[str, str] = {}
+def ambiguous(
+    subject: Subject, path: DocPath, words: Mapping[str, object], taken: Sequence[str] = ()
+) -> Iterator[Problem]:
+    """Words that the reader does not distinguish, or that are taken, and an empty word."""
+    known = {fold(word): f"{word}`, which has a meaning already" for word in taken}
     for word in words:
         if not fold(word):
             message, remedy = "this word is empty", "write the word that the report has there"
-        elif (before := known.setdefault(fold(word), word)) != word:
-            message = f"`{word}` is the same word as `{before}`"
+        elif (before := known.setdefault(fold(word), f"{word}`")) != f"{word}`":
+            message = f"`{word}` is the same word as `{before}"
             remedy = "words are compared without regard to case; delete one of them"
         else:
             continue
@@ -437,25 +439,10 @@ def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
             continue
         yield from _two_readings(subject, path, rule)
         yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
-        yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities)
-        yield from _known_words(subject, (*path, "verdict", "severities"), reading)
+        taken = (*(reading.words or ("PASS", "WARN", "FAIL")), *subject.machine.levels.levels)
+        yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities, taken)
         yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
         yield from _without_groups(subject, (*path, "verdict"), reading)
-
-
-def _known_words(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
-    """Words for findings that are already known, so that nobody makes a `FAIL` milder."""
-    if not reading.severities:
-        return
-    from loopkit.validators.judges.text import DEFAULT_WORDS  # noqa: PLC0415 - few
-
-    words = reading.words or DEFAULT_WORDS
-    known = {fold(word) for word in (*words, *subject.machine.levels.levels)}
-    for word in reading.severities:
-        if fold(word) in known:
-            message = f"`{word}` has a meaning already, as a word of verdicts or as a severity"
-            remedy = "delete it here; only further words need a severity"
-            yield subject.problem((*path, word), "bad-word", message, remedy, key=True)
 
 
 def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:

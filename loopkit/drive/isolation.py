@@ -470,18 +470,13 @@ def _as_failed_call(named: str = "") -> Iterator[None]:
         raise CallFailed("fatal", f"{named} can't be read: {error}; make it readable") from error
 
 
-def output_file(folder: Path, relative: str) -> Path:
-    """Where an output file stands; its folder is created."""
-    path = file_inside(folder, relative)
+def output_file(folder: Path, relative: str, *, is_made: bool = True) -> Path:
+    """Where an output file stands; its folder is created, unless nobody makes the file."""
     with _as_failed_call():
-        prepare(path.parent)
+        path = resolve_inside(folder, relative)
+        if is_made:
+            prepare(path.parent)
     return path
-
-
-def file_inside(folder: Path, relative: str) -> Path:
-    """Where a file stands, or would, inside of a folder; raises CallFailed for one outside."""
-    with _as_failed_call():
-        return resolve_inside(folder, relative)
 
 
 async def file_before(

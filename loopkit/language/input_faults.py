@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,22 +97,29 @@ def input_faults(
 
 
 def with_files(
-    given: Mapping[str, Any], datatype: DataType, inside: Path | None = None
+    given: Mapping[str, Any],
+    datatype: DataType,
+    inside: Path | None = None,
+    read_inside: Path | None = None,
 ) -> dict[str, Any]:
     """An input with the `path`, `data` and `digest` of each file in place of its path.
 
     Files have to be `inside` of a folder, where their paths start; without one they may be
-    anywhere, and paths start where the process is. Raises InvalidInput.
+    anywhere, and paths start where the process is. `read_inside` is the same for those that have
+    been read before. Raises InvalidInput.
     """
     read, faults = dict(given), list[Problem]()
     for name, field in (datatype.fields or {}).items():
-        value, wrong = given.get(name) if field.is_file else None, list[str]()
-        with _telling(value, wrong):
-            if isinstance(value, str):
-                read[name], wrong = _read(value, field, inside)
-            elif isinstance(value, Mapping) and isinstance(path := value.get("path"), str):
-                wrong += _outside(Path(path), path, inside)
-        if wrong:
+        value = given.get(name) if field.is_file else None
+        path = value.get("path") if isinstance(value, Mapping) else value
+        if isinstance(path, str):
+            try:
+                wrong = _outside(path, inside if isinstance(value, str) else read_inside)
+                if isinstance(value, str) and not wrong:
+                    read[name], wrong = _read(value, field, inside)
+            except (OSError, RuntimeError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                wrong = [f"`{shorten(path, 200)}` is no path of a file: {reason}"]
             messages = (f"input `{name}`: {text}" for text in wrong)
             faults += (Problem("wrong-kind", message, path=name) for message in messages)
     if faults:
@@ -121,18 +127,8 @@ def with_files(
     return read
 
 
-@contextmanager
-def _telling(given: object, wrong: list[str]) -> Iterator[None]:
-    """Say of a path that the system does not take why it does not."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        wrong.append(f"{shorten(repr(given), 200)} is no path of a file: {reason}")
-
-
-def _outside(path: Path, given: str, inside: Path | None) -> list[str]:
-    if inside is None or path.resolve().is_relative_to(inside.resolve()):
+def _outside(given: str, inside: Path | None) -> list[str]:
+    if inside is None or (inside / given).resolve().is_relative_to(inside.resolve()):
         return []
     return [f"`{given}` lies outside of `{inside}`; move it there"]
 
@@ -141,8 +137,6 @@ def _read(given: str, field: DataType, inside: Path | None) -> tuple[dict[str, A
     """What is known of a file, and what is wrong with it."""
     path = (inside or Path.cwd()) / given
     path = path.parent.resolve() / path.name
-    if outside := _outside(path, given, inside):
-        return {}, outside
     if path.exists() and not path.is_file() and not path.is_dir():
         return {}, [f"`{given}` is no file, and nobody waits for a pipe; save it as a file"]
     try:

@@ -65,7 +65,7 @@ def complete_input(
             told or [Problem("wrong-kind", f"the input does not fit: {faults[0][1]}")]
         )
     assert isinstance(filled, dict)
-    filled = with_files(filled, datatype, inside)
+    filled = with_files(filled, datatype, inside, inside)
     if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
     return filled

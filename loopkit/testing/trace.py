@@ -353,7 +353,6 @@ def _without_durations(value: Any) -> Any:
     if RESULT.keys() == kept.keys():
         del kept["duration"]
     if kept.keys() == {"path", "data", "digest"}:
-        # A case has copies of its files.
         kept["path"] = ""
     if kept.get("is_data") and kept["data"] != value["data"]:
         kept["text"] = ""

@@ -11,7 +11,7 @@ from typing import Any
 from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.isolation import file_inside, workspace
+from loopkit.drive.isolation import output_file, workspace
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.each import data_artifact
 from loopkit.engine.events import Setting, Worked
@@ -93,25 +93,19 @@ async def _file_of(active: ActiveRun, given: Path) -> Path:
 
     So the file that is an input is the one of the project, also for a child with its own tree.
     """
+    is_own = not given.is_absolute()
+    folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
+    return _file_in(folder, given)
+
+
+def _file_in(folder: Path, given: Path) -> Path:
+    path = folder / given
     if given.is_absolute():
-        folder = active.folder.resolve()
-        given = _within(folder, given)
-    else:
-        folder = await workspace(active, None, writes=True)
-    _refuse_link(folder, given)
-    return file_inside(folder, str(given))
-
-
-def _within(folder: Path, given: Path) -> Path:
-    """An absolute path, from the project folder on."""
-    path = Path(os.path.realpath(given.parent)) / given.name
+        path = Path(os.path.realpath(given.parent)) / given.name
     if not path.is_relative_to(folder):
-        message = f"`{given}` lies outside of the project folder `{folder}`, so it is not changed"
-        raise CallFailed("fatal", message)
-    return path.relative_to(folder)
-
-
-def _refuse_link(folder: Path, given: Path) -> None:
-    if os.path.islink(folder / given):  # noqa: PTH114 - takes a name of any length
+        message = f"`{given}` lies outside of the project folder `{folder}`"
+        raise CallFailed("fatal", f"{message}, so it is not changed")
+    if os.path.islink(path):  # noqa: PTH114 - takes a name of any length
         message = f"`{given}` is a link, which is not followed; name the file itself"
         raise CallFailed("fatal", message)
+    return output_file(folder, str(path.relative_to(folder)), is_made=False)
