@@ -10,9 +10,11 @@ replies, reports, feedback, counters, cost, usage.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
@@ -42,6 +44,7 @@ from loopkit.scenario.cases import GAP
 from loopkit.testing.playing import FamilyRun
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
+from loopkit.validators.judges.prompt import NONCE_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +285,12 @@ def family_difference(
 
 
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
-    run = next((event.run for event in events if isinstance(event, Started)), "")
+    started = next((event for event in events if isinstance(event, Started)), None)
+    names = {started.folder: "FOLDER", started.run: "RUN"} if started else {}
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []
     for event in _without_pauses(events):
-        plain = _plain(event, run, tasks, redact)
+        plain = _plain(event, names, tasks, redact)
         if event.type in TOGETHER:
             key = getattr(event, "key", "")
             together.append((tasks.get(key, key), plain))
@@ -317,11 +321,16 @@ def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
             yield event
 
 
-def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dict[str, Any]:
+def _plain(
+    event: Event, names: Mapping[str, str], tasks: Mapping[str, str], redact: Redact
+) -> dict[str, Any]:
     left_out = UNREPEATED.get(event.type, ())
     kept = {key: value for key, value in event.plain().items() if key not in left_out}
     text = json.dumps({"type": event.type, **kept}, ensure_ascii=False)
-    plain: dict[str, Any] = json.loads(text.replace(run, "RUN") if run else text)
+    text = reduce(lambda made, name: made.replace(name, names[name]), filter(None, names), text)
+    # It depends on what is judged, which may name a folder.
+    text = re.sub(f"{NONCE_REQUEST.partition('{}')[0]}\\w+", "", text)
+    plain: dict[str, Any] = json.loads(text)
     for name in ("time_s", "held_tokens", "held_usd"):
         plain.get("usage", {}).pop(name, None)
     plain.pop("artifact_place", None)
@@ -344,7 +353,7 @@ def _plain(event: Event, run: str, tasks: dict[str, str], redact: Redact) -> dic
 
 
 def _without_durations(value: Any) -> Any:
-    """The value without durations of children and places of files, also in the texts of data."""
+    """The value without durations of children, also in the texts of data."""
     if isinstance(value, list):
         return [_without_durations(item) for item in value]
     if not isinstance(value, dict):
@@ -352,8 +361,6 @@ def _without_durations(value: Any) -> Any:
     kept = {key: _without_durations(inner) for key, inner in value.items()}
     if RESULT.keys() == kept.keys():
         del kept["duration"]
-    if kept.keys() == {"path", "data", "digest"}:
-        kept["path"] = ""
     if kept.get("is_data") and kept["data"] != value["data"]:
         kept["text"] = ""
     return kept
