@@ -17,7 +17,7 @@ from tests.http_site import ASKING, TOKEN, Served, served
 from tests.support import PLAN_REVIEW, plan
 from tests.support_browser import Browser, visit
 from tests.test_outside import ARCHITECT, outside
-from tests.test_serve_reply import CRITIC, HAPPY_CRITIC
+from tests.test_outside_agent import CRITIC
 from tests.test_viewer_answers import CAPPED, DATA, EDITED, FORM, ORIGINS, READ
 from tests.warm import Process
 
@@ -109,7 +109,7 @@ def run_in(url: str) -> str:
 async def test_plan_review_is_led_from_its_start_to_the_approval(
     browser: Browser, tmp_path: Path
 ) -> None:
-    changes = [(ARCHITECT, PLANNER), (KEPT, ""), (CRITIC, HAPPY_CRITIC), (", cost_usd: 2.00", "")]
+    changes = [(ARCHITECT, PLANNER), (KEPT, ""), CRITIC, (", cost_usd: 2.00", "")]
     machine = outside(PLAN_REVIEW, tmp_path, *changes)
     Path("plan.md").write_text(plan("good"), encoding="utf-8")
     runs: list[str] = []

@@ -27,8 +27,7 @@ from loopkit.language.validators import Rule
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.machine.scope import EVERYWHERE_NAMES, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block
-from loopkit.text import plural
-from loopkit.validators.judges.form import fold
+from loopkit.text import fold, plural
 
 OF_EVERY_STATE = frozenset({"attempt", *OF_REVISING, "input", "reports"})
 """Names known to guards in every state, or in every one with a revise edge."""

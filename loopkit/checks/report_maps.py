@@ -32,12 +32,14 @@ from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.report_map import GROUPS, ReportMap, VerdictReading
+from loopkit.text import fold
 from loopkit.text.patterns import PatternError, compile_pattern
-from loopkit.validators.judges.form import ReportForm, fold, report_form_of
 from loopkit.values import Value
 
 if TYPE_CHECKING:
     from regex import Pattern
+
+    from loopkit.validators.judges.form import ReportForm
 
 OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
@@ -236,6 +238,9 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
         if rule.map is not None and agent is not None and agent.schema_:
+            # What reads reports is not loaded for a machine without a map.
+            from loopkit.validators.judges.form import report_form_of  # noqa: PLC0415
+
             form = report_form_of(rule, agent, machine.levels, machine.origins)
             report, path = parse_fields(agent.schema_), (*placed.path, "map")
             fit = _Fit(subject, path, rule.judge, form, report)

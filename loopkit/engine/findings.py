@@ -323,6 +323,9 @@ OF_ARTIFACT = "artifact"
 OF_JUDGE = "judge"
 """The rule of all findings of judges. The codes that these give vary too much to identify any."""
 
+SAYS_NOTHING = "The reviewer rejects it without a reason."
+"""The finding of a judge that rejects and names nothing."""
+
 OF_CHECK = "judge.check"
 """The rule of findings from false checks in a judge's report."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from operator import attrgetter
 
-from loopkit.engine.findings import OF_JUDGE, Finding, Report
+from loopkit.engine.findings import OF_JUDGE, SAYS_NOTHING, Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.values import Mutable, Value, field
 
@@ -65,14 +65,15 @@ def what_blocks(report: Report) -> tuple[frozenset[str], object]:
     """The ids of blocking findings, and a value that is equal if the same findings block.
 
     If one id stands for every failure, that value is equal to nothing else. A judge's own words
-    are the same only if each of them is.
+    are the same only if each of them is; silence is no sign that nothing changed.
     """
     ids: list[str] = []
     is_identified = True
     for finding in report.findings:
         if finding.blocking:
             ids.append(finding.id)
-            is_identified = is_identified and (finding.identified or finding.rule == OF_JUDGE)
+            speaks = finding.rule == OF_JUDGE and finding.message != SAYS_NOTHING
+            is_identified = is_identified and (finding.identified or speaks)
     blocking = frozenset(ids)
     return blocking, blocking if is_identified else object()
 

@@ -50,6 +50,11 @@ def one_line(text: str, width: int = 100) -> str:
     return shorten(" ".join(printable(text).split()), width)
 
 
+def fold(word: str) -> str:
+    """The form of a word in which words are compared."""
+    return word.strip().casefold()
+
+
 def shorten(text: str, most: int) -> str:
     """The text, cut to at most `most` characters with an ellipsis at the end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -11,7 +11,6 @@ from loopkit.document.reading import read, why_unread
 from loopkit.language.validators import DataFile, Lookup
 from loopkit.machine.scope import over
 from loopkit.text.json_text import NoJson, extract_json, parse_json
-from loopkit.text.markdown import code_blocks, with_line_feeds
 from loopkit.values import Value
 
 
@@ -29,6 +28,8 @@ class JudgedArtifact(Value, frozen=True):
         """The text with LF line ends, or the data as JSON on one line."""
         if self.is_data:
             return json.dumps(self.data, ensure_ascii=False)
+        from loopkit.text.markdown import with_line_feeds  # noqa: PLC0415 - as below
+
         return with_line_feeds(self.text)
 
     def names(self, others: Mapping[str, object]) -> Mapping[str, object]:
@@ -91,5 +92,7 @@ def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
 
 def _without_yaml_fence(text: str) -> str:
     """The code of the only fence, if it is labelled yaml; else the text."""
+    from loopkit.text.markdown import code_blocks  # noqa: PLC0415 - no check of a machine needs it
+
     blocks = code_blocks(text)
     return blocks[0][1] if len(blocks) == 1 and blocks[0][0] in ("yaml", "yml") else text

@@ -164,7 +164,7 @@ def test_parallel_and_duplicate_calls_are_all_answered_and_counted_one_by_one(
     assert ids == [f"call_{number}" for number in range(6)]
     assert hostile.requests()[1].body["tool_choice"] == "none"
     assert usage(went)[1] == 5
-    assert faults(went) == [["not-validated"], []]
+    assert faults(went) == [["not-validated", "too-much"], []]
 
 
 def test_the_count_goes_on_where_nothing_was_called_in_between(
@@ -177,7 +177,7 @@ def test_the_count_goes_on_where_nothing_was_called_in_between(
     )  # fmt: skip
     assert results(hostile, 3)[-1] == NONE_LEFT
     assert [r.body.get("tool_choice") for r in hostile.requests()][:4] == [None, None, None, "none"]
-    assert faults(went) == [["not-validated"], []]
+    assert faults(went) == [["not-validated", "too-much"], []]
     assert usage(went)[1] == 5
 
 

@@ -92,16 +92,17 @@ def test_the_same_files_are_no_standstill_where_what_blocked_no_longer_does(desk
     assert not any(stalls(played))
 
 
-def test_own_words_of_a_reviewer_never_repeat(desk: Desk) -> None:
-    """It rejects each text and does not say why: one id for whatever it dislikes."""
+@pytest.mark.parametrize(("words", "outcome"), [("Not good enough.", "stuck"), ("", "exhausted")])
+def test_own_words_repeat_and_silence_says_nothing(desk: Desk, words: str, outcome: str) -> None:
+    """A reviewer that rejects each text, in the same words or without any."""
     machine = MACHINE.replace('command: [sh, -c, "CODE"], stdin: ""', "model: some/model")
-    said = {"data": {"verdict": "fail", "summary": "Not good enough.", "findings": []}}
+    said = {"data": {"verdict": "fail", "summary": words, "findings": []}}
     agents = {"coder": [f"text {n}" for n in range(7)], "critic": [said] * 7}
     played = desk.play(
         machine.replace("RULE", "{judge: critic, reask: 0}"), scenario(agents=agents)
     )
-    assert played.outcome == "exhausted"
-    assert not any(stalls(played))
+    assert played.outcome == outcome
+    assert any(stalls(played)) == bool(words)
 
 
 MADE_FROM = """

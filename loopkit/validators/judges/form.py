@@ -21,7 +21,7 @@ from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.language.validators.report_map import ReportMap
-from loopkit.text import shorten
+from loopkit.text import fold, shorten
 from loopkit.text.json_text import canonical, parse_output
 from loopkit.text.patterns import PatternTimeout
 from loopkit.values import Value, field
@@ -127,11 +127,6 @@ class AnswerForm(Value, frozen=True, kw_only=True):
                 f"{start} there are no findings. "
                 "Name what should be better, or give another verdict."
             )
-
-
-def fold(word: str) -> str:
-    """The form of a word in which words are compared."""
-    return word.strip().casefold()
 
 
 def quote(word: str) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import OF_CHECK, Answer, Finding, verdict_of
+from loopkit.engine.findings import OF_CHECK, SAYS_NOTHING, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.facts import Severities
 from loopkit.language.machine import NO_FINDING
-from loopkit.text import one_line, shorten
+from loopkit.text import fold, one_line, shorten
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import canonical, entries_of, json_in, parse_output, texts_in
 from loopkit.text.markdown import code_blocks
@@ -42,7 +42,6 @@ from loopkit.validators.judges.form import (
     as_text,
     but_was,
     excerpt,
-    fold,
     identify,
     is_absent,
     meaning,
@@ -54,7 +53,6 @@ from loopkit.validators.judges.form import (
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
 
-SAYS_NOTHING = "The reviewer rejects it without a reason."
 MAX_FAULTS = 5
 """The most violations of its schema that a judge is told at once."""
 

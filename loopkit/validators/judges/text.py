@@ -14,7 +14,7 @@ from loopkit.engine.findings import Finding
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.report_map import VerdictReading
-from loopkit.text import end_of, printable, shorten
+from loopkit.text import end_of, fold, printable, shorten
 from loopkit.text.markdown import list_items, with_line_feeds, without_fences
 from loopkit.text.patterns import PatternTimeout, occurrences
 from loopkit.validators.judges.form import (
@@ -24,7 +24,6 @@ from loopkit.validators.judges.form import (
     Doubt,
     Opinion,
     VerdictWord,
-    fold,
     identify,
     noting,
     quote,
