@@ -303,7 +303,8 @@ async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
         assert len(follower._kept) <= 2000
         # Who was away reads from the journal, and no more at once than it can take.
         found, place = await follower.read(Place(), "r")
-        assert (len(found), len(reads)) == (500, before + 1)
+        # (The follower may have looked for news meanwhile.)
+        assert (len(found), reads[before:].count(Place())) == (500, 1)
     follower.close()
     await reading
     await claim.release()
