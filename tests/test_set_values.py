@@ -161,6 +161,10 @@ def test_a_state_sets_values_of_an_item_and_tells_what_the_file_holds(desk: Desk
             PLAN.replace("in_progress", "failed"),
             ':7: `status` is "failed" instead of "in_progress"',
         ),
+        (
+            PLAN.replace('"in_progress"', '"done"').replace("    - b\n", "    - b\n    tries: 1\n"),
+            ':7: `status` is "done" instead of "in_progress"',
+        ),
         ("<<<<<<< a\n", "a merge conflict was left in the file"),
         ("a: [1\n", "plan.yaml:"),
         (None, "No such file"),
