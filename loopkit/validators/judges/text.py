@@ -56,6 +56,13 @@ def read_text(
     if form.reading.take in ("last", "first"):
         found = select_findings(found, verdicts, chosen)
     findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
+    if verdict != "fail" and form.reading.findings is None:
+        ends, starts = [one.end for one in verdicts], [one.start for one in verdicts]
+        near = text[[0, *ends][chosen] : [*starts, len(text)][chosen + 1]]
+        words = dict.fromkeys(match[1] for match in _CAPITALS.finditer(near))
+        doubts += (
+            form.unknown_word(word) for word in words if fold(word) not in form.levels_by_word
+        )
     with noting(doubts):
         if not found and verdict != "pass" and form.reading.findings is None:
             findings = _points_beside(text, verdicts, chosen, form)
@@ -205,6 +212,12 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         own = {level: level for level in self.levels.levels}
         known = {**own, **self.levels.of_verdicts(self.words), **self.reading.severities}
         return {fold(word): level for word, level in known.items()}
+
+    def unknown_word(self, word: str) -> str:
+        """What is wrong with a word of a finding that has no meaning."""
+        known = dict.fromkeys((*self.words, *self.reading.severities, *self.levels.levels))
+        choices = ", ".join(map(quote, known))
+        return f"A finding has the word {quote(word[:60])}, which is none of {choices}."
 
     @cached_property
     def failing(self) -> str:
@@ -456,6 +469,10 @@ def _is_of_another(one: PlacedFinding, said: Sequence[PlacedVerdict], at: int, c
     )
 
 
+_CAPITALS = re.compile(
+    r"^[ \t]*(?:[-+*•]|\d+[.)])[ \t]+[*_]*\[[*_]*([A-Z]{3,})[*_]*\](?!\()", re.MULTILINE
+)
+"""A word in capital letters where a finding has its own; unknown, it may be a severity."""
 MAX_POINTS = 50
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d+[.)])[ \t]+(?:\[([ xX✓✔])\][ \t]+)?")
 """The start of an item, and what stands in its box."""
@@ -532,9 +549,7 @@ def _read(
     elif word:
         level = form.levels_by_word.get(fold(word), "")
     if not level:
-        known = dict.fromkeys((*form.words, *form.reading.severities, *levels.levels))
-        choices = ", ".join(map(quote, known))
-        doubts.append(f"A finding has the word {quote(word[:60])}, which is none of {choices}.")
+        doubts.append(form.unknown_word(word))
         level = levels.ungraded
     file, line = _place(match, message)
     finding = Finding(
