@@ -19,8 +19,9 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-TURNED = {
+TURNED: dict[type[ast.AST], Any] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
     ast.GtE: ast.Gt, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -44,7 +45,7 @@ def _break(node: ast.AST) -> bool:
         case ast.Compare(ops=[op]) if type(op) in TURNED:
             node.ops = [TURNED[type(op)]()]
         case ast.BoolOp(op=op) | ast.BinOp(op=op) if type(op) in TURNED:
-            node.op = TURNED[type(op)]()  # type: ignore[assignment]
+            node.op = TURNED[type(op)]()
         case ast.If(test=test) | ast.IfExp(test=test):
             node.test = ast.UnaryOp(ast.Not(), test)
         case _:

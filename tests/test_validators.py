@@ -85,12 +85,12 @@ async def test_everything_that_is_wrong_with_a_plan_is_found_at_once(name, found
 
 
 async def test_a_finding_says_where_it_comes_from():
-    rules = [{"min_chars": 1}, {"not_matches": "TODO", "code": "OPEN", "severity": "warning"}]
-    answer = await judge(rules, text("a\n\nTODO"), name="style")
+    rules = [{"min_chars": 1}, {"not_matches": "DRAFT", "code": "OPEN", "severity": "warning"}]
+    answer = await judge(rules, text("a\n\nDRAFT"), name="style")
     [finding] = answer.findings
     assert (finding.validator, finding.rule, finding.code) == ("style", "OPEN", "OPEN")
     assert (finding.severity, finding.line, finding.location) == ("warning", 3, "")
-    assert finding.id == finding_id("style", "OPEN", "", "TODO")
+    assert finding.id == finding_id("style", "OPEN", "", "DRAFT")
 
 
 async def test_warnings_alone_warn_and_one_error_fails():
@@ -189,7 +189,7 @@ async def test_a_passing_rule_never_fills_its_message():
 # Rules for text
 
 
-CODE = "```\n# TODO\n```\n"
+CODE = "```\n# DRAFT\n```\n"
 OUTSIDE = {"matches": "^# ", "outside_code": True}
 TITLED = {"section": "Goal", "or_title": True}
 EMPTY = 'the section "Goal" has no text under it'
@@ -208,8 +208,8 @@ EMPTY = 'the section "Goal" has no text under it'
             CODE,
             "nothing in the text outside code matches `^# `; what matches stands inside code",
         ),
-        ({"not_matches": "TODO", "outside_code": True}, CODE, ""),
-        ({"not_matches": "TODO"}, CODE, "`TODO` is not allowed (nothing may match `TODO`)"),
+        ({"not_matches": "DRAFT", "outside_code": True}, CODE, ""),
+        ({"not_matches": "DRAFT"}, CODE, "`DRAFT` is not allowed (nothing may match `DRAFT`)"),
         ({"matches": "x", "count": {"min": 2}}, "x x x", ""),
         (
             {"matches": "x", "count": {"min": 2}},
@@ -268,9 +268,9 @@ async def test_a_name_under_patterns_is_used_instead_of_the_literal():
 
 
 async def test_each_forbidden_match_is_a_finding_with_its_line():
-    answer = await judge({"not_matches": "TODO|TBD"}, text("TODO\r\n\r\nx TBD y\r\nTODO"))
+    answer = await judge({"not_matches": "DRAFT|TBD"}, text("DRAFT\r\n\r\nx TBD y\r\nDRAFT"))
     assert [finding.line for finding in answer.findings] == [1, 3, 4]
-    assert answer.findings[1].message == "`TBD` is not allowed (nothing may match `TODO|TBD`)"
+    assert answer.findings[1].message == "`TBD` is not allowed (nothing may match `DRAFT|TBD`)"
 
 
 async def test_a_text_that_is_wrong_everywhere_has_fifty_findings():
@@ -583,16 +583,16 @@ async def ids(rules, subject):
 
 
 async def test_mending_one_of_three_equal_defects_resolves_one_id():
-    rule = {"not_matches": "TODO"}
-    three = await ids(rule, text("TODO TODO TODO"))
+    rule = {"not_matches": "DRAFT"}
+    three = await ids(rule, text("DRAFT DRAFT DRAFT"))
     assert len(set(three)) == 3
-    assert await ids(rule, text("TODO TODO")) == three[:2]
+    assert await ids(rule, text("DRAFT DRAFT")) == three[:2]
 
 
 @pytest.mark.parametrize(
     ("rule", "before", "after"),
     [
-        ({"not_matches": "TODO"}, "TODO", "\n\nmore\nTODO"),
+        ({"not_matches": "DRAFT"}, "DRAFT", "\n\nmore\nDRAFT"),
         ({"min_chars": 99}, "one", "two more"),
         ({"max_chars": 1}, "one", "two more"),
         ({"matches": "x", "count": {"min": 9}}, "x", "x x"),

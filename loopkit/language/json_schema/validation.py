@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped] # ships no types
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -104,8 +104,8 @@ def within(resolver: Resolver, schema: Mapping[str, Any]) -> Resolver:
 
 @lru_cache(maxsize=1)
 def _metaschemas() -> Registry[Resource[Any]]:
-    crawled: Any = REGISTRY.crawl()
-    return crawled  # type: ignore[no-any-return]
+    crawled: Registry[Resource[Any]] = REGISTRY.crawl()
+    return crawled
 
 
 Errors = Iterator[ValidationError]

@@ -449,7 +449,7 @@ class ValidateState(WorkingState):
             Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
         ]
         | None
-    ) = None  # type: ignore[assignment] # it has more keys here
+    ) = None  # type: ignore[assignment] # wider than elsewhere; nobody assigns to a frozen noun
     """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
