@@ -659,6 +659,7 @@ class Journal:
         await self._write(lambda db: db.execute(SQL["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
+        """The text stored under `digest`; raises UnknownDefinition."""
         refuse_text("the digest of a definition", digest)
         found = await self._read(lambda db: db.execute(SQL["definition"], (digest,)).fetchone())
         if found is None:

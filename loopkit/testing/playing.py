@@ -80,6 +80,7 @@ class FamilyRun:
 
     @property
     def cost_usd(self) -> float | None:
+        """The cost of it and all its children; None where unknown."""
         costs = [self.state.usage.cost_usd]
         for child in self.children:
             known = self.state.children[child.state][child.key]
