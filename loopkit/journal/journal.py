@@ -193,11 +193,11 @@ class Claim:
         refuse_records(records)
         for message in consumes:
             refuse_text("the id of a consumed message", message)
+        # Nobody can have posted a message to a new run, so its records may stay in memory.
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
             self._refuse_ended()
             self._writer.refuse_closed()
-            # Nobody can have posted a message to a new run.
             if not self._buffer:
                 self._journal.add_buffered(self)
                 self._buffer.append(self._journal.claimed())
