@@ -213,7 +213,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
-    datatype = _or_null(datatype) if "optional" in notation else datatype
+    datatype = _optional(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -310,15 +310,15 @@ def list_of(inner: DataType) -> DataType:
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 
-def _or_null(inner: DataType) -> DataType:
-    """As `_optional`; faults inside of a record or a list are told by their own places."""
-    kind = inner.schema.get("type")
-    if kind not in ("object", "array"):
-        return _optional(inner)
-    return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
+_OF_COLLECTIONS = {"type", "properties", "required", "additionalProperties", "items"}
+"""The keywords of records and lists, of which none but `type` refuses null."""
 
 
 def _optional(inner: DataType) -> DataType:
+    kind = inner.schema.get("type")
+    if kind in ("object", "array") and inner.schema.keys() <= _OF_COLLECTIONS:
+        # So faults inside of it are told by their own places.
+        return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
     forms = [relocate(inner.schema, ("anyOf", 0)), {"type": "null"}]
     return inner.replace(schema={"anyOf": forms}, optional=True)
 
