@@ -20,7 +20,7 @@ from loopkit.document.writing import (
     replace_file,
     to_yaml,
 )
-from loopkit.text.json_text import entries_of
+from loopkit.text.json_text import canonical, entries_of
 from loopkit.values import Value
 
 EACH = "[]"
@@ -141,8 +141,7 @@ def _fault(text: str, wanted: object) -> str:
 
 def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> bool:
     """Whether these values stand under keys of a mapping; only of `needed` ones null must."""
-    pairs = ((data.get(key), value) for key, value in wanted.items())
-    is_same = (a == b and isinstance(a, bool) == isinstance(b, bool) for a, b in pairs)
+    is_same = (canonical(data.get(key)) == canonical(value) for key, value in wanted.items())
     return all(is_same) and all(key in data for key in needed)
 
 

@@ -31,12 +31,12 @@ from loopkit.language.json_schema.equality import (
     TIME_LIMIT_S,
     Flaw,
     NotJudged,
-    canonical,
     excerpt,
     join_excerpts,
     judging,
     judging_of,
 )
+from loopkit.text.json_text import canonical
 from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
 
 ROOM = 40
