@@ -125,6 +125,7 @@ class Scope:
         return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
+        """What the feedback template of an edge sees."""
         empty = self.always_empty(edge.source, edge)
         shapes = self._shapes(self.flow.taking(edge), empty)
         form = _form_shapes(self.graph.states[edge.source])
@@ -256,6 +257,7 @@ def _of_item(datatype: DataType | None) -> Shape:
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
+    """The shapes of the reports, by the states that have judged."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:

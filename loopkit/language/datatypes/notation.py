@@ -133,6 +133,7 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
+    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -516,6 +517,7 @@ class Part(Value, frozen=True):
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
+    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
         """The part at the end of these steps, at the same depth in the data."""
@@ -550,6 +552,7 @@ class Joined(Mutable):
     lets_null: bool = True
     """Whether its own keywords allow null."""
     forms: tuple[Part, ...] = ()
+    """The parts of which one describes the data."""
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
