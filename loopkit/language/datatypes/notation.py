@@ -311,15 +311,7 @@ def list_of(inner: DataType) -> DataType:
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
 
 
-_OF_COLLECTIONS = {"type", "properties", "required", "additionalProperties", "items"}
-"""The keywords of records and lists, of which none but `type` refuses null."""
-
-
 def _optional(inner: DataType) -> DataType:
-    kind = inner.schema.get("type")
-    if kind in ("object", "array") and inner.schema.keys() <= _OF_COLLECTIONS:
-        # So faults inside of it are told by their own places.
-        return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
     forms = [relocate(inner.schema, ("anyOf", 0)), {"type": "null"}]
     return inner.replace(schema={"anyOf": forms}, optional=True)
 
