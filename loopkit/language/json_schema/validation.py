@@ -208,13 +208,12 @@ def _contains(validator: Validator, schema: Schema, instance: Any, holder: Objec
 
 
 def _any_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
-    if any(is_valid(validator, instance, schema) for schema in schemas):
-        return
     forms = [schema for schema in schemas if schema != {"type": "null"}]
     if len(forms) == 1:
-        # What is there is no null, so that its faults are those of the other form.
-        yield from errors_in(validator, instance, forms[0])
-    else:
+        # Null aside, it is the only form, so that its faults are those of the whole.
+        if instance is not None or len(schemas) == 1:
+            yield from errors_in(validator, instance, forms[0])
+    elif not any(is_valid(validator, instance, schema) for schema in schemas):
         yield _under_none(instance)
 
 
