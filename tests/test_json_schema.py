@@ -122,6 +122,15 @@ def test_data_as_deep_as_a_file_may_be_is_judged_by_a_schema_of_trees() -> None:
     assert schema_faults(value, TREE) == []
 
 
+def test_a_fault_deep_in_optional_data_is_found_at_once_and_in_its_place() -> None:
+    inner = {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}
+    value: dict[str, Any] = {"v": "x", "next": None}
+    for _ in range(40):
+        value = {"v": 1, "next": value}
+    [(place, told)] = schema_faults(value, {"properties": inner})
+    assert (place.count("next"), told) == (40, "'x' is not of type 'integer'")
+
+
 def test_data_that_is_nested_deeper_than_any_file_is_not_judged() -> None:
     value: list[Any] = []
     for _ in range(100_000):

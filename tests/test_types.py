@@ -540,12 +540,20 @@ def test_what_a_record_does_not_name_is_kept_on_all_its_ways_and_read_by_no_name
         ("optional str", None),
         ({"type": "optional str", "default": None}, None),
         ({"type": "optional [str]", "default": ["a"]}, ["a"]),
+        ({"type": {"type": "object", "allOf": [{"type": "object"}]}, "optional": True}, None),
         ({"type": "str", "default": ""}, "None is not of type 'string'"),
     ],
 )
 def test_null_is_a_missing_value_where_a_field_is_optional(kind: Any, told: object) -> None:
     filled, faults = conform({"x": None}, parse_fields({"x": kind}))
     assert (faults or filled) == ([("x", told)] if isinstance(told, str) else {"x": told})
+
+
+@pytest.mark.parametrize("kind", ["optional [int]", {"type": ["int"], "optional": True}])
+def test_a_fault_inside_of_optional_data_is_told_by_its_own_place(kind: Any) -> None:
+    assert conform({"x": [1, "a"]}, parse_fields({"x": kind}))[1] == [
+        ("x[1]", "'a' is not of type 'integer'")
+    ]
 
 
 def test_an_optional_field_with_a_default_always_has_a_value(desk: Desk) -> None:

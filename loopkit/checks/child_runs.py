@@ -170,6 +170,7 @@ def _is_made_unfit(
 
 
 def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
+    """Whether the value of a template always has a type."""
     if not known.schema:
         return True
     is_text = known.scalar == "str" and known.schema.keys() <= PLAIN

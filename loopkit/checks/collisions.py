@@ -50,16 +50,13 @@ def check_ids(subject: Subject) -> Iterator[Problem]:
             yield _name_problem(subject, path, name)
         artifact = subject.graph.written.get(name)
         if artifact is not None and artifact != name:
-            output = getattr(subject.states[name], "output", None)
-            at: DocPath = (
-                "states",
-                name,
-                "output",
-                *(("name",) if isinstance(output, Output) else ()),
-            )
-            yield from _check_artifact(subject, at, artifact, taken)
-    for name in subject.machine.artifacts:
+            is_long = isinstance(getattr(subject.states[name], "output", None), Output)
+            path = ("states", name, "output", *(("name",) if is_long else ()))
+            yield from _check_artifact(subject, path, artifact, taken)
+    for name, first in subject.machine.first_values.items():
         yield from _check_artifact(subject, ("artifacts", name), name, taken)
+        for item in first.lists:
+            yield from _check_item(subject, ("artifacts", name, "for", item), item)
     for name, state in subject.states.items():
         for item in state.item_lists:
             at = ("for", item) if isinstance(state, DataState) else ("as",)

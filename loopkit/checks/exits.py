@@ -138,6 +138,7 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
+    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
@@ -251,6 +252,7 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
 
 
 def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    """The place of each cap that is not the default, with its counter."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},

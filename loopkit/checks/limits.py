@@ -248,6 +248,7 @@ def _own(edge: Edge) -> str:
 
 
 def _is_default(subject: Subject, edge: Edge) -> bool:
+    """Whether the cap of an edge is `limits.revisions`."""
     return bool(_own(edge)) and subject.source.document.node((*edge.path, "max")) is None
 
 
@@ -340,6 +341,7 @@ def _plain(number: float) -> str:
 
 
 def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
+    """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]

@@ -32,7 +32,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import Graph, names_in_templates, names_needed
-from loopkit.machine.scope import over, shape_of
+from loopkit.machine.scope import over, shape_of, with_items
 from loopkit.proof.outcomes.analysis import PlacedRule
 from loopkit.values import Value
 
@@ -164,9 +164,7 @@ def uses(subject: Subject) -> Iterator[Use]:
 def _of_states(subject: Subject) -> Iterator[Use]:
     given = {"input": shape_of(subject.scope.input)}
     for artifact, first in subject.machine.first_values.items():
-        known = over(
-            dict.fromkeys((*first.lists, "index") if first.lists else (), Anything()), given
-        )
+        known = with_items(first.lists, given, numbered=True)
         is_text = isinstance(subject.machine.artifacts[artifact], str)
         for path, text in first.texts:
             yield Use(("artifacts", artifact, *(() if is_text else path)), text, known)

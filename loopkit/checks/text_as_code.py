@@ -153,6 +153,7 @@ def _named_anywhere(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
+    """The index of the program that a wrapper runs."""
     known = INTERPRETERS.keys() | WRAPPERS.keys()
     at, before = start, ""
     while at < len(words):

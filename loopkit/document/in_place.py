@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.document.document import DocPath, Document, Entry, Node
-from loopkit.document.problems import LINE_BREAK, ProblemsFound
+from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import decode, read, read_bytes
+from loopkit.document.text import SourceText
 from loopkit.document.writing import (
     as_json,
     inline,
@@ -20,7 +21,7 @@ from loopkit.document.writing import (
     replace_file,
     to_yaml,
 )
-from loopkit.text.json_text import entries_of
+from loopkit.text.json_text import canonical, entries_of
 from loopkit.values import Value
 
 EACH = "[]"
@@ -141,8 +142,7 @@ def _fault(text: str, wanted: object) -> str:
 
 def _fits(data: Mapping[str, Any], wanted: Mapping[str, Any], *needed: str) -> bool:
     """Whether these values stand under keys of a mapping; only of `needed` ones null must."""
-    pairs = ((data.get(key), value) for key, value in wanted.items())
-    is_same = (a == b and isinstance(a, bool) == isinstance(b, bool) for a, b in pairs)
+    is_same = (canonical(data.get(key)) == canonical(value) for key, value in wanted.items())
     return all(is_same) and all(key in data for key in needed)
 
 
@@ -153,7 +153,7 @@ class _Editor:
         self._text = document.text
         self._document = document
         self._is_short = is_short
-        self._starts = [0, *(found.end() for found in LINE_BREAK.finditer(document.text))]
+        self._source = SourceText.of(document.text, document.file)
         self._write = as_json if document.root.style == "flow" else inline
 
     def text_with(self, place: DocPath, values: Mapping[str, Any]) -> str:
@@ -173,11 +173,11 @@ class _Editor:
 
     def _replacement(self, holder: Node, entry: Entry, value: Any) -> _Edit:
         node, key = entry.node, entry.key
-        behind_key = self._text.index(":", self._offset(key.end_line, key.end_column)) + 1
+        behind_key = self._text.index(":", self._source.offset(key.end_line, key.end_column)) + 1
         start = end = behind_key
         if not node.is_unwritten:
-            start = self._offset(node.span.line, node.span.column)
-            end = self._offset(node.span.end_line, node.span.end_column)
+            start = self._source.offset(node.span.line, node.span.column)
+            end = self._source.offset(node.span.end_line, node.span.end_column)
         is_below = node.style == "block"
         if is_below and value and isinstance(value, list | dict) and not self._is_short:
             # Items and keys stand where those before them did.
@@ -198,24 +198,26 @@ class _Editor:
         """The edit that puts keys behind the last one of a mapping."""
         pairs = [f"{self._write(key)}: {self._write(value)}" for key, value in added.items()]
         if not entries:
-            start = self._offset(holder.span.line, holder.span.column) + 1
+            start = self._source.offset(holder.span.line, holder.span.column) + 1
             return start, start, ", ".join(pairs)
         last = max(map(self._end, entries))
         if holder.style == "block":
-            end = last + len(LINE_BREAK.split(self._text[last:], maxsplit=1)[0])
+            start, line = self._source.line_around(last)
+            end = start + len(line)
             indent = holder.span.column - 1
             behind = ((key, self._behind_key(value, indent)) for key, value in added.items())
             gap = "\n" + " " * indent
             return end, end, "".join(f"{gap}{self._write(key)}:{made}" for key, made in behind)
         key = entries[-1].key
-        before = self._text[self._starts[key.line - 1] : self._offset(key.line, key.column)]
+        _, line = self._source.line_around(self._source.offset(key.line, key.column))
+        before = line[: key.column - 1]
         gap = " " if before.strip() else f"\n{before}"
         return last, last, "".join(f",{gap}{pair}" for pair in pairs)
 
     def _end(self, entry: Entry) -> int:
         """Where a key of a mapping ends, with its value."""
         span = entry.key if entry.node.is_unwritten else entry.node.used_at or entry.node.span
-        end = self._offset(span.end_line, span.end_column)
+        end = self._source.offset(span.end_line, span.end_column)
         return self._text.index(":", end) + 1 if entry.node.is_unwritten else end
 
     def _behind_key(self, value: Any, indent: int) -> str:
@@ -231,6 +233,3 @@ class _Editor:
         doubled = value.replace("'", "''")
         quoted = {"double": as_json(value), "single": f"'{doubled}'"}
         return quoted.get(node.style, self._write(value))
-
-    def _offset(self, line: int, column: int) -> int:
-        return self._starts[line - 1] + column - 1

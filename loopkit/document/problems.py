@@ -358,6 +358,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "forbidden-character": ("an escape in this text stands for {character}", "remove the escape"),
 }
+"""The message and the remedy of each code."""
 
 
 def mistake(code: str, place: Span, **words: str) -> Problem:

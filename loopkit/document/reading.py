@@ -147,17 +147,24 @@ class CannotInclude(Exception):
         self.remedy = remedy
 
 
+def _outside(relative: str) -> CannotInclude:
+    message = f"`{relative}` lies outside the folder of the machine file"
+    return CannotInclude(message, "move it beside the machine file, or below")
+
+
 def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
     """The files with this suffix in a folder inside another one, by their paths from that, in order
     of their names; raises CannotInclude, also if there are none."""
     root = folder.resolve()
     try:
         place = (root / relative).resolve()
-        found = sorted(place.iterdir()) if place.is_relative_to(root) else []
+        found = sorted(place.iterdir()) if place.is_relative_to(root) else None
     except (OSError, ValueError, RuntimeError) as error:
         raise CannotInclude(
             f"there is no folder `{relative}`", "paths start at the folder of this file"
         ) from error
+    if found is None:
+        raise _outside(relative)
     files = [Path(relative, path.name) for path in found if path.suffix == suffix]
     if not files:
         raise CannotInclude(f"`{relative}` has no file `*{suffix}`", "name a folder that has some")
@@ -178,8 +185,7 @@ def read_included(folder: Path, relative: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
     if mode is None:
-        message = f"`{relative}` lies outside the folder of the machine file"
-        raise CannotInclude(message, "move it beside the machine file, or below")
+        raise _outside(relative)
     if S_ISDIR(mode):
         raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:

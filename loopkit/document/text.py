@@ -45,6 +45,10 @@ class SourceText(Value, frozen=True):
         line = bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and column."""
+        return self.starts[line - 1] + column - 1
+
     def line_around(self, offset: int) -> tuple[int, str]:
         """The offset of the line that `offset` is in, and the line without its break."""
         line, _ = self.position(offset)

@@ -147,6 +147,7 @@ class _File(Value, frozen=True):
     """Its path from the machine's folder; empty for the machine file."""
     schema: Any
     place: DocPath
+    """The way to it in the bundle."""
     document: Document | None
     """The places of its parts, if they are known."""
 
@@ -160,6 +161,7 @@ class _Bundle(Mutable):
     document: Document
     files: list[_File] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
+    """All addresses in the bundle."""
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
 

@@ -63,6 +63,7 @@ REPORT_FACTS: Mapping[str, ReportFact] = {
 OF_REPORTS: Mapping[str, GuardType] = {name: fact.type for name, fact in REPORT_FACTS.items()}
 PRINTED_FACTS = tuple(name for name, fact in REPORT_FACTS.items() if fact.is_printed)
 OF_VERDICT = tuple(name for name, fact in REPORT_FACTS.items() if fact.holds_for)
+"""The facts that the verdict alone decides."""
 OF_PROGRESS = {name: fact.earlier for name, fact in REPORT_FACTS.items() if fact.earlier}
 """The facts that tell whether revising comes on."""
 

@@ -99,7 +99,7 @@ def input_faults(
 def with_files(
     given: Mapping[str, Any],
     datatype: DataType,
-    inside: Path | None = None,
+    inside: Path | None,
     read_inside: Path | None = None,
 ) -> dict[str, Any]:
     """An input with the `path`, `data` and `digest` of each file in place of its path.

@@ -270,6 +270,7 @@ def with_definition(resolved: str, machine: Machine) -> str:
 
 
 def load_resolved(resolved: str) -> Machine:
+    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 

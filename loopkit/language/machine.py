@@ -282,6 +282,7 @@ def kinds_with(field: str) -> list[str]:
 
 
 def field_names(noun: type[Noun]) -> list[str]:
+    """The fields of a noun as YAML spells them."""
     return [field.alias or name for name, field in noun.model_fields.items()]
 
 

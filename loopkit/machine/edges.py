@@ -18,6 +18,7 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 
 Caught = str | ErrorEdge | ErrorExit
+"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):

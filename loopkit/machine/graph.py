@@ -102,6 +102,7 @@ class Graph:
 
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
+        """The revise edges among the transitions of each state."""
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
 
     @cached_property
@@ -480,6 +481,7 @@ class Junctions:
         return {**self._graph.outgoing, **split} if split else self._graph.outgoing
 
     def to(self, edge: Edge) -> str:
+        """The node to which an edge leads."""
         return self.entered.get(edge.id, edge.target)
 
     def all_of(self, state: str) -> tuple[str, ...]:

@@ -17,14 +17,13 @@ from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path, select
 from loopkit.language.input_faults import InvalidInput
-from loopkit.language.json_schema.equality import canonical
 from loopkit.language.states.each import ChildrenState, EachState, steps_to_items
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, either, member
 from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.cycles import cycle_text, shortest_cycles
 from loopkit.machine.graph import Graph
 from loopkit.text import one_line, plural
-from loopkit.text.json_text import text_or_json
+from loopkit.text.json_text import canonical, text_or_json
 from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100

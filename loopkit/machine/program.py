@@ -120,6 +120,7 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
+        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
@@ -155,6 +156,7 @@ class Program:
         return {name: names_behind(self.graph, name) for name in self.graph.written}
 
     def predicate(self, text: str) -> Predicate:
+        """The compiled guard of a text that is not on an edge."""
         return compile_guard(expand(parse_guard(text), self.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
@@ -237,6 +239,7 @@ class ToolAsked(Value, frozen=True):
     """The rules for a draft, where the tool validates one."""
     schema: Mapping[str, Any]
     templates: Mapping[Place, Template]
+    """By place, the templates that its arguments fill."""
 
 
 class Callee(Value, frozen=True):

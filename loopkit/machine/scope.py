@@ -33,7 +33,7 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.type_check import GuardType, Kind
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
-from loopkit.language.states.kinds import FirstText
+from loopkit.language.states.kinds import FirstText, MadeData
 from loopkit.language.states.state import Extract, ExtractAll
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, absent, either
 from loopkit.language.template.rendering import parse
@@ -106,11 +106,7 @@ class Scope:
         """What templates see when a state starts its work: prompts, questions, paths."""
         working = self.graph.states[state]
         names = self._shapes(self.flow.entering[state], self.always_empty(state))
-        lists = working.item_lists
-        if not lists:
-            return names
-        own = {one: items_at(names, lists[one]) for one in lists}
-        return over(own | ({"index": Scalar()} if working.kind == "data" else {}), names)
+        return with_items(working.item_lists, names, numbered=isinstance(working, MadeData))
 
     def judging(self, state: str) -> Mapping[str, Shape]:
         """What rules and judges see at a validate state, where they never judge a faulty artifact.
@@ -125,6 +121,7 @@ class Scope:
         return over({judged: shape, "artifact": shape}, names)
 
     def taking(self, edge: Edge) -> Mapping[str, Shape]:
+        """What the feedback template of an edge sees."""
         empty = self.always_empty(edge.source, edge)
         shapes = self._shapes(self.flow.taking(edge), empty)
         form = _form_shapes(self.graph.states[edge.source])
@@ -256,6 +253,7 @@ def _of_item(datatype: DataType | None) -> Shape:
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
+    """The shapes of the reports, by the states that have judged."""
 
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
@@ -437,6 +435,16 @@ def over(own: Mapping[str, Thing], others: Mapping[str, Thing]) -> Mapping[str, 
     """`own` names in front of `others`; no value is computed before it is read."""
     # The stubs want a mutable first mapping, because a ChainMap can change it; this one does not.
     return ChainMap(own, others)  # type: ignore[arg-type]
+
+
+def with_items(
+    lists: Mapping[str, Iterable[Sequence[str]]], names: Mapping[str, Shape], *, numbered: bool
+) -> Mapping[str, Shape]:
+    """The names, and in front of them those of the items of lists, with `index` if numbered."""
+    if not lists:
+        return names
+    own = {one: items_at(names, paths) for one, paths in lists.items()}
+    return over(own | ({"index": Scalar()} if numbered else {}), names)
 
 
 SHORT = 80

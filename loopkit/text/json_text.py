@@ -186,8 +186,23 @@ def _holds_object(value: object) -> bool:
 
 
 def canonical(value: object) -> str:
-    """A text that is the same for equal JSON values, whatever the order of their keys."""
-    return json.dumps(value, sort_keys=True)
+    """A text that is the same for equal JSON values and different for all others.
+
+    1 equals 1.0, true is not a number, keys have no order.
+    """
+    return json.dumps(_normal(value), sort_keys=True)
+
+
+def _normal(value: object) -> object:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case Mapping():
+            return {key: _normal(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_normal(inner) for inner in value]
+        case _:
+            return value
 
 
 def text_or_json(value: object) -> str:
@@ -264,6 +279,7 @@ def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
 def texts_in(
     value: object, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """All texts in a value, each with its place."""
     if isinstance(value, str):
         yield at, value
     for step, inner in entries_of(value):

@@ -10,6 +10,7 @@ from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 LONGEST_S = 366 * 86_400.0
+"""The longest plausible wait."""
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _UNITS = r"ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d|weeks?|w"
 _SECONDS = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)

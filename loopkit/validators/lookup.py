@@ -8,7 +8,6 @@ from itertools import islice
 from loopkit.language.datatypes.datatype import value_at
 from loopkit.language.guard.evaluate import ITEMS, parse_path, select
 from loopkit.language.guard.kleene import parse_requirement
-from loopkit.language.json_schema.equality import canonical
 from loopkit.language.validators import DataFile, Lookup, LookupRule
 from loopkit.machine.item_list import (
     MAX_HINTS,
@@ -20,6 +19,7 @@ from loopkit.machine.item_list import (
     values_at,
 )
 from loopkit.machine.scope import over
+from loopkit.text.json_text import canonical
 from loopkit.validators.data import JudgedArtifact, NoData, data_in, data_of, place
 from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, defect, unreadable
 from loopkit.validators.setting import Setting

@@ -88,6 +88,7 @@ class AgentBase(Noun):
 
     @property
     def called(self) -> tuple[str, ...]:
+        """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
     @property
@@ -96,6 +97,7 @@ class AgentBase(Noun):
         return getattr(self, "model", ())
 
     def with_named_models(self, table: Mapping[str, str]) -> Self:
+        """The agent with each name of the table `models` replaced by its models."""
         return self
 
     @property
@@ -128,6 +130,7 @@ class AgentBase(Noun):
 
     @property
     def most_tool_calls(self) -> int:
+        """The maximum number of tool calls for one answer."""
         return 0
 
     @property

@@ -83,6 +83,7 @@ class DataType(Value, frozen=True):
         return [f"at {which} {end:g}" for which, end in ends if end is not None]
 
     def field(self, name: str) -> DataType | None:
+        """The type of a field; none if there is no such field or its type is unknown."""
         return (self.fields or {}).get(name, self.others)
 
     def at(self, steps: Iterable[str]) -> DataType | None:

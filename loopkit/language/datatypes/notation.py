@@ -133,6 +133,7 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
+    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -213,7 +214,7 @@ def _with_details(notation: Mapping[str, Any]) -> DataType:
     if "data" in notation:
         whole = _file_of(notation["data"])
         datatype = _optional(whole) if datatype.optional else whole
-    datatype = _or_null(datatype) if "optional" in notation else datatype
+    datatype = _optional(datatype) if "optional" in notation else datatype
     schema = dict(datatype.schema)
     for bound in ("minimum", "maximum"):
         if bound in notation:
@@ -308,14 +309,6 @@ def refuse_files(
 
 def list_of(inner: DataType) -> DataType:
     return DataType({"type": "array", "items": relocate(inner.schema, ("items",))}, items=inner)
-
-
-def _or_null(inner: DataType) -> DataType:
-    """As `_optional`; faults inside of a record or a list are told by their own places."""
-    kind = inner.schema.get("type")
-    if kind not in ("object", "array"):
-        return _optional(inner)
-    return inner.replace(schema={**inner.schema, "type": [kind, "null"]}, optional=True)
 
 
 def _optional(inner: DataType) -> DataType:
@@ -516,6 +509,7 @@ class Part(Value, frozen=True):
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
+    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
         """The part at the end of these steps, at the same depth in the data."""
@@ -550,6 +544,7 @@ class Joined(Mutable):
     lets_null: bool = True
     """Whether its own keywords allow null."""
     forms: tuple[Part, ...] = ()
+    """The parts of which one describes the data."""
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:

@@ -423,6 +423,7 @@ class Token(Value, frozen=True):
 
 
 def refusal(start: int, end: int, message: str, remedy: str = "") -> GuardError:
+    """The error for the characters from index `start` up to `end`."""
     return GuardError(GuardProblem(start + 1, max(1, end - start), "guard-syntax", message, remedy))
 
 

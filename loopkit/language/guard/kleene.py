@@ -12,7 +12,7 @@ from typing import Any
 
 from loopkit.language.guard.grammar import GuardError, names_in, parse
 from loopkit.language.guard.type_check import check_untyped
-from loopkit.language.json_schema.equality import canonical
+from loopkit.text.json_text import canonical
 from loopkit.values import Value
 
 UNKNOWN = object()

@@ -23,6 +23,7 @@ class GuardType(Value, frozen=True):
     kind: Kind
     """`texts` is a list of texts: it stands only on the right of `in`."""
     values: tuple[str | int | float, ...] = ()
+    """All the values that there are, where they are known."""
     optional: bool = False
     bounded: bool = False
     """It has few values, so that other numbers may be compared with it."""

@@ -224,6 +224,7 @@ def relocate(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 
 def _with_references(schema: Mapping[str, Any], lead: Callable[[str], str]) -> dict[str, Any]:
+    """The schema with what `lead` gives in place of each `$ref`."""
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
         reference = part.get("$ref")

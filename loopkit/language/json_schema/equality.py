@@ -1,12 +1,11 @@
-"""JSON values: their equality, their words in messages, and the limits of judging them.
+"""JSON values: their words in messages, and the limits of judging them.
 
-1 equals 1.0, true is not a number, keys have no order. In a message a value is never longer than a
+In a message a value is never longer than a
 line, however large it is. One judging has its clock, its memory, and its reasons to give up.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,24 +14,6 @@ from itertools import islice
 
 from loopkit.text.json_text import MAX_DEPTH, values_inside
 from loopkit.values import Mutable, Value, field
-
-
-def canonical(value: object) -> str:
-    """A text that is the same for equal values and different for all others."""
-    return json.dumps(_normal(value), sort_keys=True)
-
-
-def _normal(value: object) -> object:
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case Mapping():
-            return {key: _normal(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_normal(inner) for inner in value]
-        case _:
-            return value
-
 
 LIMIT = 120
 """How many characters of a value are shown."""

@@ -31,12 +31,12 @@ from loopkit.language.json_schema.equality import (
     TIME_LIMIT_S,
     Flaw,
     NotJudged,
-    canonical,
     excerpt,
     join_excerpts,
     judging,
     judging_of,
 )
+from loopkit.text.json_text import canonical
 from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
 
 ROOM = 40
@@ -208,7 +208,12 @@ def _contains(validator: Validator, schema: Schema, instance: Any, holder: Objec
 
 
 def _any_of(validator: Validator, schemas: Sequence[Schema], instance: object, _: Any) -> Errors:
-    if not any(is_valid(validator, instance, schema) for schema in schemas):
+    forms = [schema for schema in schemas if schema != {"type": "null"}]
+    if len(forms) == 1:
+        # Null aside, it is the only form, so that its faults are those of the whole.
+        if instance is not None or len(schemas) == 1:
+            yield from errors_in(validator, instance, forms[0])
+    elif not any(is_valid(validator, instance, schema) for schema in schemas):
         yield _under_none(instance)
 
 

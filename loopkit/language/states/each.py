@@ -231,6 +231,7 @@ class EachState(ChildrenState):
 
     @property
     def is_of_input(self) -> bool:
+        """Whether the list is known from the start."""
         return parse_path(self.each)[0] == "input"
 
     @property
@@ -267,6 +268,7 @@ class EachState(ChildrenState):
 
     @property
     def awaited(self) -> tuple[str, ...]:
+        """The outcomes that an item waits for."""
         if isinstance(self.after, After):
             return self.after.when
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)

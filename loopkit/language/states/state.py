@@ -78,6 +78,7 @@ class AgentChoice(Noun):
 
     @property
     def is_of_input(self) -> bool:
+        """Whether the word is known from the start."""
         return self.steps[0] == "input"
 
 
@@ -334,6 +335,7 @@ class StateBase(Noun):
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
+        """The facts that its work always leaves for guards."""
         return {}
 
     @property

@@ -57,6 +57,7 @@ _TAG = re.compile(r"\{%[-+]?\s*(\w+)([^%]*)")
 
 
 def tree_of(text: str) -> nodes.Template:
+    """The tree of the template; raises TemplateError for what is wrong with it."""
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
         raise TemplateError("template-limit", message, help="move text into an input")

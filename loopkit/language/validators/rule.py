@@ -155,6 +155,7 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
+        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property
