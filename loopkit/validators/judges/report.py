@@ -180,8 +180,9 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     # What breaks the schema is told once.
     doubts = doubts or unread
     miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
-    words = _own_words(report, around, form) if verdict == "fail" and not findings else ""
-    is_silent = verdict == "fail" and not form.is_mapped and not words
+    names_nothing = verdict == "fail" and not findings
+    words = _own_words(report, around, form) if names_nothing else ""
+    is_silent = names_nothing and not form.is_mapped and not words
     return Opinion(
         verdict=verdict,
         word="" if verdict is None else excerpt(part(report, form.verdict)),
