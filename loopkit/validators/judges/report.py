@@ -268,7 +268,7 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
     if not mark.search(text):
         return (), text, ""
-    fences = {code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")}
+    fences = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
     blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
     if not blocks and text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
         return (), text, ""
