@@ -266,6 +266,7 @@ class Version(Value, frozen=True):
 
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
+    """The version of an artifact and of what its author made it from."""
     whole = program.whole_authors
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
@@ -303,6 +304,7 @@ def _digest(text: str) -> str:
 
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
+    """The artifacts of agents that an artifact was made from, step by step back, sorted by name."""
     if not program.names_behind.get(artifact.author):
         return []
     return sorted(_sources(program, run, artifact), key=lambda part: part.name)
@@ -339,6 +341,7 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
