@@ -211,8 +211,8 @@ def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
 def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Iterator[Found]:
     """The findings of a report; the rules for a judge's report hold for it as well.
 
-    A program can't be asked again: a `fail` without a finding counts in the report's own words,
-    and anything else that is doubtful is refused.
+    A program can't be asked again: a `fail` counts with what can be read of it, and anything else
+    that is doubtful is refused.
     """
     levels, cap, origins = setting.severities, rule.severity, setting.origins
     form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins)
