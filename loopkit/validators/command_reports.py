@@ -191,7 +191,7 @@ def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
         if match is None or match[1].isdigit():
             continue
         described = _WORD.match(match[4])
-        _, word, code, message = (None, "", "", match[4])
+        word, code, message = "", "", match[4]
         if described is not None:
             word, code, message = described[1].lower(), described[2] or "", described[3]
         if word in ADVICE:
