@@ -64,7 +64,8 @@ def complete(
     findings = with_status(merge_findings(answers, asked.levels), line, before)
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
-        findings = attribute(findings, origins, artifact.author)
+        author = program.graph.author_of(artifact.name, artifact.author)
+        findings = attribute(findings, origins, author)
     verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
