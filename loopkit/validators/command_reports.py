@@ -306,8 +306,8 @@ def _found_in_sarif(result: object, rule: object, severity: str, folder: Path) -
 
 
 def _line_number(value: object) -> int | None:
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_LINE
-    return value if is_one and isinstance(value, int) else None
+    # A flag is no number.
+    return value if type(value) is int and 1 <= value <= MAX_LINE else None
 
 
 def _part(value: object, path: str) -> object:
