@@ -14,8 +14,9 @@ import pytest
 from loopkit.cli import invoke as run
 from loopkit.engine.state import RunState
 from loopkit.language.load import load, load_text
+from loopkit.language.states import STATE_KINDS
 from loopkit.machine.graph import Graph
-from loopkit.views.diagram.mermaid import mermaid
+from loopkit.views.diagram.mermaid import STYLES, mermaid
 from loopkit.views.diagram.model import LIMIT, Drawing, drawing
 from loopkit.views.diagram.svg import Box, Layout, layout, svg
 from tests.generated import generated
@@ -232,3 +233,15 @@ def test_both_formats_show_the_same_states() -> None:
     names = [node.name for node in picture.nodes if node.name != LIMIT]
     assert all(f"as s_{name}" in mermaid(picture) for name in names)
     assert all(f'data-state="{name}"' in svg(picture) for name in names)
+
+
+def test_every_kind_of_state_has_its_colour_wherever_it_is_drawn() -> None:
+    kinds = {*STATE_KINDS, "success", "failure"} - {"final"}
+    page = (ROOT / "loopkit/views/page/assets/page.css").read_text()
+    assert kinds <= STYLES.keys()
+    assert [kind for kind in kinds if f".{kind} > .line .dot" not in page] == []
+    # A choice is drawn as an ordinary box.
+    picture = svg(read(PLAN_REVIEW))
+    assert [kind for kind in kinds if f".diagram .{kind} > rect" not in picture] == ["choice"]
+    told = (ROOT / "docs/diagrams.md").read_text()
+    assert [kind for kind in STATE_KINDS if f"| `{kind}` |" not in told] == ["choice"]

@@ -401,6 +401,31 @@ def test_a_case_has_files_of_its_own(own_folder: Path, cli: CommandLine) -> None
     assert file.read_text() == PLAN
 
 
+TWO = """
+loopkit: 1
+input: {a: {type: file}, b: {type: file}}
+states:
+  first: {set: "{{ input.a.path }}", values: {status: done}, next: second}
+  second: {set: "{{ input.b.path }}", values: {status: done}, next: told}
+  told: {render: "{{ first.data.title }} {{ second.data.title }}", next: done}
+  done: {final: success, result: told}
+"""
+
+
+def test_files_of_one_name_stay_apart_in_a_case_that_is_kept_elsewhere(
+    own_folder: Path, cli: CommandLine
+) -> None:
+    desk = Desk(own_folder)
+    desk.write("machine.yaml", TWO)
+    given = [f"--set={one}={desk.write(f'{one}/plan.yaml', f'title: {one}')}" for one in "ab"]
+    (desk.folder / "cases").mkdir()
+    case = desk.folder / "cases/m.scenario.yaml"
+    said = cli(0, "run", "machine.yaml", *given, "--record", str(case))
+    assert (said.out, "path is" in said.err) == ("a b\n", False)
+    case.write_text(case.read_text() + "      artifacts: {told: {equals: a b}}\n")
+    cli(0, "test", str(case))
+
+
 @pytest.mark.parametrize(
     "part",
     [

@@ -62,6 +62,7 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
+    """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:

@@ -12,6 +12,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import closest
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import refuse_limits
+from loopkit.drive.replies import content_of
 from loopkit.engine.events import Event, Settled, Waiting, Worked
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import Artifact, Choice, Considered, HumanAnswer
@@ -203,19 +204,11 @@ def _artifact_with_edit(
         return None
     shown, _ = engine.questions.contents(run)
     before = shown.get(state.edit) or run.artifacts.get(state.edit)
+    written = Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
     if before is None:
-        return Artifact(name=state.edit, author=run.state, attempt=1, text=answer.edit, edited=True)
-    plain = {
-        "fault": "",
-        "fault_code": "",
-        "fault_findings": (),
-        "is_data": False,
-        "data": None,
-        "fields": {},
-    }
+        return written
     # A person who writes it all the same shows that it can be done.
-    can_be_done = {"infeasible": False, "infeasible_because": "", "missing": ()}
-    return before.replace(**plain, **can_be_done, text=answer.edit, edited=True)
+    return before.replace(**content_of(written), fields={}, edited=True)
 
 
 def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ...]:

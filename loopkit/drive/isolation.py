@@ -185,6 +185,7 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 
 
 def captured_at(active: ActiveRun, place: str) -> Captured | None:
+    """What stood at a place before the last work there."""
     return next((c for c in reversed(active.state.captured.values()) if c.place == place), None)
 
 

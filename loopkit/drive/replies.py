@@ -205,7 +205,11 @@ _CONTENT = (
     *("text", "data", "is_data", "tree"),
     *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
 )
-"""What an artifact has of its file or folder, beside its fields."""
+
+
+def content_of(artifact: Artifact) -> dict[str, Any]:
+    """What an artifact has of its text, file or folder, beside its fields."""
+    return {name: getattr(artifact, name) for name in _CONTENT}
 
 
 def with_content(artifact: Artifact, written: Written, machine: Machine) -> Artifact:
@@ -217,9 +221,8 @@ def with_content(artifact: Artifact, written: Written, machine: Machine) -> Arti
     made = make_artifact(
         reply, next(agents, None), output, author, artifact.attempt, machine.patterns
     )
-    content = {name: getattr(made, name) for name in _CONTENT}
     fields = artifact.fields | made.fields
-    return artifact.replace(**content, fields=fields, rereads=artifact.rereads + 1)
+    return artifact.replace(**content_of(made), fields=fields, rereads=artifact.rereads + 1)
 
 
 def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault: str) -> Artifact:

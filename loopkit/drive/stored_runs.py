@@ -91,6 +91,7 @@ class StoredRuns:
         return found[0]
 
     async def events(self, run: str, after: int = 0) -> list[Stored]:
+        """The events of a run behind `after`, oldest first."""
         return [read_stored(run, record) for record in await self.journal.read(run, after)]
 
     async def state_of(self, run: str) -> RunState:
@@ -321,6 +322,7 @@ def last_counted(history: Iterable[Stored]) -> float:
 
 
 def seconds_in(spans: Sequence[Span], since: float) -> float:
+    """The seconds that lie in any of these spans, from `since` on."""
     seconds, counted_to = 0.0, since
     for began, ended in sorted(spans):
         if ended > counted_to:

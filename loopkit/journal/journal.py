@@ -193,11 +193,11 @@ class Claim:
         refuse_records(records)
         for message in consumes:
             refuse_text("the id of a consumed message", message)
+        # Nobody can have posted a message to a new run, so its records may stay in memory.
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
             self._refuse_ended()
             self._writer.refuse_closed()
-            # Nobody can have posted a message to a new run.
             if not self._buffer:
                 self._journal.add_buffered(self)
                 self._buffer.append(self._journal.claimed())
@@ -659,6 +659,7 @@ class Journal:
         await self._write(lambda db: db.execute(SQL["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
+        """The text stored under `digest`; raises UnknownDefinition."""
         refuse_text("the digest of a definition", digest)
         found = await self._read(lambda db: db.execute(SQL["definition"], (digest,)).fetchone())
         if found is None:

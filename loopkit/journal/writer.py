@@ -110,6 +110,7 @@ class Writer:
         return self._ask(Job(work, writes=True))
 
     async def close(self) -> None:
+        """Finish all requests made before, and close the file."""
         if self.closed:
             return
         self.closed = True

@@ -78,6 +78,7 @@ def resolve_inside(root: Path, relative: str) -> Path:
 
 
 def is_behind_link(folder: Path) -> bool:
+    """Whether a folder, or one above it, is a link."""
     return os.path.realpath(folder) != os.path.normpath(folder.absolute())
 
 

@@ -332,6 +332,7 @@ class Appointments:
 
 
 def moment_of(state: RunState) -> Moment | None:
+    """The moment at which a run in this state has to be continued."""
     if state.status == "waiting":
         return _moment_in(state.run, state.question)
     return _moment_in(state.run, state.suspended) if state.status == "suspended" else None

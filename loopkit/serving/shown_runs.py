@@ -87,6 +87,7 @@ class ShownRuns:
         self._states = _LastUsed[str, tuple[tuple[float, int], RunState]](most_states)
 
     async def row(self, run: str) -> RunRow:
+        """Raises UnknownRun and RunDamaged."""
         rows = await self.stored.journal.runs(run=run)
         if not rows:
             raise UnknownRun(run)
@@ -147,6 +148,7 @@ class ShownRuns:
         return run_data(await self.summary(row), state, asked, children)
 
     async def waiting(self) -> list[ListedQuestion]:
+        """The open questions of runs and their children, newest run first."""
         asked: list[ListedQuestion] = []
         before, self._asked = self._asked, {}
         for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):

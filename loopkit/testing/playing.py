@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -79,6 +80,7 @@ class FamilyRun:
 
     @property
     def cost_usd(self) -> float | None:
+        """The cost of it and all its children; None where unknown."""
         costs = [self.state.usage.cost_usd]
         for child in self.children:
             known = self.state.children[child.state][child.key]
@@ -148,18 +150,21 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
 
 def _with_own_files(suite: Suite, name: str, folder: Path) -> dict[str, Any]:
     """The input of a case, with each file where it is played: its bytes, or at least its data."""
-    inputs, source = dict(suite.inputs[name]), suite.written.folder.resolve()
-    for key, field in (parse_record(suite.machine.machine.input).fields or {}).items():
-        if not field.is_file or not (file := inputs.get(key)):
-            continue
-        path = Path(file["path"])
-        target = folder / (path.relative_to(source) if path.is_relative_to(source) else path.name)
+    inputs, top = dict(suite.inputs[name]), suite.written.folder.resolve()
+    fields = (parse_record(suite.machine.machine.input).fields or {}).items()
+    files = {key: inputs[key] for key, field in fields if field.is_file and inputs.get(key)}
+    whole = {key: Path(file["path"]).absolute() for key, file in files.items()}
+    paths = {key: Path(os.path.normpath(path)) for key, path in whole.items()}
+    if not all(path.is_relative_to(top) for path in paths.values()):
+        top = Path(os.path.commonpath([path.parent for path in paths.values()]))
+    for key, path in paths.items():
+        target = folder / path.relative_to(top)
         target.parent.mkdir(parents=True, exist_ok=True)
         content = path.read_bytes() if path.is_file() else b""
-        if hashlib.sha256(content).hexdigest() != file["digest"]:
-            content = json.dumps(file["data"], ensure_ascii=False).encode()
+        if hashlib.sha256(content).hexdigest() != files[key]["digest"]:
+            content = json.dumps(files[key]["data"], ensure_ascii=False).encode()
         target.write_bytes(content)
-        inputs[key] = {**file, "path": str(target)}
+        inputs[key] = {**files[key], "path": str(target)}
     return inputs
 
 

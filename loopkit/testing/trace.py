@@ -286,7 +286,7 @@ def family_difference(
 
 def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
     started = next((event for event in events if isinstance(event, Started)), None)
-    names = {started.folder: "FOLDER", started.run: "RUN"} if started else {}
+    names = {started.folder.rstrip("/"): "FOLDER", started.run: "RUN"} if started else {}
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
     together: list[tuple[str, dict[str, Any]]] = []
     for event in _without_pauses(events):

@@ -142,6 +142,7 @@ def measures_of_span(span: Span) -> Iterator[Measure]:
 
 
 def measures_of_event(event: Event, machine: str) -> Iterator[Measure]:
+    """What an event adds to the metrics besides the spans that end with it."""
     if isinstance(event, Decided) and event.spends:
         yield Measure(REVISIONS, 1, {names.MACHINE: machine, names.STATE: event.source})
 

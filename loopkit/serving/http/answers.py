@@ -172,6 +172,7 @@ R = TypeVar("R", bound=Record)
 
 
 async def record_of(request: Request, noun: type[R]) -> R:
+    """The record that a body holds; raises BadRequest."""
     fault = "the body has to be JSON, with `Content-Type: application/json`"
     text = await text_of(request, MOST_BYTES, ("application/json", fault))
     # Read strictly first: what readers could understand differently must not get any further.

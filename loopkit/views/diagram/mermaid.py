@@ -20,9 +20,7 @@ NEW_LINE = "<br/>"
 STYLES = {
     "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
     "run": "fill:#e0f2f1,stroke:#00695c,color:#111827",
-    "render": "fill:#f3f4f6,stroke:#4b5563,color:#111827",
-    "data": "fill:#f3f4f6,stroke:#4b5563,color:#111827",
-    "set": "fill:#f3f4f6,stroke:#4b5563,color:#111827",
+    **dict.fromkeys(("render", "data", "set"), "fill:#f3f4f6,stroke:#4b5563,color:#111827"),
     "machine": "fill:#f8fafc,stroke:#334155,color:#111827",
     "each": "fill:#f8fafc,stroke:#334155,stroke-width:2px,color:#111827",
     "validate": "fill:#ede9fe,stroke:#6d28d9,color:#111827",
