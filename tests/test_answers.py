@@ -65,6 +65,8 @@ def test_an_answer_counts_as_the_table_says(
     if isinstance(known, Misread):
         assert answer.get("unread", "a verdict") in known.reason
         assert found(known.last_resort, expected) == expected
+        reason = known.last_resort.reason if known.last_resort else ""
+        assert answer.get("reason", reason) == reason
         return
     assert (known.verdict, found(known, expected)) == (answer.get("is"), expected)
 

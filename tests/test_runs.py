@@ -172,6 +172,11 @@ TEST = "run: [sh, -c, 'exit 3']"
             "`draft` was not judged",
         ),
         "an agent's loop": (LOOP.replace("NEXT", "text"), "no revision after `draft` helped"),
+        "an agent's loop that ends by its own count": (
+            LOOP.replace("{revise", "{guard: attempt == 1, revise")
+            .replace("{target: NEXT", "{guard: cap_reached, target: text"),
+            "no revision after `draft` helped",
+        ),
         "an agent's loop and a person": (LOOP.replace("NEXT", "ask") + PERSON, ""),
     }.values(),
 )  # fmt: skip

@@ -182,6 +182,37 @@ states:
 """.replace("EXITS", "{guard: valid, target: draft}, {target: failed}")
 
 
+CORRECTED = """
+loopkit: 1
+artifacts: {plan: cold}
+agents: {writer: {model: openai/gpt-5-mini}}
+states:
+  check:
+    validate: plan
+    by: [{matches: ^OK}]
+    transitions: [{guard: valid, target: code}, {revise: look, max: 1}, {target: failed}]
+  look: {run: ["true"], next: draft}
+  draft: {agent: writer, prompt: "{{ feedback }}", output: plan, next: check}
+  code: {agent: writer, prompt: "{{ plan }}", on_error: {content: failed}, next: done}
+  done: {final: success}
+  failed: {final: failure}
+"""
+BY_ORIGIN = (
+    CORRECTED.replace("revise: look", "revise: {origin: draft}")
+    .replace('  look: {run: ["true"], next: draft}\n', "")
+    .replace("artifacts:", "origins: [draft, code]\nartifacts:")
+)
+
+
+@pytest.mark.parametrize("machine", [CORRECTED, BY_ORIGIN])
+def test_a_first_value_is_corrected_by_the_state_that_writes_it_anew(
+    desk: Desk, machine: str
+) -> None:
+    run = desk.play(machine, scenario(agents={"writer": ["OK", "code"]}))
+    assert run.outcome == "done"
+    assert "nothing in the text matches `^OK`" in run.prompts("writer")[0]
+
+
 def test_an_artifact_has_its_first_value_before_any_state_works(durable: Desk) -> None:
     """It is version 1, outlives the process, and is judged like any other."""
     script = scenario(agents={"writer": [["a: tea", "a: tea"]]})

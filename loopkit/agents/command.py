@@ -124,6 +124,7 @@ class CommandAgentPort(AgentPort):
 
 @contextmanager
 def as_agent_errors() -> Iterator[None]:
+    """Raise an AgentError where a command does not start or takes too long."""
     try:
         yield
     except CommandNotStarted as error:

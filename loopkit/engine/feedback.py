@@ -68,7 +68,7 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
     if program.plans[edge.target].state.reads_feedback:
         return edge.target
     if (judged := program.machine.states[edge.source].judges) is not None:
-        return run.artifacts[judged].author
+        return program.graph.author_of(judged, run.artifacts[judged].author)
     return run.last_report.author if run.last_report else edge.target
 
 

@@ -64,7 +64,8 @@ def complete(
     findings = with_status(merge_findings(answers, asked.levels), line, before)
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
-        findings = attribute(findings, origins, artifact.author)
+        author = program.graph.author_of(artifact.name, artifact.author)
+        findings = attribute(findings, origins, author)
     verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
@@ -266,6 +267,7 @@ class Version(Value, frozen=True):
 
 
 def version_of(program: Program, run: RunState, artifact: Artifact) -> Version:
+    """The version of an artifact and of what its author made it from."""
     whole = program.whole_authors
     is_whole = bool(artifact.tree) or artifact.author in whole
     if not (artifact.workspace or is_whole):
@@ -303,6 +305,7 @@ def _digest(text: str) -> str:
 
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
+    """The artifacts of agents that an artifact was made from, step by step back, sorted by name."""
     if not program.names_behind.get(artifact.author):
         return []
     return sorted(_sources(program, run, artifact), key=lambda part: part.name)
@@ -339,6 +342,7 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 

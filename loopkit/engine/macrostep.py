@@ -292,7 +292,9 @@ def _has_run_out(program: Program, run: RunState, name: str) -> bool:
     then.entered_by = run.route[last - 1] if last else None
     work = Worked(state=name, visit=run.visit, outcome="done", facts=dict(run.facts[name]))
     facts, edges = guard_facts(program, then, work), program.plans[name].ways["done"].edges
-    return next(edge for edge, holds, _ in edges if holds is None or holds(facts)).back
+    edge = next((edge for edge, holds, _ in edges if holds is None or holds(facts)), None)
+    # Where none would be taken then, the one that was taken asks whether a revision is left.
+    return edge is None or edge.back
 
 
 def suspend(run: RunState, work: Worked) -> Macrostep:

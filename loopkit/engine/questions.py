@@ -175,7 +175,7 @@ def resolve_origins(
     given: dict[str, tuple[str, ...]] = {}
     for name, states in named.items():
         found = _find_finding(report, name)
-        _refuse_unknown(states, origins.of_author(report.author), report)
+        _refuse_unknown(states, origins.of_artifact(report.artifact, report.author), report)
         given[found] = origins.in_order((*given.get(found, ()), *states))
     return given
 

@@ -106,8 +106,12 @@ def used_up(program: Program, run: RunState) -> list[str]:
     origin, names = earliest_origin(program, run, source), dict[str, None]()
     for edge in program.plans[source].revises:
         guard = program.guards.get(edge.id)
-        holds = guard is None or truth(guard.tree, run.facts.get(source, {})) is not False
-        for counter in edge.counters if holds and edge.origin in (None, origin) else ():
+        holds = guard is None or truth(guard.tree, run.facts.get(source, {}))
+        if holds is False or edge.origin not in (None, origin):
+            continue
+        if holds is True and has_room(program, run, edge):
+            return []
+        for counter in edge.counters:
             if run.counters.get(counter, 0) >= cap_of(program, run, counter):
                 own = edge.target if counter == edge.id else counter.removeprefix(budget_key(""))
                 names["total_revisions" if counter == TOTAL else own] = None

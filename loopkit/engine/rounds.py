@@ -131,6 +131,7 @@ class Rounds(Mutable, eq=False):
         return Rounds(index, self.length + 1, None if self.kept is None else self.kept.plus(entry))
 
     def before(self, attempt: Attempt | None) -> Earlier:
+        """The rounds of all other attempts."""
         index, last = self._current(), None
         own = None if attempt is None else index.by_attempt.get(attempt)
         for entry in reversed(index.by_attempt.values()):

@@ -295,6 +295,7 @@ class RunState(Mutable):
 
     @property
     def waits_for_children(self) -> bool:
+        """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
     @property
@@ -350,6 +351,7 @@ class RunState(Mutable):
         return sum(task.settled for task in tasks)
 
     def feedback_for(self, state: str) -> str:
+        """The feedback that waits for a state, older first."""
         waiting = self.pending.get(state)
         return "\n\n".join(map(_TEXT, waiting)) if waiting else ""
 

@@ -115,6 +115,7 @@ class Figures:
         self.overrides: list[Override] = []
 
     def take(self, event: Event, at: float = 0.0) -> None:
+        """Count the next event, which was stored at the Unix time `at`."""
         if (taking := self.TAKEN.get(event.type)) is not None:
             taking(self, event, at)
 

@@ -41,6 +41,7 @@ def render(
 def template_names(
     program: Program, run: RunState, template: Template, extra: Mapping[str, object] = NO_NAMES
 ) -> dict[str, object]:
+    """The values of the names that a template uses and that exist now."""
     wanted: dict[str, object] = {}
     for name in template.names:
         value = extra[name] if name in extra else _build(program, run, name)
@@ -147,6 +148,7 @@ def previous(program: Program, run: RunState) -> object:
 
 
 def last_version(program: Program, run: RunState) -> Artifact | None:
+    """The current version of the artifact that the active state writes."""
     return run.artifacts.get(program.graph.written.get(run.state, ""))
 
 

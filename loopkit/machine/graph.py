@@ -117,6 +117,10 @@ class Graph:
         first = dict.fromkeys(self.machine.artifacts, ())
         return {**first, **_group(self.written, self.written.__getitem__)}
 
+    def author_of(self, artifact: str, author: str) -> str:
+        """Who corrects a version: its author; of a first value, the first state that writes it."""
+        return author or next(iter(self.artifacts.get(artifact, ())), "")
+
     def types_of(self, name: str) -> Iterator[DataType | None]:
         """The types of the data that a name may stand for, one for each source; None for a text."""
         for author in self.artifacts.get(name, (name,) if name in self.states else ()):
@@ -349,6 +353,10 @@ class Origins:
             known = (name for name, bit in self._bits.items() if before & bit or name == author)
             self._of_author[author] = self.in_order((*known, self.default_of(author)))
         return self._of_author[author]
+
+    def of_artifact(self, artifact: str, author: str) -> tuple[str, ...]:
+        """The origins of a version; of a first value, those of the state that corrects it."""
+        return self.of_author(self._graph.author_of(artifact, author))
 
     def default_of(self, author: str) -> str:
         """The origin of a finding that names none: the author, or if that is not an origin, the

@@ -191,7 +191,7 @@ def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
         if match is None or match[1].isdigit():
             continue
         described = _WORD.match(match[4])
-        _, word, code, message = (None, "", "", match[4])
+        word, code, message = "", "", match[4]
         if described is not None:
             word, code, message = described[1].lower(), described[2] or "", described[3]
         if word in ADVICE:
@@ -211,8 +211,8 @@ def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
 def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Iterator[Found]:
     """The findings of a report; the rules for a judge's report hold for it as well.
 
-    A program can't be asked again: a `fail` without a finding counts in the report's own words,
-    and anything else that is doubtful is refused.
+    A program can't be asked again: a `fail` counts with what can be read of it, and anything else
+    that is doubtful is refused.
     """
     levels, cap, origins = setting.severities, rule.severity, setting.origins
     form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins)
@@ -306,8 +306,8 @@ def _found_in_sarif(result: object, rule: object, severity: str, folder: Path) -
 
 
 def _line_number(value: object) -> int | None:
-    is_one = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_LINE
-    return value if is_one and isinstance(value, int) else None
+    # A flag is no number.
+    return value if type(value) is int and 1 <= value <= MAX_LINE else None
 
 
 def _part(value: object, path: str) -> object:

@@ -143,6 +143,11 @@ def test_the_counter_that_is_used_up_is_named_of_those_that_loops_share(
     assert run.state.artifacts["noted"].text == f"The last word: {told}."
 
 
+def test_no_counter_is_named_where_another_leaves_a_way_back(desk: Desk) -> None:
+    run = desk.play(ROUNDS, scenario(agents={"author": ["P", "Sx", "x"]}), {"code": 1})
+    assert run.questions[0].text == "Used up: nothing. Again?"
+
+
 def test_a_stalled_review_is_named_as_the_reason(desk: Desk) -> None:
     """S2.16"""
     stalling = PHASES.replace(

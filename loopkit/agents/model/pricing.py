@@ -77,6 +77,7 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
 
 
 def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
+    """The most that so many tokens in and out can cost."""
     usd = _dearest(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 

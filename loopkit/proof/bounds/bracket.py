@@ -131,7 +131,7 @@ class _Prices:
         most = min(found for one in rates if (found := self._bound(one)) is not None)
         return most.numerator if most.denominator == 1 else float(most)
 
-    # -- what a revision gains -------------------------------------------------------------
+    # What a revision gains
 
     def _gains_of_cycles(self) -> Mapping[Edge, Fraction] | None:
         """The heaviest cycle over each edge that spends something and forward edges."""
@@ -167,7 +167,7 @@ class _Prices:
             longest[node] = max([*ways, self._ending[node]])
         return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
 
-    # -- what it costs ---------------------------------------------------------------------
+    # What it costs
 
     def _rates(self, gains: Mapping[Edge, Fraction], at: int) -> Mapping[str, Fraction]:
         """The rates of counters at which each edge costs what it gains, worth the least.

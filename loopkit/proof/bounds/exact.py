@@ -92,7 +92,7 @@ class Exact:
     def _order(self) -> list[int]:
         return last_first(self._explored)
 
-    # -- extremes --------------------------------------------------------------------------
+    # Extremes
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         """The most that a path takes, to one of some states where these are given."""
@@ -109,7 +109,7 @@ class Exact:
             return None
         return self._descriptions.extreme(found.total, found.path, aim)
 
-    # -- what is odd about it --------------------------------------------------------------
+    # What is odd about it
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
@@ -296,7 +296,7 @@ class Picture:
         """Edges that surely no run takes."""
         return () if self.explored is None else _untaken(self._graph, self.explored)
 
-    # -- stuck -----------------------------------------------------------------------------
+    # Stuck
 
     def stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
@@ -340,7 +340,7 @@ class Picture:
             self._left -= len(explorer.so_far.found)
         return explored
 
-    # -- from the picture to a run ---------------------------------------------------------
+    # From the picture to a run
 
     def _follow(self, path: Path) -> Stuck | None:
         """Look for a run that takes the same edges and is stuck at the end."""

@@ -211,7 +211,7 @@ class Moves:
             if edge.event in events and False in rooms:
                 yield edge.id
 
-    # -- rows ------------------------------------------------------------------------------
+    # Rows
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
@@ -241,7 +241,7 @@ class Moves:
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 
-    # -- what is left for later ------------------------------------------------------------
+    # What is left for later
 
     def _facts_left(self, name: str, row: Row) -> Kept:
         found_by = name if row.get(VERDICT) == "fail" else None
@@ -267,7 +267,7 @@ class Moves:
         # A report without a verdict is also the last one.
         return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
 
-    # -- errors and limits -----------------------------------------------------------------
+    # Errors and limits
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):

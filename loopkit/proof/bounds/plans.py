@@ -148,7 +148,7 @@ class Plans:
             if self.packing.mask((variable,)) & live_here:
                 yield variable
 
-    # -- one plan --------------------------------------------------------------------------
+    # One plan
 
     def _plan(self, name: str, key: int) -> Plan:
         if self._graph.states[name].ends:
@@ -219,7 +219,7 @@ class Plans:
         region = Region.of(cap) if isinstance(cap, int) else values[Variable("input", cap)]
         return isinstance(region, Region) and region.low <= spent + 1
 
-    # -- what the total leaves -------------------------------------------------------------
+    # What the total leaves
 
     def _room_in_total(self, edge: Edge, values: Values) -> int | None:
         """The room in the total after an edge; None if it is unknown."""

@@ -154,7 +154,7 @@ class Variables:
             for name in self.graph.states
         }
 
-    # -- what is read ----------------------------------------------------------------------
+    # What is read
 
     def _reads(self, name: str) -> Iterator[Variable]:
         for edge in self.graph.outgoing[name]:
@@ -251,7 +251,7 @@ class Variables:
         told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)
         return max(told, default=0)
 
-    # -- how far it is counted -------------------------------------------------------------
+    # How far it is counted
 
     @cached_property
     def most(self) -> Mapping[Variable, int]:
@@ -299,7 +299,7 @@ class Variables:
             case _:
                 return None
 
-    # -- what it starts with ---------------------------------------------------------------
+    # What it starts with
 
     def start(self, variable: Variable) -> object:
         """The value of a variable at the start of a run."""

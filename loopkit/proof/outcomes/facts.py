@@ -330,7 +330,8 @@ class Panel:
         self._faults = fault_codes(analysis.graph, name)
         """Where there are none, no empty or unusable answer is judged."""
         self._origins = analysis.graph.origins
-        self._authors = analysis.graph.artifacts.get(self._state.validate_, ())
+        # A first value that no state writes anew has no author.
+        self._authors = analysis.graph.artifacts.get(self._state.validate_) or ("",)
         self._rules = rules = analysis.rules_at[name]
         self._sources: dict[tuple[str, ...], list[tuple[Rule, Source]]] = {}
         """The rules with their findings, by the possible authors of the judged artifact."""

@@ -209,7 +209,7 @@ class Table(Value, frozen=True, dict=True):
     def _switch(self) -> Switch:
         return Switch([exit_.wanted for exit_ in self.exits])
 
-    # -- how rows are told apart -----------------------------------------------------------
+    # How rows are told apart
 
     @cached_property
     def _space(self) -> Space:
@@ -274,7 +274,7 @@ class Table(Value, frozen=True, dict=True):
     def _cases(self) -> Switch:
         return Switch(self._asked_of_exits)
 
-    # -- what a person can choose ----------------------------------------------------------
+    # What a person can choose
 
     @cached_property
     def _asked_of_a_person(self) -> Sequence[ast.expr]:

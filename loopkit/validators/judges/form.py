@@ -107,6 +107,10 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     def unwanted_error(self) -> str:
         """The reason against an error beside another verdict than `fail`."""
 
+    def default_level(self, verdict: VerdictWord | None) -> str:
+        """The severity of a finding that does not have to name one."""
+        return self.levels.advisory if verdict in ("pass", "warn") else self.levels.ungraded
+
     def contradictions(self, said: Opinion) -> Iterator[str]:
         """Why the findings contradict the verdict, if they do."""
         severities = [one.severity for one in said.findings]

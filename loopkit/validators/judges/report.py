@@ -16,7 +16,6 @@ from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import OF_CHECK, SAYS_NOTHING, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
-from loopkit.language.facts import Severities
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
 from loopkit.text.editing import messages_of
@@ -134,7 +133,7 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     if said.miscounts or not (said.verdict == "fail" or names_nothing):
         return None
     if not found and said.words:
-        level = levels.advisory if names_nothing else levels.ungraded
+        level = form.default_level(said.verdict)
         own = Finding(id="", message=said.words, severity=level, identified=False)
         found = identify(validator, [own], form)
     if said.verdict == "fail" and not any(one.blocking for one in found):
@@ -169,7 +168,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         with noting(unread):
             # A report that names nothing may say itself what is wrong.
             said = _text(report, form.parts.message, "")
-            own = Finding(id="", message=said, severity=_default(verdict, form.levels))
+            own = Finding(id="", message=said, severity=form.default_level(verdict))
             findings = identify(validator, [own] if said else [], form)
     score = None
     with noting(unread):
@@ -180,8 +179,9 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     # What breaks the schema is told once.
     doubts = doubts or unread
     miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
-    words = _own_words(report, around, form) if verdict == "fail" and not findings else ""
-    is_silent = verdict == "fail" and not form.is_mapped and not words
+    names_nothing = verdict == "fail" and not findings
+    words = _own_words(report, around, form) if names_nothing else ""
+    is_silent = names_nothing and not form.is_mapped and not words
     return Opinion(
         verdict=verdict,
         word="" if verdict is None else excerpt(part(report, form.verdict)),
@@ -225,11 +225,9 @@ def _own_words(report: Report, around: str, form: ReportForm) -> str:
 def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
     """The one object in a text that has a verdict or findings, and the text around it.
 
-    Several equal ones are one.
-
-    The object may stand by itself, in a fence or in prose. Raises Doubt if there is none or
-    a different one, or if such a key is anywhere else: in something broken, in another object, or
-    twice in the report with other capitals.
+    The object may stand by itself, in a fence or in prose; several equal ones are one. Raises Doubt
+    if there is none or a different one, or if such a key is anywhere else: in something broken, in
+    another object, or twice in the report with other capitals.
     """
     marks = (form.verdict, form.parts.findings)
     in_yaml, rest, unread = _yaml_in(text, form) if form.is_mapped else ([], text, "")
@@ -267,7 +265,7 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
     if not mark.search(text):
         return (), text, ""
-    fences = {code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")}
+    fences = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
     blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
     if not blocks and text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
         return (), text, ""
@@ -359,7 +357,7 @@ def _finding(
         if not message:
             doubts.append(f'"message"{at} is missing or blank. Say what is wrong.')
             severity = NO_FINDING
-        severity = severity or _default(verdict, levels)
+        severity = severity or form.default_level(verdict)
         return word, Finding(id="", message=message, severity=severity)
     if not isinstance(item, dict):
         doubts.append(f"Each finding must be {form.item}, not {excerpt(item)}.")
@@ -389,15 +387,10 @@ def _marked(text: str, form: ReportForm) -> tuple[str, str, str]:
     return (mark[1], severity, text[mark.end() :]) if mark and severity else ("", "", text)
 
 
-def _default(verdict: VerdictWord | None, levels: Severities) -> str:
-    """The severity of a finding that does not have to name one."""
-    return levels.advisory if verdict in ("pass", "warn") else levels.ungraded
-
-
 def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
-        return _default(verdict, form.levels)
+        return form.default_level(verdict)
     return meaning(said, form.severities, f"{quote(form.severity)}{at}")
 
 

@@ -494,7 +494,7 @@ def _points_beside(
     if not points:
         points, rest = _points_in(above, form)
         words = f"{rest}\n{below}"
-    level = levels.ungraded if said[chosen].meaning == "fail" else levels.advisory
+    level = form.default_level(said[chosen].meaning)
     found = []
     for message in points:
         file, line = _place_in(message)
@@ -542,7 +542,7 @@ def _read(
     """
     message = " ".join((_group(match, "message") or match.group()).split())
     word, levels = _group(match, "severity"), form.levels
-    level = levels.ungraded if verdict == "fail" else levels.advisory
+    level = form.default_level(verdict)
     if not message:
         doubts.append(f"The finding {quote(match.group().strip()[:60])} says nothing.")
         level = NO_FINDING

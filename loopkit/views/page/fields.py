@@ -509,7 +509,7 @@ def question_form(
     origins: Sequence[str] = ()
     if is_of_state and (last := run.last_report) is not None and last.findings:
         known = engine.program.graph.origins
-        origins = known.of_author(last.author) if known else ()
+        origins = known.of_artifact(last.artifact, last.author) if known else ()
     edited = shown.get(question.edit or "") or run.artifacts.get(question.edit or "")
     return QuestionForm(
         question=question,
