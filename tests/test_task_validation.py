@@ -345,6 +345,11 @@ BROKEN = {
         "true",
         "validation",
     ),
+    "a misspelt key of validation": (
+        "{enabled: true,",
+        "{enabled: true, run_befor: [],",
+        "run_befor",
+    ),
     "a wrong type in validation": ("{enabled: true,", "{enabled: maybe,", "enabled"),
     "an unknown validator": ("validators: [validator]", "validators: [critic]", "critic"),
 }
