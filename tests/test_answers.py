@@ -63,7 +63,8 @@ def test_an_answer_counts_as_the_table_says(
 ) -> None:
     known, expected = read(form, answer), answer.get("finds", answer.get("kept", []))
     if isinstance(known, Misread):
-        assert answer.get("unread", "a verdict") in known.reason
+        assert "unread" in answer, known.reason
+        assert answer["unread"] in known.reason
         assert found(known.last_resort, expected) == expected
         reason = known.last_resort.reason if known.last_resort else ""
         assert answer.get("reason", reason) == reason
@@ -87,7 +88,10 @@ def mutants(value: Any) -> Iterator[Any]:
             yield dict([*others, (f"{key}s", inner)])
 
 
-@pytest.mark.parametrize("group", TABLE, ids=lambda group: group["says"])
+REPORTS = [group for group in TABLE if any("data" in answer for answer in group["answers"])]
+
+
+@pytest.mark.parametrize("group", REPORTS, ids=lambda group: group["says"])
 def test_no_change_of_a_report_makes_it_pass_that_does_not_say_so(
     group: Mapping[str, Any],
 ) -> None:

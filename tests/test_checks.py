@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from loopkit.checks import CHECKS, check
 from loopkit.checks.exits import check_exits
 from loopkit.checks.subject import Subject
-from loopkit.document.problems import ProblemsFound, render
+from loopkit.document.problems import ProblemsFound, place_of, render
 from loopkit.document.reading import read_file
 from loopkit.language.guard.evaluate import compile_guard
 from loopkit.language.guard.grammar import parse
@@ -72,6 +72,13 @@ def test_a_sound_machine_has_no_problems(path):
     # Shipped machines run programs that whoever starts them names, which they are told of.
     assert render([one for one in problems if one.code != "text-as-code"], texts) == ""
     assert {one.severity for one in problems} <= {"note"}
+
+
+def test_problems_come_in_the_order_of_their_places():
+    found, _ = problems_of(CASES / "err" / "unused.yaml")
+    places = [place_of(problem) for problem in found]
+    assert len(places) > 5
+    assert places == sorted(places)
 
 
 def test_every_expected_text_has_its_machine():

@@ -115,5 +115,5 @@ def test_gates_in_yaml_lead_on_or_back(
     found = [[finding.blocking for finding in report.findings] for report in played.reports]
     assert [(one.count(True), one.count(False)) for one in found] == counted
     assert len(played.prompts("reviewer")) == len(gates)
-    for told in ("oven/clock.ts:12", "**no** alarm", "oven/form.vue:40") if FAIL in gates else ():
-        assert told in played.prompts("author")[1]
+    told = ("oven/clock.ts:12", "**no** alarm", "oven/form.vue:40") if FAIL in gates[0] else ()
+    assert [one for one in told if one not in played.prompts("author")[1]] == []

@@ -319,7 +319,6 @@ def test_the_records_that_validators_leave_are_read(
         ] == judged
 
 
-VALIDATION = "{enabled: true, validators: [validator]}"
 SECOND = "{id: '1.2', name: Two, agent: coder, description: Two., depends_on: ['1.1']}"
 BROKEN = {
     "a cycle": (
@@ -344,6 +343,11 @@ BROKEN = {
         "{enabled: true, validators: [validator]}",
         "true",
         "validation",
+    ),
+    "a misspelt key of validation": (
+        "{enabled: true,",
+        "{enabled: true, run_befor: [],",
+        "run_befor",
     ),
     "a wrong type in validation": ("{enabled: true,", "{enabled: maybe,", "enabled"),
     "an unknown validator": ("validators: [validator]", "validators: [critic]", "critic"),

@@ -19,7 +19,6 @@ from loopkit.validators.judges.text import TextForm
 
 WORDS = ("PASS", "WARN", "FAIL")
 DEFAULT = Severities()
-LEVELS = Severities(("critical", "high", "low"), "high")
 
 
 def read(*messages, echoes=(), levels=DEFAULT, **reading):
@@ -31,11 +30,6 @@ def verdict(*messages, **reading):
     """The verdict, or none where it cannot be read."""
     found = read(*messages, **reading)
     return found.verdict if isinstance(found, TextVerdict) else None
-
-
-def texts(found):
-    assert isinstance(found, TextVerdict), found
-    return [fault.message for fault in found.findings]
 
 
 # What a verdict looks like

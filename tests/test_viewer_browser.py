@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -23,7 +23,6 @@ from tests.support import fails
 from tests.support_browser import Browser, visit
 from tests.warm import Process, ran_loopkit
 
-T = TypeVar("T")
 STATE = Path(".loopkit")
 LONG_MS = 100_000
 """How long a page may take on a busy machine to show what happened."""

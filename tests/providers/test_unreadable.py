@@ -32,7 +32,7 @@ states:
   done: {final: success, result: line}
   no_line: {final: failure}
 """
-CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
+CLAUDE = "anthropic/claude-sonnet-4-5"
 COUNTED = {"prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 35}
 BROKEN = Answer(b'{"choices": [{"mess')
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import Report
 from tests.machines import loop
 from tests.support import PASS, Desk, Played, fails, scenario
 
@@ -93,10 +92,6 @@ def issue(severity: str = "High", phase: str = "planning", **more: Any) -> dict[
 
 def assessed(word: str, *issues: dict[str, Any]) -> dict[str, Any]:
     return said(overall_assessment=word, issues=list(issues))
-
-
-def messages(report: Report) -> list[str]:
-    return [finding.message for finding in report.findings]
 
 
 @pytest.mark.parametrize("rule", [BY_ISSUES, BY_SEVERITY], ids=["by-valid", "by-severity"])

@@ -33,7 +33,6 @@ JUDGED = loop(
 input: {text: str}
 patterns:
   header: '^### Task \d+(\.\d+)?:'
-  file_line: '^- (?:Create|Modify|Test): `([^`]+)`'
 """,
     draft='import: {render: "{{ input.text }}", output: {name: plan, fields: FIELDS}}',
     ends="refused: {final: failure, result: plan}",

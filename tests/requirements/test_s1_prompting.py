@@ -28,7 +28,7 @@ validators:
       Verify task {{ input.task.id }} ({{ input.task.name }}): {{ input.task.description }}
       Test it with: {{ input.test_command }}
       Requirements: {{ input.requirements }}
-      The command ended with {{ tests.exit_code }}, attempt {{ attempt }}.
+      The command ended with {{ tests.exit_code }} ({{ tests.stderr }}), attempt {{ attempt }}.
       {% for path in input.expected %}
       - {{ path }}
       {% endfor %}
@@ -60,7 +60,7 @@ states:
       This is attempt {{ attempt }}. Do {{ input.task.description }}.
     output: work
     next: tests
-  tests: {run: [PYTHON, -c, "print('ok')"], next: verify}
+  tests: {run: [sh, -c, "printf slow >&2"], next: verify}
   verify:
     validate: work
     by: [verified]
@@ -100,7 +100,7 @@ def test_the_validator_is_told_everything_about_its_task(desk: Desk) -> None:
     played = play(desk, [PASS], {"expected": ["a.py", "b.py"], "test_command": "tox"})
     [prompt] = played.prompts("verifier")
     assert prompt.startswith("Verify task 1.1 (Quoting): quote line breaks\nTest it with: tox\n")
-    assert "Requirements: docs/requirements.md\nThe command ended with 0, attempt 1.\n" in prompt
+    assert "docs/requirements.md\nThe command ended with 0 (slow), attempt 1.\n" in prompt
     assert "- a.py\n- b.py\n" in prompt
     [request] = played.asked("verifier")
     assert request.messages[0].content == "You verify and never edit."
