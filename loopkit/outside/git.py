@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
-from stat import S_ISDIR
 from tempfile import mkdtemp
 from types import MappingProxyType
 
@@ -156,7 +155,11 @@ class IgnoreRules:
         """A path as git is asked for it; of a folder that is not at the top, something in it."""
         name = os.path.relpath(path, self._here)
         is_new = not os.path.lexists(os.path.join(self._top, name))
-        return os.path.join(name, b"any") if is_new and S_ISDIR(os.lstat(path).st_mode) else name
+        return os.path.join(name, b"any") if is_new and is_real_folder(path) else name
+
+
+def is_real_folder(path: bytes) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH114 - bytes
 
 
 CACHES = (

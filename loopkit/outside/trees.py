@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import AnyStr, Literal, NamedTuple
 
-from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git
+from loopkit.outside.git import CACHES, IgnoreRules, NoGit, ask_git, is_real_folder
 from loopkit.outside.workspace import is_behind_link
 
 Isolation = Literal["copy", "worktree"]
@@ -219,7 +219,7 @@ def _paths(
         found = _first_but_folders(top, os.path.relpath(start, top))
         if found is not None:
             yield found
-        if found != start or not _is_folder(start):
+        if found != start or not is_real_folder(start):
             return
     rules = IgnoreRules.around(origin, top)
     if start != top:
@@ -261,13 +261,9 @@ def _first_but_folders(top: bytes, within: bytes) -> bytes | None:
         at = os.path.join(at, part)
         if not os.path.lexists(at):
             return None
-        if not _is_folder(at):
+        if not is_real_folder(at):
             break
     return at
-
-
-def _is_folder(path: bytes) -> bool:
-    return stat.S_ISDIR(os.lstat(path).st_mode)
 
 
 def _find_ignored(
@@ -589,7 +585,7 @@ def _make_worktree(source: Path, place: Path) -> Path:
         if repository_of(os.fsdecode(name)):
             # What another repository knows of its worktrees is not the run's to change.
             continue
-        if stat.S_ISDIR(os.lstat(path).st_mode):
+        if is_real_folder(path):
             os.makedirs(target, exist_ok=True)  # noqa: PTH103 - bytes
             folders.append((path, target))
         else:
@@ -619,10 +615,11 @@ def _alone(repository: bytes) -> Iterator[None]:
 
 
 def _copy_file(path: AnyStr, target: AnyStr) -> None:
-    """Copy a file or a link with its times; neither a pipe nor a socket."""
-    mode = os.lstat(path).st_mode
-    if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
-        shutil.copy2(path, target, follow_symlinks=False)
+    """Copy a file or a link with its times; neither a pipe, a socket nor what is gone by now."""
+    with suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+            shutil.copy2(path, target, follow_symlinks=False)
 
 
 def _copy(source: Path, place: Path, without: Path) -> None:
