@@ -24,6 +24,7 @@ class Call(NamedTuple):
     text: str
     tokens_in: int
     tokens_out: int
+    is_cut: bool
 
 
 class Try:
@@ -97,9 +98,9 @@ class Gate:
             with self._lock, self._kept.open("a", encoding="utf-8") as file:
                 self._answers[key] = known
                 file.write(json.dumps({"key": key, "request": request, "answer": known}) + "\n")
-        text = known["choices"][0]["message"].get("content") or ""
-        usage = known["usage"]
-        now.calls.append(Call(text, usage["prompt_tokens"], usage["completion_tokens"]))
+        [choice], usage = known["choices"], known["usage"]
+        text, is_cut = choice["message"].get("content") or "", choice["finish_reason"] == "length"
+        now.calls.append(Call(text, usage["prompt_tokens"], usage["completion_tokens"], is_cut))
         return 200, known
 
     def _ask(self, request: dict[str, Any], place: int) -> dict[str, Any]:

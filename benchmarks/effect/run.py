@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from checks import FIND
-from gate import Gate, Try
+from gate import Call, Gate, Try
 from tasks import BOOKING, KINDS, Task
 
 HERE = Path(__file__).parent
@@ -58,8 +58,8 @@ def listed(found: Iterable[str]) -> str:
 class Asker:
     """One try: a strategy asks through this, and its answers are judged by this."""
 
-    def __init__(self, gate: Gate, name: str, kind: str, task: Task) -> None:
-        self.gate, self.name, self.kind, self.task = gate, name, kind, task
+    def __init__(self, gate: Gate, name: str, kind: str, task: Task, calls: list[Call]) -> None:
+        self.gate, self.name, self.kind, self.task, self.calls = gate, name, kind, task, calls
         self.prompt = task.prompt
         if kind == "A":
             self.prompt = f"{task.prompt}\n\nAnswer with a JSON object with the fields of the form."
@@ -75,6 +75,9 @@ class Asker:
         return answer["choices"][0]["message"]["content"] or ""
 
     def find(self, text: str) -> list[str]:
+        """What is wrong with an answer; one that was cut off is wrong whatever it says."""
+        if any(call.is_cut and call.text.strip() == text.strip() for call in self.calls):
+            return ["The answer is too long, and was cut off."]
         if self.kind != "A":
             return FIND[self.kind](text, self.task.spec)
         try:
@@ -224,15 +227,15 @@ def attempt(gate: Gate, kind: str, task: Task, strategy: str, seed: int) -> Row:
     """Make one try; an exception of a strategy is an answer that was not given."""
     pair = f"{kind}.{task.id}.{seed}"
     name = f"{pair}.{strategy}"
-    asker = Asker(gate, name, kind, task)
     now = gate.tries[name] = Try(pair, KINDS[kind].max_tokens, KINDS[kind].calls)
+    asker = Asker(gate, name, kind, task, now.calls)
     text, error, began = "", "", time.monotonic()
     try:
         text = STRATEGIES[strategy][1](asker)
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"[:400]
-    del gate.tries[name]
     answers = [call.text for call in now.calls]
+    del gate.tries[name]
     solved = bool(text) and not asker.find(text)
     told = {found for answer in answers[:-1] for found in asker.find(answer)}
     echoes = sum(any(found in answer for found in told) for answer in answers[1:])
