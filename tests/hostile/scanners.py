@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from loopkit.agents.command import read_stream_json
-from loopkit.agents.model.client import retry_after_s
+from loopkit.agents.model.waits import retry_after_s
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.checks.subject import in_template
 from loopkit.document.writing import to_yaml

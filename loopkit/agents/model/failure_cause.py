@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -45,10 +45,17 @@ class FailureCause:
     """The texts of all exceptions in the chain."""
     answered: int | None = None
     """The status with which a server really answered."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers of that answer; names in lower case."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The headers of that answer and the fields of its error; in lower case with hyphens."""
     codes: frozenset[str] = frozenset()
-    """`code` and `type` of the error in its body."""
+    """`code`, `type`, `status` and `reason` of the error in its body, where they are words."""
+    told: str = ""
+    """The words of the error and the limits that it names, unshortened up to MOST_TOLD."""
+    subject: str = ""
+    """The part of the request that is at fault: of SUBJECTS, `option`, or empty if it is not
+    named."""
+    wait_s: float | None = None
+    """How long the provider asks to wait, where it says so."""
     key_env: str = ""
     """The environment variable of the agent's key, if it names one."""
     has_schema: bool = True
@@ -59,8 +66,16 @@ class FailureCause:
 
     @property
     def status(self) -> int | None:
-        """The status to sort by: the real one, else what LiteLLM made up."""
-        return self.answered or _number(getattr(self.error, "status_code", None))
+        """The status to sort by: the real one, a code that says more, or what LiteLLM made up."""
+        if self.answered is None:
+            return _number(getattr(self.error, "status_code", None))
+        return (status_of(self.codes) if self.answered in VAGUE else None) or self.answered
+
+    @property
+    def status_said(self) -> int | None:
+        """The status with which a server, or LiteLLM instead of one, refused the request."""
+        status = self.status
+        return status if self.answered or 400 <= (status or 0) < 500 else None
 
     @property
     def has_come_back(self) -> bool:
@@ -83,22 +98,22 @@ def cause_of(error: Exception, received: Received | None = None) -> FailureCause
     chain = tuple(_chain(error))
     refusal = next((link for link in chain if "HTTPStatusError" in _kinds(link)), None)
     response = getattr(refusal, "response", None)
-    text = text_of(response)
-    core = core_of(text)
-    said = unwrap(str(error)) if response is None else words(core) or text
     requests = tuple(_requests(chain))
+    said = unwrap(str(error))
     failure = FailureCause(
         error,
         kinds=frozenset(kind for link in chain for kind in _kinds(link)),
         said=_short_text(said, requests),
         texts=" ".join(str(link) for link in chain),
         answered=_number(getattr(response, "status_code", None)),
-        headers=_lower_case_headers(getattr(response, "headers", None))
+        named=_lower_case_headers(getattr(response, "headers", None))
         or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
-        codes=codes(core),
+        told=said[:MOST_TOLD],
         origin=next(filter(None, map(_origin, requests)), "the provider"),
     )
-    if response is None and received is not None and received.record.get("error"):
+    if response is not None:
+        return _with_body(failure, data_in(text_of(response)), requests)
+    if received is not None and received.record.get("error"):
         return cause_in(received.record, failure, (*requests, received.request))
     return failure
 
@@ -107,21 +122,42 @@ def cause_in(
     record: Mapping[str, Any], failure: FailureCause | None = None, requests: tuple[Any, ...] = ()
 ) -> FailureCause:
     """The failure that a provider reports in an answer with a status of success."""
-    core = innermost(record)
+    failure = failure or FailureCause(Exception(), kinds=frozenset(), said="", texts="")
+    failure = _with_body(replace(failure, texts=""), record, requests)
+    return replace(failure, answered=_status_in(innermost(record), failure.codes))
+
+
+def _with_body(failure: FailureCause, body: object, requests: tuple[Any, ...]) -> FailureCause:
+    """The failure with what the body of the answer says."""
+    records, said = tuple(records_in(body)), words(innermost(body))
+    fields = [
+        (name.lower().replace("_", "-"), str(value))
+        for one in records
+        for name, value in one.items()
+        if isinstance(value, str | int | float)
+    ]
+    codes = [value for name, value in fields if name in ("code", "type", "status", "reason")]
+    # AWS writes `com.amazon.…#ThrottlingException:http://…` there.
+    codes.append(failure.named.get("x-amzn-errortype", ""))
+    told = [value for name, value in fields if name in ("message", "msg", "quotaid")]
+    told += [f"limit: {value}" for name, value in fields if name == "quotavalue"]
     return replace(
-        failure or FailureCause(Exception(), kinds=frozenset(), said="", texts=""),
-        said=_short_text(words(core), requests),
-        texts="",
-        answered=_status_in(core),
-        codes=codes(core),
+        failure,
+        said=_short_text(said, requests),
+        told=" ".join((said, *told))[:MOST_TOLD],
+        named={**dict(fields), **failure.named},
+        codes=frozenset(code.rpartition("#")[2].partition(":")[0] for code in codes),
+        subject=_subject_of(_place_in(records, said)),
     )
 
 
-def _status_in(core: object) -> int:
-    """The status in the record of an error; without one, 500."""
+def _status_in(core: object, codes: frozenset[str]) -> int:
+    """The status in the record of an error, or that of its codes; without one, 500."""
     named = core.get("code", core.get("status")) if isinstance(core, dict) else None
     status = int(named) if isinstance(named, str) and _STATUS.fullmatch(named) else named
-    return status if isinstance(status, int) and 400 <= status < 600 else 500
+    if isinstance(status, int) and 400 <= status < 600:
+        return status
+    return status_of(codes) or 500
 
 
 def _short_text(said: str, requests: tuple[Any, ...]) -> str:
@@ -185,6 +221,51 @@ def _number(value: object) -> int | None:
 
 DEEPEST = 4
 """Levels in which servers wrap an error; deeper ones are not read."""
+MOST_INSIDE = 20
+MOST_TOLD = 10_000
+INSIDE = (
+    "error", "errors", "detail", "details", "message", "metadata", "raw", "headers", "innererror",
+    "violations", "fieldViolations",
+)  # fmt: skip
+"""The fields that hold more of an error, and not what the request held."""
+VAGUE = frozenset({400, 500})
+STATUSES: Mapping[str, int] = {
+    code: status
+    for status, codes in {
+        401: "API_KEY_INVALID UNAUTHENTICATED authentication_error invalid_api_key"
+        " invalid_authentication_error UnrecognizedClientException ExpiredTokenException",
+        429: "RESOURCE_EXHAUSTED ThrottlingException TooManyRequestsException rate_limit_error"
+        " rate_limit_exceeded rate_limit_reached_error RateLimitReached too_many_requests",
+        403: "PERMISSION_DENIED AccessDeniedException permission_error permission_denied",
+        404: "NOT_FOUND ResourceNotFoundException not_found_error",
+        504: "DEADLINE_EXCEEDED timeout_error",
+        503: "UNAVAILABLE ServiceUnavailableException overloaded",
+        400: "INVALID_ARGUMENT FAILED_PRECONDITION ValidationException invalid_request_error",
+    }.items()
+    for code in codes.split()
+}
+"""What the codes of providers mean as a status; the first of several counts."""
+SUBJECTS = {
+    "prompt": re.compile(
+        r"(?i)^(?:body\.|\w+Request\.)*(?:messages|contents?|inputs?|prompt|system|instructions)\b"
+    ),
+    "length": re.compile(r"(?i)^(?:\w+\.)*(?:max_?\w*tokens|num_predict)$"),
+    "tools": re.compile(
+        r"(?i)\b(?:tools?|functions?|tool_?(?:choice|config|spec)|function_(?:call|declarations))\b"
+    ),
+    "schema": re.compile(
+        r"(?i)(?:response|output|text)[._]?(?:json_)?(?:format|schema)|output_config\.format"
+        r"|json_?schema|guided_|structured_output|grammar|^format\b"
+    ),
+    "model": re.compile(r"(?i)^(?:body\.)?model(?:_?id)?$"),
+}
+"""The parts of a request, by the names that providers have for their fields."""
+_LED = re.compile(
+    r"(?i)\W{0,3}([a-z][a-z\d]{0,40}[_.\[/][\w.\[\]/$-]{0,200}): |[^#]{0,40}#/(\w{1,40}): "
+    r"|(?:(?:un(?:supported|known)|invalid) (?:parameter|value|type|field)(?: for)?:? |invalid )"
+    r"['`\"]([\w.\[\]$]{1,200})['`\"]|['`\"]([a-z]{1,40}[_.][\w.\[\]$]{0,200})['`\"]"
+)
+"""How a message begins that names its field first."""
 _HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title>(.{0,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _WRAPPING = re.compile(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
@@ -201,11 +282,25 @@ def text_of(response: Any) -> str:
     return ""
 
 
-def core_of(text: str) -> object:
-    """The innermost record of an error in a body, else the text itself."""
+def data_in(text: str) -> object:
+    """The data in a body, else the text itself."""
     with suppress(ValueError, RecursionError):
-        return innermost(json.loads(text))
+        return json.loads(text)
     return text
+
+
+def records_in(body: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """The record of an error and those inside, outer ones first."""
+    match body:
+        case str() as text if text.lstrip().startswith("{") and isinstance(data_in(text), dict):
+            yield from records_in(data_in(text), depth)
+        case list() as several:
+            for one in several[:MOST_INSIDE]:
+                yield from records_in(one, depth)
+        case dict() as record:
+            yield record
+            for name in INSIDE if depth < DEEPEST else ():
+                yield from records_in(record.get(name), depth + 1)
 
 
 def innermost(body: object) -> object:
@@ -226,7 +321,7 @@ def words(core: object) -> str:
     match core:
         case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
             # OpenRouter's own words say only that another provider failed.
-            return f"{message}: {words(core_of(raw)) or raw}"
+            return f"{message}: {words(innermost(data_in(raw))) or raw}"
         case {"message": str() as message, "param": str() as param} if param not in message:
             return f"{param}: {message}"
         case {"msg": str() as message, "loc": list() as steps}:
@@ -242,11 +337,25 @@ def words(core: object) -> str:
             return ""
 
 
-def codes(core: object) -> frozenset[str]:
-    """`code` and `type` of the core of an error."""
-    if not isinstance(core, dict):
-        return frozenset()
-    return frozenset(code for key in ("code", "type") if isinstance(code := core.get(key), str))
+def status_of(codes: frozenset[str]) -> int | None:
+    return next((status for code, status in STATUSES.items() if code in codes), None)
+
+
+def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
+    """The field of the request that an error names; empty where it names none."""
+    for record in reversed(records):
+        match record:
+            case {"param": str() as place} | {"field": str() as place} if place:
+                return place
+            case {"loc": list() as steps}:
+                return ".".join(map(str, steps))
+    led = _LED.match(said)
+    return next(filter(None, led.groups()), "") if led else ""
+
+
+def _subject_of(place: str) -> str:
+    found = (subject for subject, pattern in SUBJECTS.items() if pattern.search(place))
+    return next(found, "option" if place else "")
 
 
 def unwrap(text: str) -> str:
