@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from loopkit.agents.model.errors import as_agent_error
+from loopkit.agents.model.failure_cause import Received, keep_answer_in
 from loopkit.agents.port import AgentError
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY
@@ -44,10 +45,12 @@ async def call(litellm: Any, provider_key: str) -> AsyncIterator[Call]:
 
 async def failure(calling: Awaitable[Any]) -> AgentError:
     """The error that a call brings, sorted."""
+    received = Received()
     try:
-        await calling
+        with keep_answer_in(received):
+            await calling
     except Exception as error:  # noqa: BLE001 - whatever LiteLLM raises
-        return as_agent_error(error)
+        return as_agent_error(error, received)
     raise AssertionError("the call brought a reply")
 
 

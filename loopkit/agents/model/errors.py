@@ -38,10 +38,11 @@ def as_agent_error(
     it surely got no request. A wait that the provider names is kept for every class: a suspended
     run goes on after it.
     """
+    received = received or Received()
     failure = cause_of(error, received)
     failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
     classified = _classify(failure)
-    if received is not None and not received.sent and not classified.charged:
+    if received.request is None and not classified.charged:
         classified.sent = False
     return classified
 
@@ -54,7 +55,7 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 
 def _classify(failure: FailureCause) -> AgentError:
-    told = failure.told if failure.status_said in WAITING else ""
+    told = failure.told if failure.status in WAITING else ""
     failure = replace(failure, wait_s=retry_after_s(failure.named, told))
     row = next(row for row in ROWS if row.fits(failure))
     error = AgentError(
@@ -64,7 +65,7 @@ def _classify(failure: FailureCause) -> AgentError:
             said=failure.said,
             status=failure.answered or failure.status,
             origin=failure.origin,
-            model=getattr(failure.error, "model", ""),
+            model=failure.model,
             missing=(_VARIABLE.search(failure.texts) or [_OF_PROVIDER])[0],
             variable=_key_variable(failure),
             address=(_WRONG_ADDRESS.search(failure.texts) or [""])[0],
@@ -102,7 +103,10 @@ class Row:
     """No request was sent, unless something came back."""
 
     def fits(self, failure: FailureCause) -> bool:
-        status = failure.status_said
+        status = failure.status
+        # What LiteLLM makes up for a call that failed otherwise.
+        if failure.answered is None and status is not None and status >= 500:
+            status = None
         is_spoken = status in self.spoken
         has_sign = status in self.statuses or (is_spoken and failure.subject in self.subjects)
         if not has_sign and (self.about is None or failure.subject in self.about):
@@ -208,6 +212,7 @@ _KEYLESS = _any(
 )
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
 _OF_PROVIDER = "the provider's environment variable"
+_NO_PROVIDER = "LLM Provider NOT provided"
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 _LIMIT = re.compile(r"(?i)\blimit:? (\d{1,12})\b.{0,80}?\brequested:? (\d{1,12})\b")
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
@@ -266,8 +271,8 @@ def _asks_for_too_much(failure: FailureCause) -> bool:
 def _key_variable(failure: FailureCause) -> str:
     if failure.key_env:
         return f"the environment variable {failure.key_env}"
-    provider = getattr(failure.error, "llm_provider", None)
-    if not isinstance(provider, str) or not provider.isidentifier():
+    provider = failure.provider
+    if not provider.isidentifier():
         return f"{_OF_PROVIDER}, or name yours in `api_key_env:` of the agent"
     usual = f"{provider.removesuffix('_chat').upper()}_API_KEY"
     return f"the environment variable {_KEYS.get(provider, usual)}"
@@ -286,12 +291,12 @@ UNANSWERED = (
     Row("the answer of {origin} has a header that is not plain ASCII", "transient",
         kinds=("UnreadableHeader",), marks=("charged", "unreadable")),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
-        when=lambda it: not it.has_come_back and _KEYLESS.search(it.texts), unsent=True),
+        when=lambda it: _KEYLESS.search(it.texts), unsent=True),
     Row("LiteLLM's own budget is used up: {said}", kinds=("BudgetExceededError",)),
     Row("`base_url:` is not a URL: write http://… or https://…", unsent=True,
         kinds=("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError")),
     Row("`base_url:` can't be used: {address}", kinds=("Exception",), unsent=True,
-        when=lambda it: not it.has_come_back and _WRONG_ADDRESS.search(it.texts)),
+        when=lambda it: _WRONG_ADDRESS.search(it.texts)),
     Row("no secure connection to {origin}: check `base_url:` (http or https) and the server's"
         " certificate", kinds=("ConnectError SSLError", "ClientSSLError"), unsent=True),
     Row("the proxy of the environment does not answer: check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
@@ -307,12 +312,10 @@ UNANSWERED = (
         kinds=("TimeoutException", "APITimeoutError", "TimeoutError")),
     Row(_BROKEN, "transient", kinds=("RequestError",), marks=("charged",)),
     Row("the answer is not from a model server (HTML instead of JSON): check `base_url:`",
-        kinds=("Exception",), when=lambda it: it.is_web_page),
-    Row("LiteLLM knows no provider for the model `{model}`: write PROVIDER/MODEL, such as"
-        " openai/gpt-5-mini", kinds=("LiteLLMUnknownProvider",)),
+        kinds=("WebPage",)),
     Row("LiteLLM knows no provider for the model `{model}`: write PROVIDER/MODEL, such as"
         " openai/gpt-5-mini", kinds=("Exception",),
-        when=lambda it: "LLM Provider NOT provided" in it.texts),
+        when=lambda it: "LiteLLMUnknownProvider" in it.kinds or _NO_PROVIDER in it.texts),
     Row("a Python package is missing or does not fit: {said}", kinds=("ImportError",)),
     Row("a header can't be sent: the API key is not plain ASCII", kinds=("UnicodeEncodeError",)),
 )  # fmt: skip
