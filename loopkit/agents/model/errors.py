@@ -56,7 +56,9 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 def _classify(failure: FailureCause) -> AgentError:
     told = failure.told if failure.status in WAITING else ""
-    failure = replace(failure, wait_s=retry_after_s(failure.named, told))
+    failure = replace(
+        failure, wait_s=retry_after_s(failure.named, told, is_limit=failure.status == 429)
+    )
     row = next(row for row in ROWS if row.fits(failure))
     error = AgentError(
         row.error_class,
@@ -139,12 +141,9 @@ MISSING = frozenset({
     "model_not_found", "model_not_available", "model_decommissioned", "invalid_model",
     "unknown_model", "DeploymentNotFound", "unsupported_country_region_territory",
 })  # fmt: skip
-RATE = frozenset({"RESOURCE_EXHAUSTED", "ThrottlingException"})
 AT_FAULT = frozenset({
-    "invalid_value", "invalid_type", "unsupported_value", "unsupported_parameter",
-    "unknown_parameter", "missing_required_parameter",
+    "invalid_value", "unsupported_value", "unsupported_parameter", "unknown_parameter",
 })  # fmt: skip
-"""Codes that say that the request is at fault, in whatever words."""
 WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
 """Statuses that leave it to the words how long to wait."""
 TIMED_OUT = frozenset({408, 504, 524})
@@ -186,8 +185,10 @@ _NO_REGION = _any(
 )
 _REGION_DOWN = _any(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}")
 _DAILY = _any(
-    r"\b(?:per|/|a)[ _-]?(?:day|week|month)\b|perday|byday|\b(?:dai|week|month)ly\b|\b[rt]pd\b"
+    r"per[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\ba (?:day|week|month)\b|byday|\b[rt]pd\b",
+    r"\b(?:dai|week|month)ly\b",
 )
+_SHORT = _any(r"per[ _-]?(?:sec|min|hour)|/ ?min\b|\b[rt]pm\b")
 _TOOL = (
     r"\b(?:tool(?:s|[ _-](?:use|choice|call(?:s|ing)?|config|spec))?"
     r"|functions?[ _-]?(?:call(?:s|ing)?|declarations?))\b"
@@ -214,7 +215,10 @@ _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\
 _OF_PROVIDER = "the provider's environment variable"
 _NO_PROVIDER = "LLM Provider NOT provided"
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
-_LIMIT = re.compile(r"(?i)\blimit:? (\d{1,12})\b.{0,80}?\brequested:? (\d{1,12})\b")
+_LIMIT = tuple(
+    re.compile(rf"(?i){word}\W{{0,3}}(?:is |of |about )?(\d[\d,]{{0,12}})")
+    for word in (r"(?<!rate )\blimit", r"\brequested")
+)
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
 _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
 _TOO_MUCH = _any(r"\btoo (?:large|long|high)\b|\bexceed|\bmaximum\b|\bat most\b|\bless than\b|>")
@@ -241,24 +245,29 @@ def _is_unavailable(failure: FailureCause) -> bool:
     status, told = failure.answered, failure.told
     if status is None or status == 401:
         return False
-    if status in (404, 410) or failure.codes & MISSING:
+    if failure.codes & MISSING:
         return True
     if failure.subject not in FREE or failure.codes & AT_FAULT:
         return False
+    if status in (404, 410):
+        return True
     if status >= 500:
         return bool(_REGION_DOWN.search(told))
     return status in REFUSING and bool(_NO_MODEL.search(told) or _NO_REGION.search(told))
 
 
-def _is_rate(failure: FailureCause) -> bool:
-    """Whether calls come too fast: a code says so, or a wait helps."""
-    return failure.wait_s is not None or not failure.codes.isdisjoint(RATE)
+def _is_of_a_day(failure: FailureCause) -> bool:
+    """Whether a limit for a day or longer is used up, and nobody says until when."""
+    is_daily = _DAILY.search(failure.told) and not _SHORT.search(failure.told)
+    return failure.wait_s is None and bool(is_daily)
 
 
 def _is_too_large(failure: FailureCause) -> bool:
     """Whether a request alone is more than a limit for a minute or day allows."""
-    numbers = _LIMIT.search(failure.told)
-    return int(numbers[2]) > int(numbers[1]) if numbers else bool(_TOO_LARGE.search(failure.told))
+    limit, asked = (number.search(failure.told) for number in _LIMIT)
+    if limit and asked:
+        return int(asked[1].replace(",", "")) > int(limit[1].replace(",", ""))
+    return bool(_TOO_LARGE.search(failure.told))
 
 
 def _asks_for_too_much(failure: FailureCause) -> bool:
@@ -327,7 +336,7 @@ REFUSALS = (
         codes=frozenset({"tool_use_failed"})),
     Row(_NO_MONEY, codes=QUOTA, statuses={402}, marks=("unavailable",)),
     Row(_NO_MONEY, words=_NO_QUOTA, spoken={400, 403, 429}, about=FREE, marks=("unavailable",),
-        when=lambda it: not _is_rate(it)),
+        when=lambda it: it.wait_s is None and "RESOURCE_EXHAUSTED" not in it.codes),
     Row(_NO_MONEY, words=_any(r"\blimit: 0(?![.\d])"), spoken={429}, marks=("unavailable",)),
     Row("the request alone is larger than a limit of the account ({status}){told}; shorten it, or"
         " have the limit raised", statuses={413, 429}, when=_is_too_large, marks=("session_lost",)),
@@ -341,7 +350,7 @@ REFUSALS = (
     Row("the provider's content policy refuses this{told}; change the prompt or the model",
         kinds=("ContentPolicyViolationError",), codes=POLICY),
     Row("a limit for a day or longer is used up ({status}){told}; go on when it is full again",
-        statuses={429}, when=lambda it: it.wait_s is None and _DAILY.search(it.told),
+        statuses={429}, when=_is_of_a_day,
         marks=("unavailable",)),
     Row("the provider does not take the tools of the agent{told}; write `tool_use: runner` on the"
         " agent: then loopkit calls the required one itself", when=lambda it: it.has_tools,
@@ -361,7 +370,7 @@ REFUSALS = (
     Row("the key may not do this ({status}){told}; check what the key and the account are allowed",
         statuses={403}),
     Row("the model or the address is not known ({status}){told}; check `model:` and `base_url:` of"
-        " the agent", statuses={404}),
+        " the agent", statuses={404}, when=lambda it: it.subject in FREE),
     Row("the provider refused the request ({status}){told}; check `model:` and `params:` of the"
         " agent", statuses=range(400, 600)),
 )  # fmt: skip

@@ -201,6 +201,7 @@ SUBJECTS = {
 """The parts of a request, by the names that providers have for their fields."""
 _LED = re.compile(
     r"(?i)\W{0,3}([a-z][a-z\d]{0,40}[_.\[/][\w.\[\]/$-]{0,200}): |[^#]{0,40}#/(\w{1,40}): "
+    r"|(messages|temperature|metadata|thinking|stop|user): "
     r"|(?:(?:un(?:supported|known)|invalid) (?:parameter|value|type|field)(?: for)?:? |invalid )"
     r"['`\"]([\w.\[\]$]{1,200})['`\"]|['`\"]([a-z]{1,40}[_.][\w.\[\]$]{0,200})['`\"]"
 )
