@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from loopkit.agents.model.client import complete
+from loopkit.agents.model.client import close, complete
 from loopkit.agents.model.errors import as_agent_error
 from loopkit.agents.model.failure_cause import Received
 from loopkit.agents.port import AgentError
@@ -28,11 +28,9 @@ def filled(text: str) -> str:
 
     def moment(found: re.Match[str]) -> str:
         at = datetime.now(UTC) + timedelta(seconds=int(found[2]))
-        return (
-            str(int(at.timestamp() * (1000 if found[1] == "ms" else 1)))
-            if (found[1] != "iso")
-            else f"{at:%Y-%m-%dT%H:%M:%SZ}"
-        )
+        if found[1] == "iso":
+            return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+        return str(int(at.timestamp() * (1000 if found[1] == "ms" else 1)))
 
     return re.sub(r"\{(s|ms|iso)\+(\d+)\}", moment, text)
 
@@ -49,6 +47,8 @@ async def refusal(server: HostileServer, said: Mapping[str, Any]) -> AgentError:
         await complete({**sent, "base_url": server.base_url}, received)
     except Exception as raised:  # noqa: BLE001 - whatever LiteLLM raises
         return as_agent_error(raised, received, has_schema=True, has_tools=True)
+    finally:
+        await close()
     raise AssertionError("the call brought a reply")
 
 

@@ -13,12 +13,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loopkit.agents.model.failure_cause import (
-    FailureCause,
-    Received,
-    cause_in,
-    cause_of,
-)
+from loopkit.agents.model.failure_cause import FailureCause, Received, cause_in, cause_of
 from loopkit.agents.model.waits import retry_after_s
 from loopkit.agents.port import AgentError
 from loopkit.language.section import ErrorClass
@@ -35,16 +30,13 @@ def as_agent_error(
     """Classify what `litellm.acompletion` raised; the message has cause and remedy, never a key.
 
     `charged` is set where the provider may have billed the call all the same; `sent` is False where
-    it surely got no request. A wait that the provider names is kept for every class: a suspended
+    it surely got no request. A wait that the provider names is kept wherever it helps: a suspended
     run goes on after it.
     """
-    received = received or Received()
-    failure = cause_of(error, received)
-    failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
-    classified = _classify(failure)
-    if received.request is None and not classified.charged:
-        classified.sent = False
-    return classified
+    failure = cause_of(error, received or Received())
+    return _classify(
+        replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
+    )
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -55,10 +47,10 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 
 def _classify(failure: FailureCause) -> AgentError:
-    told = failure.told if failure.status in WAITING else ""
-    failure = replace(
-        failure, wait_s=retry_after_s(failure.named, told, is_limit=failure.status == 429)
-    )
+    if failure.status in WAITING:
+        is_limit = failure.status == 429
+        wait_s = retry_after_s(failure.named, failure.told, is_limit=is_limit)
+        failure = replace(failure, wait_s=wait_s)
     row = next(row for row in ROWS if row.fits(failure))
     error = AgentError(
         row.error_class,
@@ -72,10 +64,12 @@ def _classify(failure: FailureCause) -> AgentError:
             variable=_key_variable(failure),
             address=(_WRONG_ADDRESS.search(failure.texts) or [""])[0],
         ),
-        retry_after_s=failure.wait_s,
+        # No wait makes a request smaller.
+        retry_after_s=None if "session_lost" in row.marks else failure.wait_s,
         **dict.fromkeys(row.marks, True),
     )
-    error.sent = not row.unsent or failure.has_come_back
+    is_sent = not row.unsent and (failure.is_sent or error.charged)
+    error.sent = is_sent or failure.has_come_back
     error.unavailable = error.unavailable or _is_unavailable(failure)
     return error
 
@@ -146,9 +140,6 @@ AT_FAULT = frozenset({
 })  # fmt: skip
 WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
 """Statuses that leave it to the words how long to wait."""
-TIMED_OUT = frozenset({408, 504, 524})
-"""A gateway gave up waiting; the model behind it may have gone on."""
-REFUSING = frozenset({400, 403, 404, 410, 422, 451})
 REFUSED = frozenset({400, 404, 422, 500, 501})
 """Statuses with which a provider refuses an option, and servers what they can't do."""
 FREE = ("", "model")
@@ -224,16 +215,11 @@ _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in th
 _TOO_MUCH = _any(r"\btoo (?:large|long|high)\b|\bexceed|\bmaximum\b|\bat most\b|\bless than\b|>")
 _OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
 _KEYS = {
-    "bedrock": _OF_AWS,
-    "datarobot": "DATAROBOT_API_TOKEN",
-    "lambda_ai": "LAMBDA_API_KEY",
-    "meta_llama": "LLAMA_API_KEY",
-    "perplexity": "PERPLEXITYAI_API_KEY",
-    "sagemaker": _OF_AWS,
-    "snowflake": "SNOWFLAKE_JWT",
-    "together_ai": "TOGETHERAI_API_KEY",
+    "bedrock": _OF_AWS, "sagemaker": _OF_AWS, "datarobot": "DATAROBOT_API_TOKEN",
+    "lambda_ai": "LAMBDA_API_KEY", "meta_llama": "LLAMA_API_KEY", "snowflake": "SNOWFLAKE_JWT",
+    "perplexity": "PERPLEXITYAI_API_KEY", "together_ai": "TOGETHERAI_API_KEY",
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
-}
+}  # fmt: skip
 """The variables of providers' keys that are not named like the provider."""
 
 
@@ -249,11 +235,9 @@ def _is_unavailable(failure: FailureCause) -> bool:
         return True
     if failure.subject not in FREE or failure.codes & AT_FAULT:
         return False
-    if status in (404, 410):
-        return True
-    if status >= 500:
-        return bool(_REGION_DOWN.search(told))
-    return status in REFUSING and bool(_NO_MODEL.search(told) or _NO_REGION.search(told))
+    words = (_REGION_DOWN,) if status >= 500 else (_NO_MODEL, _NO_REGION)
+    is_spoken = status >= 500 or status in (400, 403, 422, 451)
+    return status in (404, 410) or (is_spoken and any(each.search(told) for each in words))
 
 
 def _is_of_a_day(failure: FailureCause) -> bool:
@@ -359,8 +343,9 @@ REFUSALS = (
         " on the agent, which asks for it in words", when=lambda it: it.has_schema,
         subjects=("schema", "tools"), words=SCHEMA_WORDS, spoken=REFUSED, about=FREE),
     Row("{said}; remove them from `params:` of the agent", kinds=("UnsupportedParamsError",)),
+    # The model behind it may have gone on.
     Row("a gateway gave up waiting for the model ({status}){told}", "transient",
-        statuses=TIMED_OUT - {408}, marks=("charged",)),
+        statuses={504, 524}, marks=("charged",)),
     Row("the provider gave up waiting ({status}){told}", "transient", statuses={408},
         marks=("charged",)),
     Row("the provider limits the rate of calls ({status}){told}", "transient", statuses={429}),

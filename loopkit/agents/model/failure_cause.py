@@ -40,6 +40,8 @@ class FailureCause:
     """The status that LiteLLM gave to its exception."""
     answered: int | None = None
     """The status with which a server really answered, or which an answer reports."""
+    is_sent: bool = True
+    """Whether a request got as far as the network."""
     has_come_back: bool = True
     """Whether there was an answer, even an unusable one."""
     named: Mapping[str, str] = field(default_factory=dict)
@@ -82,6 +84,7 @@ def cause_of(error: Exception, received: Received) -> FailureCause:
         said=_short_text(said, received.request),
         texts="" if received.status else " ".join(str(link) for link in chain),
         made_up=made_up if isinstance(made_up, int) else None,
+        is_sent=received.request is not None,
         has_come_back=received.status is not None,
         named=received.headers,
         told=said[:MOST_TOLD],
@@ -90,8 +93,8 @@ def cause_of(error: Exception, received: Received) -> FailureCause:
         origin=_origin(received.request),
     )
     if (received.status or 0) >= 400:
-        failure = _with_body(failure, received.data, received.request)
-        return replace(failure, answered=received.status)
+        failure = replace(failure, answered=received.status)
+        return _with_body(failure, received.data, received.request)
     if received.record.get("error"):
         return cause_in(received.record, failure, received.request)
     return failure
@@ -113,13 +116,14 @@ def cause_in(
 def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCause:
     """The failure with what the body of the answer says."""
     records, said = tuple(records_in(body)), words(innermost(body))
+    said = said or (failure.told if failure.answered else "")
     fields = [
         (name.lower().replace("_", "-"), str(value))
         for one in records
         for name, value in one.items()
         if isinstance(value, str | int | float)
     ]
-    codes = [value for name, value in fields if name in ("code", "type", "status", "reason")]
+    codes = [value for name, value in fields if name in CODES]
     # AWS writes `com.amazon.…#ThrottlingException:http://…` there.
     codes.append(failure.named.get("x-amzn-errortype", ""))
     told = [value for name, value in fields if name in ("message", "msg", "quotaid")]
@@ -155,7 +159,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _origin(request: Any) -> str:
     parts = urlsplit(str(getattr(request, "url", "")))
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else "the provider"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}" if host else "the provider"
 
 
 DEEPEST = 4
@@ -167,6 +172,7 @@ INSIDE = (
     "violations", "fieldViolations",
 )  # fmt: skip
 """The fields that hold more of an error, and not what the request held."""
+CODES = ("code", "type", "--type", "status", "reason")
 VAGUE = frozenset({400, 500})
 STATUSES: Mapping[str, int] = {
     code: status
