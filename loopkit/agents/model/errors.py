@@ -321,7 +321,7 @@ REFUSALS = (
     Row(_NO_MONEY, codes=QUOTA, statuses={402}, marks=("unavailable",)),
     Row(_NO_MONEY, words=_NO_QUOTA, spoken={400, 403, 429}, about=FREE, marks=("unavailable",),
         when=lambda it: it.wait_s is None and "RESOURCE_EXHAUSTED" not in it.codes),
-    Row(_NO_MONEY, words=_any(r"\blimit: 0(?![.\d])"), spoken={429}, marks=("unavailable",)),
+    Row(_NO_MONEY, words=_any(r"\blimit:? 0(?![.,\d])"), spoken={429}, marks=("unavailable",)),
     Row("the request alone is larger than a limit of the account ({status}){told}; shorten it, or"
         " have the limit raised", statuses={413, 429}, when=_is_too_large, marks=("session_lost",)),
     Row("the model can't give an answer as long as `max_tokens` allows{told}; set a lower one in"
