@@ -148,16 +148,14 @@ FREE = ("", "model")
 TOO_LONG_WORDS = _any(
     # OpenAI, Azure, vLLM, SGLang, llama.cpp, LM Studio, Groq, Together, OpenRouter, Cloudflare
     r"\bcontext[ _](?:length|limit|size|window)\b|\bcontext the overflows\b",
-    # Anthropic, Bedrock, Mistral, Ollama, Fireworks, Vertex
-    r"\b(?:inputs?|prompt|conversation)\b.{0,80}\btoo (?:large|long)\b",
-    # Cohere; xAI; Cerebras; Moonshot
-    r"\btoo many tokens\b|\bmaximum prompt length\b|\blength is \d+ while limit is\b"
-    r"|\bexceeded model token limit\b",
-    # Gemini, Copilot, OpenAI, Qwen
-    r"\b(?:input|prompt) (?:token count|tokens?|length)\b.{0,40}\bexceeds?\b"
-    r"|\binput length should be\b",
-    # Text Generation Inference
-    r"`inputs` (?:tokens \+|must have less)",
+    # Anthropic, Bedrock, Mistral, Ollama, Fireworks, Gemini, Copilot
+    r"\b(?:inputs?|prompt|conversation|messages?)\b.{0,80}"
+    r"\b(?:too (?:large|long)|longer than|exceed(?:s|ed)?)\b",
+    # Cohere; xAI, vLLM; Cerebras; Moonshot
+    r"\btoo many tokens\b|\bmaximum (?:prompt|model) length\b|\blength is \d+ while limit is\b"
+    r"|\bexceeded model token limit\b|\btoken limit exceeded\b",
+    # Qwen; Text Generation Inference; vLLM, of what is left for an answer
+    r"\binput length should be\b|\binputs`? (?:tokens \+|must have less)|\bat least 1, got -\d",
 )  # fmt: skip
 _NO_QUOTA = _any(
     r"exceeded your current quota|credit balance is too low|\bspending limit\b",
@@ -208,7 +206,7 @@ _NO_PROVIDER = "LLM Provider NOT provided"
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 _LIMIT = tuple(
     re.compile(rf"(?i){word}\W{{0,3}}(?:is |of |about )?(\d[\d,]{{0,12}})")
-    for word in (r"(?<!rate )\blimit", r"\brequested")
+    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequested(?: tokens)?")
 )
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
 _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
@@ -321,7 +319,7 @@ REFUSALS = (
     Row(_NO_MONEY, codes=QUOTA, statuses={402}, marks=("unavailable",)),
     Row(_NO_MONEY, words=_NO_QUOTA, spoken={400, 403, 429}, about=FREE, marks=("unavailable",),
         when=lambda it: it.wait_s is None and "RESOURCE_EXHAUSTED" not in it.codes),
-    Row(_NO_MONEY, words=_any(r"\blimit:? 0(?![.,\d])"), spoken={429}, marks=("unavailable",)),
+    Row(_NO_MONEY, words=_any(r"\blimit:? 0(?![.\d]|,\d)"), spoken={429}, marks=("unavailable",)),
     Row("the request alone is larger than a limit of the account ({status}){told}; shorten it, or"
         " have the limit raised", statuses={413, 429}, when=_is_too_large, marks=("session_lost",)),
     Row("the model can't give an answer as long as `max_tokens` allows{told}; set a lower one in"

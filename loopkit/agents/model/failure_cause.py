@@ -169,7 +169,7 @@ DEEPEST_RECORD, MOST_INSIDE = 8, 20
 MOST_TOLD = 10_000
 INSIDE = (
     "error", "errors", "detail", "details", "message", "metadata", "raw", "headers", "innererror",
-    "violations", "fieldViolations",
+    "violations", "fieldViolations", "retryDelay",
 )  # fmt: skip
 """The fields that hold more of an error, and not what the request held."""
 CODES = ("code", "type", "--type", "status", "reason")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from loopkit.text.moments import LONGEST_S, moment_in, period_at, seconds_in
 
 _NAME = re.compile(
-    r"(?:retry-?(?:after|in|delay)|resets?-?(?:after|in|at)|\bwait(?:-time)?|estimated-time)"
+    r"(?:retry-?(?:after|in|delay)|resets?-?(?:after|in|at)|\bwait(?:-time)?|estimated-time|^seconds)"
     r"(?:-?(ms|milli\w*)|-?s|-?seconds)?$"
 )
 """How the names of headers and fields end that tell a wait or a moment."""
@@ -17,10 +17,12 @@ _A_MOMENT = 1e9
 """From which on a number is a moment since 1970."""
 _EMPTY = re.compile(r"\b(?:r|remaining)=0\b.{0,60}?\b(?:t|reset)=(\d{1,9})\b", re.ASCII)
 _ASKED = re.compile(
-    r"\b(?:try|retry(?:ing)?|again|wait|resets?|refresh(?:es|ed)?)\b[^.\d]{0,60}?(?=\d)",
+    r"\b(?:try|retry(?:ing)?|again|wait|resets?|refresh(?:es|ed)?|available)\b[^.\d]{0,60}?(?=\d)",
     re.IGNORECASE,
 )
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]{4,20}\d(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII)
+
+_BARE = re.compile(r"\d+(?:\.\d+)?(?![\w.]\w)", re.ASCII)
 
 
 def retry_after_s(
@@ -69,7 +71,8 @@ def _in_words(told: str, now: datetime) -> Iterator[float]:
     for asked in _ASKED.finditer(told):
         moment = _ISO.match(told, asked.end())
         _, end = period_at(told, asked.end())
-        wait = _wait(moment[0] if moment else told[asked.end() : end], now)
+        bare = _BARE.match(told, asked.end()) if asked[0].lower().endswith("after: ") else None
+        wait = _wait((moment or bare or [told[asked.end() : end]])[0], now)
         if wait is not None:
             yield wait
             return
