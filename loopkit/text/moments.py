@@ -36,16 +36,20 @@ def seconds_in(text: str) -> float | None:
     text = text.strip()
     if _SECONDS.fullmatch(text):
         return float(text)
-    total, at = 0.0, 0
+    seconds, end = period_at(text)
+    return seconds if text and end == len(text) else None
+
+
+def period_at(text: str, start: int = 0) -> tuple[float, int]:
+    """The seconds of the period that begins here, and where it ends: at its start if it is none."""
+    total, at, end = 0.0, start, start
     while found := _PERIOD.match(text, at):
         word = found[2].lower()
         unit = "ms" if word.startswith(("ms", "milli")) else word[0]
         total += float(found[1]) * _UNIT_S[unit]
-        at = found.end()
-        if at == len(text):
-            return total
-        at = between.end() if (between := _BETWEEN.match(text, at)) else at
-    return None
+        end = found.end()
+        at = between.end() if (between := _BETWEEN.match(text, end)) else end
+    return total, end
 
 
 def moment_in(text: str, now: datetime) -> datetime | None:

@@ -9,6 +9,7 @@ seconds of the processor, and what it printed last says which one that was.
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +20,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from loopkit.agents.command import read_stream_json
-from loopkit.agents.model.client import retry_after_s
 from loopkit.agents.model.errors import as_agent_error
+from loopkit.agents.model.failure_cause import Received
+from loopkit.agents.model.waits import retry_after_s
 from loopkit.checks.subject import in_template
 from loopkit.document.writing import to_yaml
 from loopkit.engine.findings import finding_id
@@ -86,9 +88,11 @@ def headers(text: str) -> Mapping[str, str]:
 
 
 def refused_by_server(text: str) -> None:
-    refused = type("HTTPStatusError", (Exception,), {})(text)
-    refused.response = SimpleNamespace(text=text, status_code=400, headers=headers(text))
-    as_agent_error(refused)
+    for body in (text, json.dumps({"error": {"message": text, "type": text, "param": text}})):
+        received = Received()
+        received.begin(429, headers(text))
+        received.add(body.encode(errors="replace"))
+        as_agent_error(Exception(text), received, has_tools=True)
 
 
 def filtered(name: str) -> Callable[[str], object]:
@@ -134,7 +138,7 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "failure": lambda text: rejection("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
     "error": lambda text: as_agent_error(RuntimeError(f"litellm.APIError: {text}")),
     "refused": refused_by_server,
-    "retry_after": lambda text: retry_after_s(headers(text)),
+    "retry_after": lambda text: retry_after_s(headers(text), text),
     "written": lambda text: to_yaml({"a": text}),
     "mentions": lambda text: in_template(f"{{{{ {text} }}}}{text}"),
     "template": parse_template,

@@ -101,7 +101,6 @@ def test_a_fallback_is_asked_after_the_tries_of_the_one_before(
     ("status", "message", "code"),
     [
         (429, "You have no quota left.", "insufficient_quota"),
-        (429, "You exceeded your current quota, please check your plan.", ""),
         (402, "Payment required.", ""),
         (404, "The model gpt-9 does not exist.", "model_not_found"),
         (400, "The provided model identifier is invalid.", ""),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.agents.model.client import retry_after_s
+from loopkit.agents.model.waits import retry_after_s
 from loopkit.text.moments import LONGEST_S
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -40,7 +40,7 @@ def http_date(seconds: float) -> str:
     ],
 )
 def test_it_is_read(headers: dict[str, str], seconds: float) -> None:
-    assert retry_after_s(headers, NOW) == pytest.approx(seconds)
+    assert retry_after_s(headers, now=NOW) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_it_is_read(headers: dict[str, str], seconds: float) -> None:
     ],
 )
 def test_nonsense_is_not_said(headers: dict[str, str]) -> None:
-    assert retry_after_s(headers, NOW) is None
+    assert retry_after_s(headers, now=NOW) is None
 
 
 def test_of_several_used_up_limits_the_last_counts() -> None:
@@ -78,7 +78,7 @@ def test_of_several_used_up_limits_the_last_counts() -> None:
         "x-ratelimit-remaining-tokens": "0",
         "x-ratelimit-reset-tokens": "6m0s",
     }
-    assert retry_after_s(headers, NOW) == 360.0
+    assert retry_after_s(headers, now=NOW) == 360.0
 
 
 @given(
@@ -96,5 +96,5 @@ def test_of_several_used_up_limits_the_last_counts() -> None:
 )
 def test_whatever_it_says_it_is_a_wait_or_nothing(headers: dict[str, str]) -> None:
     zeros = {"x-ratelimit-remaining-a": "0", "anthropic-ratelimit-a-remaining": "0"}
-    wait = retry_after_s({**headers, **zeros}, NOW)
+    wait = retry_after_s({**headers, **zeros}, now=NOW)
     assert wait is None or 0 <= wait <= LONGEST_S

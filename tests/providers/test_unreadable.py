@@ -257,7 +257,7 @@ def test_what_gemini_thought_is_an_answer_too() -> None:
 
 def test_of_an_answer_that_is_too_long_nothing_is_kept() -> None:
     received = Received()
-    received.begin(None, 200)
+    received.begin(200, {})
     for _ in range(3):
         received.add(b" " * (MOST_KEPT_BYTES // 2))
     received.add(b'{"usage": {"prompt_tokens": 20}}')

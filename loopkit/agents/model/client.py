@@ -6,18 +6,15 @@ import asyncio
 import gc
 import logging
 import os
-import re
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from loopkit.agents.model.failure_cause import FailureCause, Received, keep_answer_in
-from loopkit.text.moments import LONGEST_S, moment_in, seconds_in
+from loopkit.agents.model.failure_cause import Received, keep_answer_in
 
 ENVIRONMENT = {
     # Prices come with the package; nothing is fetched, and no `.env` is read.
@@ -159,84 +156,3 @@ def _import_litellm() -> ModuleType:
 def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
     """Drop what LiteLLM would do for its own logs after a call."""
     async_coroutine.close()
-
-
-QUOTA = frozenset({
-    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
-    "insufficient_balance", "exceeded_current_quota_error",
-})  # fmt: skip
-"""Codes that say that no money is left, not that calls come too fast."""
-MISSING = frozenset({
-    "model_not_found", "model_not_available", "model_decommissioned", "invalid_model",
-    "unknown_model", "DeploymentNotFound",
-})  # fmt: skip
-REGION = frozenset({"unsupported_country_region_territory"})
-_NO_MODEL = re.compile(
-    r"\bmodel\b.{0,100}?\b(?:not found|not exist|not available|no longer available|not supported in"
-    r"|has been (?:decommissioned|deprecated|retired)|identifier is invalid)\b"
-    r"|\b(?:invalid|unknown|no such) model\b|\bnot a valid model\b|\baccess to (?:the )?model\b",
-    re.IGNORECASE,
-)
-_NO_QUOTA = re.compile(r"exceeded your current quota|credit balance is too low", re.IGNORECASE)
-_CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|unsupported|outage)\b"
-_PLACE = r"\b(?:region|country|location|territory|zone)\b"
-_NO_REGION = re.compile(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}", re.IGNORECASE)
-_REFUSING = frozenset({400, 403, 404, 410, 422, 451})
-"""Statuses that refuse a request for its content."""
-
-
-def is_unavailable(failure: FailureCause) -> bool:
-    """Whether the provider said that the model is unavailable, so that another try can't help.
-
-    No quota is left, the provider has no such model, or its region is closed or down.
-    """
-    status, said = failure.answered, failure.said
-    if status is None or status == 401:
-        return False
-    if status in (402, 404, 410) or failure.codes & (QUOTA | MISSING | REGION):
-        return True
-    refuses = status in _REFUSING
-    is_missing = refuses and _NO_MODEL.search(said)
-    is_closed = (refuses or status >= 500) and _NO_REGION.search(said)
-    return bool(_NO_QUOTA.search(said) or is_missing or is_closed)
-
-
-def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds until the provider accepts the next call; None where it says nothing usable.
-
-    `retry-after-ms`, then `retry-after` in seconds or as an HTTP date, else when the last of its
-    used-up rate limits is full again. A negative, past or non-numeric value is ignored.
-    """
-    now = now or datetime.now(UTC)
-    ms, retry_after = seconds_in(headers.get("retry-after-ms", "")), headers.get("retry-after", "")
-    waits = (None if ms is None else ms / 1000, seconds_in(retry_after), _until(retry_after, now))
-    plausible = [wait for wait in waits if wait is not None and _is_plausible(wait)]
-    return plausible[0] if plausible else max(_resets(headers, now), default=None)
-
-
-def _resets(headers: Mapping[str, str], now: datetime) -> Iterator[float]:
-    """For each used-up limit, the seconds until it is full again."""
-    for name, value in headers.items():
-        remaining = _remaining_name(name)
-        if remaining and headers.get(remaining, "").strip() == "0":
-            wait = seconds_in(value) if name.startswith("x-") else _until(value, now)
-            if wait is not None and _is_plausible(wait):
-                yield wait
-
-
-def _remaining_name(name: str) -> str:
-    """The header with the rest of the limit whose reset this header names; else empty."""
-    if name.startswith("x-ratelimit-reset-"):
-        return name.replace("-reset-", "-remaining-")
-    if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
-        return f"{name.removesuffix('reset')}remaining"
-    return ""
-
-
-def _until(text: str, now: datetime) -> float | None:
-    moment = moment_in(text, now)
-    return None if moment is None else (moment - now).total_seconds()
-
-
-def _is_plausible(seconds: float) -> bool:
-    return 0 <= seconds <= LONGEST_S

@@ -1,61 +1,22 @@
 """Classes of provider errors: whose fault a failed call is, and how a person can fix it.
 
-The rules are asked in order, because the classes and the status of LiteLLM's
-exceptions mislead: a missing key, a refused connection and a web page instead of
-an answer all come as an internal server error.
+Tables of what is known, asked in order: the first row that fits decides. The classes and the status
+of LiteLLM's exceptions mislead: a missing key, a refused connection and a web page instead of an
+answer all come as an internal server error. What a provider says in words counts only where neither
+its codes nor the field that it names say it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from loopkit.agents.model.client import QUOTA, is_unavailable, retry_after_s
 from loopkit.agents.model.failure_cause import FailureCause, Received, cause_in, cause_of
+from loopkit.agents.model.waits import retry_after_s
 from loopkit.agents.port import AgentError
-
-TOO_LONG = frozenset({"context_length_exceeded", "request_too_large", "string_above_max_length"})
-POLICY = frozenset({"content_policy_violation", "content_filter", "moderation_blocked"})
-MISFIT = frozenset({"json_validate_failed"})
-"""Groq checks the answer itself, and discards one that does not fit."""
-MISCALL = frozenset({"tool_use_failed"})
-"""Groq likewise discards a malformed call of a tool."""
-TRANSIENT = frozenset({408, 409, 429})
-TIMED_OUT = frozenset({408, 504, 524})
-"""A gateway gave up waiting; the model behind it may have gone on."""
-_KEYLESS = re.compile(
-    r"missing credentials|missing [\w ]{0,60}api[ _]key|unable to locate credentials"
-    r"|api[ _]key\b[^.]{0,40}\b(must be set|not set|is required)",
-    re.IGNORECASE,
-)
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
-_SCHEMA = re.compile(
-    r"(?:response|output|text)[ _]?(?:format|config|schema)|(?:input|json)[ _]?schema"
-    r"|structured[ _]outputs?|\bschema\b|\bgrammar\b",
-    re.IGNORECASE,
-)
-_TOOLS = re.compile(r"\btools?(?:\b|_)|\bfunctions?[ _-]?(?:call|declaration)", re.IGNORECASE)
-_TOO_LONG = re.compile(
-    r"\bcontext (?:length|limit|size|window)|\bcontext the overflows|maximum prompt length"
-    r"|\b(?:input|prompt)\b.{0,80}\btoo (?:large|long)\b",
-    re.IGNORECASE,
-)
-_OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
-_KEYS = {
-    "bedrock": _OF_AWS,
-    "datarobot": "DATAROBOT_API_TOKEN",
-    "lambda_ai": "LAMBDA_API_KEY",
-    "meta_llama": "LLAMA_API_KEY",
-    "perplexity": "PERPLEXITYAI_API_KEY",
-    "sagemaker": _OF_AWS,
-    "snowflake": "SNOWFLAKE_JWT",
-    "together_ai": "TOGETHERAI_API_KEY",
-    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
-}
-"""The variables of providers' keys that are not named like the provider."""
-_WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
+from loopkit.language.section import ErrorClass
 
 
 def as_agent_error(
@@ -69,15 +30,13 @@ def as_agent_error(
     """Classify what `litellm.acompletion` raised; the message has cause and remedy, never a key.
 
     `charged` is set where the provider may have billed the call all the same; `sent` is False where
-    it surely got no request. A wait that the provider names is kept for every class: a suspended
+    it surely got no request. A wait that the provider names is kept wherever it helps: a suspended
     run goes on after it.
     """
-    failure = cause_of(error, received)
-    failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
-    classified = _classify(failure)
-    if received is not None and not received.sent and not classified.charged:
-        classified.sent = False
-    return classified
+    failure = cause_of(error, received or Received())
+    return _classify(
+        replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
+    )
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -88,220 +47,322 @@ def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) 
 
 
 def _classify(failure: FailureCause) -> AgentError:
-    error = AgentError("fatal", f"the model could not be called: {failure.said}")
-    for rule in RULES:
-        if (found := rule(failure)) is not None:
-            error = found
-            error.sent = rule not in UNSENT or failure.has_come_back
-            break
-    error.unavailable = is_unavailable(failure)
+    if failure.status in WAITING:
+        is_limit = failure.status == 429
+        wait_s = retry_after_s(failure.named, failure.told, is_limit=is_limit)
+        failure = replace(failure, wait_s=wait_s)
+    row = next(row for row in ROWS if row.fits(failure))
+    error = AgentError(
+        row.error_class,
+        row.message.format(
+            told=f": {failure.said}" if failure.said else "",
+            said=failure.said,
+            status=failure.answered or failure.status,
+            origin=failure.origin,
+            model=failure.model,
+            missing=(_VARIABLE.search(failure.texts) or [_OF_PROVIDER])[0],
+            variable=_key_variable(failure),
+            address=(_WRONG_ADDRESS.search(failure.texts) or [""])[0],
+        ),
+        # No wait makes a request smaller.
+        retry_after_s=None if "session_lost" in row.marks else failure.wait_s,
+        **dict.fromkeys(row.marks, True),
+    )
+    is_sent = not row.unsent and (failure.is_sent or error.charged)
+    error.sent = is_sent or failure.has_come_back
+    error.unavailable = error.unavailable or _is_unavailable(failure)
     return error
 
 
-def _no_key(failure: FailureCause) -> AgentError | None:
-    if failure.has_come_back or not _KEYLESS.search(failure.texts):
-        return None
-    named = _VARIABLE.search(failure.texts)
-    variable = named[0] if named else "the provider's environment variable"
-    return AgentError("fatal", f"no API key: set {variable} (or `api_key_env:` of the agent)")
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A failure that is known: it fits if any of its signs is there, and `when` holds."""
+
+    message: str
+    """`{told}` are the provider's words behind a colon, where there are any."""
+    error_class: ErrorClass = "fatal"
+    kinds: tuple[str, ...] = ()
+    """Classes in the chain of causes; of several in one text, all are there."""
+    codes: frozenset[str] = frozenset()
+    statuses: Container[int | None] = ()
+    subjects: tuple[str, ...] = ()
+    """Where a provider names one of them, its words say no more."""
+    words: re.Pattern[str] | None = None
+    spoken: Container[int | None] = ()
+    """The statuses with which the words or subjects are a sign."""
+    about: tuple[str, ...] | None = None
+    """The subjects which codes, kinds and words can be about; None for all."""
+    when: Callable[[FailureCause], object] | None = None
+    marks: tuple[str, ...] = ()
+    """What is true of the error."""
+    unsent: bool = False
+    """No request was sent, unless something came back."""
+
+    def fits(self, failure: FailureCause) -> bool:
+        status = failure.status
+        # What LiteLLM makes up for a call that failed otherwise.
+        if failure.answered is None and status is not None and status >= 500:
+            status = None
+        is_spoken = status in self.spoken
+        has_sign = status in self.statuses or (is_spoken and failure.subject in self.subjects)
+        if not has_sign and (self.about is None or failure.subject in self.about):
+            has_sign = (
+                any(failure.kinds.issuperset(kinds.split()) for kinds in self.kinds)
+                or not failure.codes.isdisjoint(self.codes)
+                or bool(is_spoken and self.words and self.words.search(failure.told))
+            )
+        return has_sign and bool(self.when is None or self.when(failure))
 
 
-def _no_quota(failure: FailureCause) -> AgentError | None:
-    if "BudgetExceededError" in failure.kinds:
-        return AgentError("fatal", f"LiteLLM's own budget is used up: {failure.said}")
-    is_broke = failure.codes & QUOTA or "credit balance is too low" in failure.said
-    if failure.answered != 402 and not (failure.answered and is_broke):
-        return None
-    cause = f"the account's quota or credit is used up ({failure.answered})"
-    message = _message(cause, failure, "check its plan and billing")
-    return AgentError("fatal", message, retry_after_s=retry_after_s(failure.headers))
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-def _other_shape(failure: FailureCause) -> AgentError | None:
-    if "JSONSchemaValidationError" not in failure.kinds and not failure.codes & MISFIT:
-        return None
-    return AgentError("content", "the answer does not fit the agent's `schema:`", charged=True)
+QUOTA = frozenset({
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+    "insufficient_balance", "exceeded_current_quota_error", "Arrearage",
+})  # fmt: skip
+"""Codes that say that no money is left, not that calls come too fast."""
+TOO_LONG = frozenset({
+    "context_length_exceeded", "request_too_large", "string_above_max_length",
+    "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached",
+})  # fmt: skip
+POLICY = frozenset({
+    "content_policy_violation", "content_filter", "moderation_blocked", "data_inspection_failed",
+    "ResponsibleAIPolicyViolation",
+})  # fmt: skip
+MISSING = frozenset({
+    "model_not_found", "model_not_available", "model_decommissioned", "invalid_model",
+    "unknown_model", "DeploymentNotFound", "unsupported_country_region_territory",
+})  # fmt: skip
+AT_FAULT = frozenset({
+    "invalid_value", "unsupported_value", "unsupported_parameter", "unknown_parameter",
+})  # fmt: skip
+WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
+"""Statuses that leave it to the words how long to wait."""
+REFUSED = frozenset({400, 404, 422, 500, 501})
+"""Statuses with which a provider refuses an option, and servers what they can't do."""
+FREE = ("", "model")
+"""The subjects of an error that is not about an option of the request."""
+
+TOO_LONG_WORDS = _any(
+    # OpenAI, Azure, vLLM, SGLang, llama.cpp, LM Studio, Groq, Together, OpenRouter, Cloudflare
+    r"\bcontext[ _](?:length|limit|size|window)\b|\bcontext the overflows\b",
+    # Anthropic, Bedrock, Mistral, Ollama, Fireworks, Gemini, Copilot
+    r"\b(?:inputs?|prompt|conversation|messages?)\b.{0,80}"
+    r"\b(?:too (?:large|long)|longer than|exceed(?:s|ed)?)\b",
+    # Cohere; xAI, vLLM; Cerebras; Moonshot
+    r"\btoo many tokens\b|\bmaximum (?:prompt|model) length\b|\blength is \d+ while limit is\b"
+    r"|\bexceeded model token limit\b|\btoken limit exceeded\b",
+    # Qwen; Text Generation Inference; vLLM, of what is left for an answer
+    r"\binput length should be\b|\binputs`? (?:tokens \+|must have less)|\bat least 1, got -\d",
+)  # fmt: skip
+_NO_QUOTA = _any(
+    r"exceeded your current quota|credit balance is too low|\bspending limit\b",
+    r"\b(?:insufficient|not enough|no|out of) (?:account )?(?:balance|credits?|funds)\b",
+)
+_NO_MODEL = _any(
+    r"\bmodel\b.{0,100}?\b(?:not found|not exist|not available|no longer available|not supported in"
+    r"|has been (?:decommissioned|deprecated|retired)|identifier is invalid)\b",
+    r"\b(?:invalid|unknown|no such) model\b|\bnot a valid model\b|\baccess to (?:the )?model\b",
+)
+_CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|unsupported|outage)\b"
+_PLACE = r"\b(?:region|country|location|territory|availability zone)\b"
+_NO_REGION = _any(
+    rf"\b(?:user|your) {_PLACE}.{{0,40}}?{_CLOSED}|{_CLOSED} (?:in|for|from)\b.{{0,40}}?{_PLACE}",
+    rf"\bcountry, region,? or territory {_CLOSED}",
+)
+_REGION_DOWN = _any(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}")
+_DAILY = _any(
+    r"per[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\ba (?:day|week|month)\b|byday|\b[rt]pd\b",
+    r"\b(?:dai|week|month)ly\b",
+)
+_SHORT = _any(r"per[ _-]?(?:sec|min|hour)|/ ?min\b|\b[rt]pm\b")
+_TOOL = (
+    r"\b(?:tool(?:s|[ _-](?:use|choice|call(?:s|ing)?|config|spec))?"
+    r"|functions?[ _-]?(?:call(?:s|ing)?|declarations?))\b"
+)
+_NOT_TAKEN = r"\b(?:not (?:\w+ )?(?:supported|enabled|allowed|available)|unsupported|requires)\b"
+_NOT_TAKING = (
+    r"(?:\bnot|n't|\bno endpoints found that) support\b|\bunrecognized\b|\binvalid schema for\b"
+)
+TOOL_WORDS = _any(
+    rf"{_TOOL}.{{0,60}}?{_NOT_TAKEN}|(?:{_NOT_TAKING}).{{0,60}}?{_TOOL}",
+    r"\binvalid schema for function\b|\btools?\.\d+\.|\btoolspec\b|\bfunction_declarations\[",
+)
+SCHEMA_WORDS = _any(
+    r"(?:response|output|text)[ _]?(?:json_)?(?:format|config|schema)|structured[ _]outputs?",
+    r"(?:input|json)[ _]?schema\b(?! validation)|\bgrammar\b",
+    r"(?<!api )\bschema (?:is|has|produces|contains|must|exceeds|too|could|can)\b",
+    r"\b(?:invalid|unsupported|given|provided) schema\b",
+)
+_KEYLESS = _any(
+    r"missing credentials|missing [\w ]{0,60}api[ _]key|unable to locate credentials",
+    r"api[ _]key\b[^.]{0,40}\b(must be set|not set|is required)",
+)
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|AUTH_TOKEN|ACCESS_KEY_ID)\b")
+_OF_PROVIDER = "the provider's environment variable"
+_NO_PROVIDER = "LLM Provider NOT provided"
+_WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
+_LIMIT = tuple(
+    re.compile(rf"(?i){word}\W{{0,3}}(?:is |of |about )?(\d[\d,]{{0,12}})")
+    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequested(?: tokens)?")
+)
+_TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
+_SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
+_TOO_MUCH = _any(r"\btoo (?:large|long|high)\b|\bexceed|\bmaximum\b|\bat most\b|\bless than\b|>")
+_OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
+_KEYS = {
+    "bedrock": _OF_AWS, "sagemaker": _OF_AWS, "datarobot": "DATAROBOT_API_TOKEN",
+    "lambda_ai": "LAMBDA_API_KEY", "meta_llama": "LLAMA_API_KEY", "snowflake": "SNOWFLAKE_JWT",
+    "perplexity": "PERPLEXITYAI_API_KEY", "together_ai": "TOGETHERAI_API_KEY",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
+}  # fmt: skip
+"""The variables of providers' keys that are not named like the provider."""
 
 
-def _bad_call(failure: FailureCause) -> AgentError | None:
-    if not failure.codes & MISCALL:
-        return None
-    return AgentError("content", _message("the model called a tool wrongly", failure), charged=True)
+def _is_unavailable(failure: FailureCause) -> bool:
+    """Whether the provider said that the model is unavailable, so that another try can't help.
+
+    The provider has no such model, or its region is closed or down.
+    """
+    status, told = failure.answered, failure.told
+    if status is None or status == 401:
+        return False
+    if failure.codes & MISSING:
+        return True
+    if failure.subject not in FREE or failure.codes & AT_FAULT:
+        return False
+    words = (_REGION_DOWN,) if status >= 500 else (_NO_MODEL, _NO_REGION)
+    is_spoken = status >= 500 or status in (400, 403, 422, 451)
+    return status in (404, 410) or (is_spoken and any(each.search(told) for each in words))
 
 
-def _too_long(failure: FailureCause) -> AgentError | None:
-    by_kind = "ContextWindowExceededError" in failure.kinds
-    # LiteLLM knows the words of some providers.
-    by_words = failure.answered not in (None, 429) and _TOO_LONG.search(failure.said)
-    if not (by_kind or by_words or failure.answered == 413 or failure.codes & TOO_LONG):
-        return None
-    remedy = "shorten it, keep fewer turns (`session:`) or take a model with a larger window"
-    message = _message("the prompt is too long for the model", failure, remedy)
-    return AgentError("fatal", message, session_lost=True)
+def _is_of_a_day(failure: FailureCause) -> bool:
+    """Whether a limit for a day or longer is used up, and nobody says until when."""
+    is_daily = _DAILY.search(failure.told) and not _SHORT.search(failure.told)
+    return failure.wait_s is None and bool(is_daily)
 
 
-def _policy(failure: FailureCause) -> AgentError | None:
-    if "ContentPolicyViolationError" not in failure.kinds and not failure.codes & POLICY:
-        return None
-    cause, remedy = "the provider's content policy refuses this", "change the prompt or the model"
-    return AgentError("fatal", _message(cause, failure, remedy))
+def _is_too_large(failure: FailureCause) -> bool:
+    """Whether a request alone is more than a limit for a minute or day allows."""
+    limit, asked = (number.search(failure.told) for number in _LIMIT)
+    if limit and asked:
+        return int(asked[1].replace(",", "")) > int(limit[1].replace(",", ""))
+    return bool(_TOO_LARGE.search(failure.told))
 
 
-def _no_address(failure: FailureCause) -> AgentError | None:
-    if failure.names("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError"):
-        return AgentError("fatal", "`base_url:` is not a URL: write http://… or https://…")
-    if not failure.has_come_back and (wrong := _WRONG_ADDRESS.search(failure.texts)):
-        return AgentError("fatal", f"`base_url:` can't be used: {wrong[0]}")
-    is_tls = "ConnectError" in failure.kinds and "SSLError" in failure.kinds
-    if is_tls or "ClientSSLError" in failure.kinds:
-        remedy = "check `base_url:` (http or https) and the server's certificate"
-        return AgentError("fatal", f"no secure connection to {failure.origin}: {remedy}")
-    return None
-
-
-def _guard_refusal(failure: FailureCause) -> AgentError | None:
-    """What our own guard on HTTP refused to accept."""
-    if failure.names("SentElsewhere"):
-        cause = f"{failure.origin} sends the call on to another host, and neither prompt nor key go"
-        return AgentError("fatal", f"{cause} there: write the right address as `base_url:`")
-    if failure.names("AnswerTooLong"):
-        message = f"the answer of {failure.origin} is longer than can be kept"
-        return AgentError("fatal", message, charged=True)
-    if failure.names("UnreadableHeader"):
-        message = f"the answer of {failure.origin} has a header that is not plain ASCII"
-        return AgentError("transient", message, charged=True, unreadable=True)
-    return None
-
-
-def _no_connection(failure: FailureCause) -> AgentError | None:
-    if failure.names("ClientProxyConnectionError", "ProxyError"):
-        remedy = "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
-        return AgentError("transient", f"the proxy of the environment does not answer: {remedy}")
-    if failure.names("gaierror"):
-        remedy = "check the network and `base_url:`"
-        return AgentError("transient", f"the host of {failure.origin} is not found: {remedy}")
-    # LiteLLM calls a reset of an open connection a failed one too.
-    is_unconnected = "ConnectError" in failure.kinds and "ClientOSError" not in failure.kinds
-    if is_unconnected or failure.names("ClientConnectorError", "ConnectTimeout", "PoolTimeout"):
-        return AgentError(
-            "transient", f"nothing answers at {failure.origin}: is the server running?"
-        )
-    return None
-
-
-def _timeout(failure: FailureCause) -> AgentError | None:
-    if failure.answered or not failure.names("TimeoutException", "APITimeoutError", "TimeoutError"):
-        return None
-    return AgentError("transient", f"no answer in time from {failure.origin}", charged=True)
-
-
-def _lost_connection(failure: FailureCause) -> AgentError | None:
-    if "RequestError" not in failure.kinds:
-        return None
-    message = f"the connection to {failure.origin} broke before the answer was complete"
-    return AgentError("transient", message, charged=True)
-
-
-def _web_page(failure: FailureCause) -> AgentError | None:
-    if not failure.is_web_page:
-        return None
-    cause = "the answer is not from a model server (HTML instead of JSON)"
-    return AgentError("fatal", f"{cause}: check `base_url:`")
-
-
-def _misconfiguration(failure: FailureCause) -> AgentError | None:
-    if "LLM Provider NOT provided" in failure.texts or "LiteLLMUnknownProvider" in failure.kinds:
-        model = getattr(failure.error, "model", "")
-        remedy = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
-        return AgentError("fatal", f"LiteLLM knows no provider for the model `{model}`: {remedy}")
-    if "UnsupportedParamsError" in failure.kinds:
-        return AgentError("fatal", f"{failure.said}; remove them from `params:` of the agent")
-    if "ImportError" in failure.kinds:
-        return AgentError("fatal", f"a Python package is missing or does not fit: {failure.said}")
-    if "UnicodeEncodeError" in failure.kinds:
-        return AgentError("fatal", "a header can't be sent: the API key is not plain ASCII")
-    return None
-
-
-def _no_schema(failure: FailureCause) -> AgentError | None:
-    is_refused = failure.answered in (400, 422) or "UnsupportedParamsError" in failure.kinds
-    if not failure.has_schema or not is_refused or not _SCHEMA.search(failure.said):
-        return None
-    cause = "the provider does not take the JSON Schema of the answer"
-    remedy = "write `structured: text` on the agent, which asks for it in words"
-    return AgentError("fatal", _message(cause, failure, remedy))
-
-
-def _no_tools(failure: FailureCause) -> AgentError | None:
-    is_refused = failure.answered in (400, 404, 422) or "UnsupportedParamsError" in failure.kinds
-    if not failure.has_tools or not is_refused or not _TOOLS.search(failure.said):
-        return None
-    cause = "the provider does not take the tools of the agent"
-    remedy = "write `tool_use: runner` on the agent: then loopkit calls the required one itself"
-    return AgentError("fatal", _message(cause, failure, remedy))
-
-
-def _by_status(failure: FailureCause) -> AgentError | None:
-    """An error by its status: the server's, or LiteLLM's for a call that it did not make."""
-    status = failure.status
-    if status is None or (failure.answered is None and not 400 <= status < 500):
-        return None
-    if status in TRANSIENT or status >= 500:
-        return AgentError(
-            "transient",
-            _message(f"{_FAILURES.get(status, 'the provider failed')} ({status})", failure),
-            retry_after_s=retry_after_s(failure.headers),
-            charged=status in TIMED_OUT,
-        )
-    if status == 401:
-        # Nothing is quoted: providers repeat parts of the key here.
-        return AgentError("fatal", f"the API key was refused (401): check {_key_variable(failure)}")
-    cause, remedy = _REFUSALS.get(status, ("the provider refused the request", _CHECK))
-    return AgentError("fatal", _message(f"{cause} ({status})", failure, remedy))
-
-
-_CHECK = "check `model:` and `params:` of the agent"
-_FAILURES = {
-    408: "the provider gave up waiting",
-    429: "the provider limits the rate of calls",
-    504: "a gateway gave up waiting for the model",
-}
-_REFUSALS = {
-    403: ("the key may not do this", "check what the key and the account are allowed"),
-    404: ("the model or the address is not known", "check `model:` and `base_url:` of the agent"),
-}
-
-
-def _unreadable(failure: FailureCause) -> AgentError | None:
-    is_failure = (failure.status or 0) >= 500 or "APIResponseValidationError" in failure.kinds
-    if not is_failure and not failure.has_come_back:
-        return None
-    is_text = "JSONDecodeError" in failure.kinds
-    cause = "the answer is not JSON" if is_text else "the answer could not be used"
-    return AgentError("transient", _message(cause, failure), charged=True, unreadable=True)
-
-
-def _message(cause: str, failure: FailureCause, remedy: str = "") -> str:
-    """The cause, the provider's own words where there are any, and the remedy."""
-    message = f"{cause}: {failure.said}" if failure.said else cause
-    return f"{message}; {remedy}" if remedy else message
+def _asks_for_too_much(failure: FailureCause) -> bool:
+    """Whether the prompt has room in the window, but not the answer that it may have."""
+    shares = _SHARES.search(failure.told)
+    of_answer = failure.subject == "length" and _TOO_MUCH.search(failure.told)
+    return int(shares[2]) < int(shares[1]) if shares else bool(of_answer)
 
 
 def _key_variable(failure: FailureCause) -> str:
     if failure.key_env:
         return f"the environment variable {failure.key_env}"
-    provider = getattr(failure.error, "llm_provider", None)
-    if not isinstance(provider, str) or not provider.isidentifier():
-        return "the provider's environment variable, or name yours in `api_key_env:` of the agent"
+    provider = failure.provider
+    if not provider.isidentifier():
+        return f"{_OF_PROVIDER}, or name yours in `api_key_env:` of the agent"
     usual = f"{provider.removesuffix('_chat').upper()}_API_KEY"
     return f"the environment variable {_KEYS.get(provider, usual)}"
 
 
-RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
-    _guard_refusal, _other_shape, _bad_call, _no_key, _no_quota, _too_long, _policy, _no_address,
-    _no_connection, _timeout, _lost_connection, _web_page, _no_tools, _no_schema,
-    _misconfiguration, _by_status, _unreadable,
+_NO_MONEY = "the account's quota or credit is used up ({status}){told}; check its plan and billing"
+_UNCONNECTED = "nothing answers at {origin}: is the server running?"
+_BROKEN = "the connection to {origin} broke before the answer was complete"
+_MISFIT = "the answer does not fit the agent's `schema:`"
+UNANSWERED = (
+    Row(_MISFIT, "content", kinds=("JSONSchemaValidationError",), marks=("charged",)),
+    Row("{origin} sends the call on to another host, and neither prompt nor key go there: write the"
+        " right address as `base_url:`", kinds=("SentElsewhere",)),
+    Row("the answer of {origin} is longer than can be kept", kinds=("AnswerTooLong",),
+        marks=("charged",)),
+    Row("the answer of {origin} has a header that is not plain ASCII", "transient",
+        kinds=("UnreadableHeader",), marks=("charged", "unreadable")),
+    Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
+        when=lambda it: _KEYLESS.search(it.texts), unsent=True),
+    Row("LiteLLM's own budget is used up: {said}", kinds=("BudgetExceededError",)),
+    Row("`base_url:` is not a URL: write http://… or https://…", unsent=True,
+        kinds=("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError")),
+    Row("`base_url:` can't be used: {address}", kinds=("Exception",), unsent=True,
+        when=lambda it: _WRONG_ADDRESS.search(it.texts)),
+    Row("no secure connection to {origin}: check `base_url:` (http or https) and the server's"
+        " certificate", kinds=("ConnectError SSLError", "ClientSSLError"), unsent=True),
+    Row("the proxy of the environment does not answer: check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+        "transient", kinds=("ClientProxyConnectionError", "ProxyError"), unsent=True),
+    Row("the host of {origin} is not found: check the network and `base_url:`", "transient",
+        kinds=("gaierror",), unsent=True),
+    Row(_UNCONNECTED, "transient", unsent=True,
+        kinds=("ClientConnectorError", "ConnectTimeout", "PoolTimeout")),
+    # LiteLLM calls a reset of an open connection a failed one too.
+    Row(_BROKEN, "transient", kinds=("ConnectError ClientOSError",), marks=("charged",)),
+    Row(_UNCONNECTED, "transient", kinds=("ConnectError",), unsent=True),
+    Row("no answer in time from {origin}", "transient", marks=("charged",),
+        kinds=("TimeoutException", "APITimeoutError", "TimeoutError")),
+    Row(_BROKEN, "transient", kinds=("RequestError",), marks=("charged",)),
+    Row("the answer is not from a model server (HTML instead of JSON): check `base_url:`",
+        kinds=("WebPage",)),
+    Row("LiteLLM knows no provider for the model `{model}`: write PROVIDER/MODEL, such as"
+        " openai/gpt-5-mini", kinds=("Exception",),
+        when=lambda it: "LiteLLMUnknownProvider" in it.kinds or _NO_PROVIDER in it.texts),
+    Row("a Python package is missing or does not fit: {said}", kinds=("ImportError",)),
+    Row("a header can't be sent: the API key is not plain ASCII", kinds=("UnicodeEncodeError",)),
 )  # fmt: skip
-"""The first rule that knows the failure decides."""
-UNSENT = (_no_key, _no_address, _no_connection)
-"""The rules for failures before any request was sent, unless something came back."""
+"""What happened where no server answered with an error; such a row fits nothing else."""
+REFUSALS = (
+    # Groq checks an answer and its calls itself, and discards what does not fit.
+    Row(_MISFIT, "content", codes=frozenset({"json_validate_failed"}), marks=("charged",)),
+    Row("the model called a tool wrongly{told}", "content", marks=("charged",),
+        codes=frozenset({"tool_use_failed"})),
+    Row(_NO_MONEY, codes=QUOTA, statuses={402}, marks=("unavailable",)),
+    Row(_NO_MONEY, words=_NO_QUOTA, spoken={400, 403, 429}, about=FREE, marks=("unavailable",),
+        when=lambda it: it.wait_s is None and "RESOURCE_EXHAUSTED" not in it.codes),
+    Row(_NO_MONEY, words=_any(r"\blimit:? 0(?![.\d]|,\d)"), spoken={429}, marks=("unavailable",)),
+    Row("the request alone is larger than a limit of the account ({status}){told}; shorten it, or"
+        " have the limit raised", statuses={413, 429}, when=_is_too_large, marks=("session_lost",)),
+    Row("the model can't give an answer as long as `max_tokens` allows{told}; set a lower one in"
+        " `params:` of the agent", statuses={400, 422}, when=_asks_for_too_much),
+    # LiteLLM knows the words of some providers.
+    Row("the prompt is too long for the model{told}; shorten it, keep fewer turns (`session:`) or"
+        " take a model with a larger window", kinds=("ContextWindowExceededError",), codes=TOO_LONG,
+        statuses={413}, words=TOO_LONG_WORDS, spoken={*range(400, 600)} - {401, 429},
+        about=("", "prompt", "model"), marks=("session_lost",)),
+    Row("the provider's content policy refuses this{told}; change the prompt or the model",
+        kinds=("ContentPolicyViolationError",), codes=POLICY),
+    Row("a limit for a day or longer is used up ({status}){told}; go on when it is full again",
+        statuses={429}, when=_is_of_a_day,
+        marks=("unavailable",)),
+    Row("the provider does not take the tools of the agent{told}; write `tool_use: runner` on the"
+        " agent: then loopkit calls the required one itself", when=lambda it: it.has_tools,
+        subjects=("tools",), words=TOOL_WORDS, spoken=REFUSED, about=FREE),
+    Row("the provider does not take the JSON Schema of the answer{told}; write `structured: text`"
+        " on the agent, which asks for it in words", when=lambda it: it.has_schema,
+        subjects=("schema", "tools"), words=SCHEMA_WORDS, spoken=REFUSED, about=FREE),
+    Row("{said}; remove them from `params:` of the agent", kinds=("UnsupportedParamsError",)),
+    # The model behind it may have gone on.
+    Row("a gateway gave up waiting for the model ({status}){told}", "transient",
+        statuses={504, 524}, marks=("charged",)),
+    Row("the provider gave up waiting ({status}){told}", "transient", statuses={408},
+        marks=("charged",)),
+    Row("the provider limits the rate of calls ({status}){told}", "transient", statuses={429}),
+    Row("the provider failed ({status}){told}", "transient", statuses={409, *range(500, 600)}),
+    # Nothing is quoted: providers repeat parts of the key here.
+    Row("the API key was refused ({status}): check {variable}", statuses={401}),
+    Row("the key may not do this ({status}){told}; check what the key and the account are allowed",
+        statuses={403}),
+    Row("the model or the address is not known ({status}){told}; check `model:` and `base_url:` of"
+        " the agent", statuses={404}, when=lambda it: it.subject in FREE),
+    Row("the provider refused the request ({status}){told}; check `model:` and `params:` of the"
+        " agent", statuses=range(400, 600)),
+)  # fmt: skip
+UNUSABLE = (
+    Row("the answer is not JSON{told}", "transient", kinds=("JSONDecodeError",),
+        marks=("charged", "unreadable")),
+    Row("the answer could not be used{told}", "transient", kinds=("Exception",),
+        when=lambda it: (it.status or 0) >= 500 or it.has_come_back
+        or "APIResponseValidationError" in it.kinds, marks=("charged", "unreadable")),
+    Row("the model could not be called: {said}", kinds=("Exception",)),
+)  # fmt: skip
+ROWS = (*UNANSWERED, *REFUSALS, *UNUSABLE)

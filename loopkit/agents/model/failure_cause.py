@@ -1,14 +1,13 @@
-"""Evidence of a failed call: what the HTTP client saw behind an exception of LiteLLM.
+"""Evidence of a failed call: the answer as it came, and what exceptions say where none did.
 
-Exceptions are read by their shape, so that one module alone imports it: the chain of causes ends at
-what the HTTP client saw, and that is believed first.
+Exceptions are read by their shape, so that one module alone imports what raises them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -24,31 +23,40 @@ WIDTH = 240
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 SHORTEST_SECRET = 7
 """Characters; shorter than that is the scheme, such as `Bearer`."""
-_STATUS = re.compile(r"[45]\d\d", re.ASCII)
-_RECEIVED = re.compile(r"\b(Received|Original Response): |Invalid response object")
-_PAGE = re.compile(
-    r"\b(Received: ['\"]|Original Response: )(\\[nrt]|\s)*<(!doctype|html|head|body)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """The evidence in an exception and its causes."""
+    """What is known of a failed call."""
 
-    error: Exception
-    kinds: frozenset[str]
-    """Names of all classes in the chain of causes, with their bases."""
-    said: str
-    """The innermost message of the failure, on one line and without the key."""
-    texts: str
-    """The texts of all exceptions in the chain."""
+    kinds: frozenset[str] = frozenset()
+    """Names of all classes in the chain of causes, with their bases; `WebPage` where one came
+    with a status of success."""
+    said: str = ""
+    """The provider's own words, else the innermost message, on one line and without the key."""
+    texts: str = ""
+    """The texts of all exceptions in the chain, where no answer came."""
+    made_up: int | None = None
+    """The status that LiteLLM gave to its exception."""
     answered: int | None = None
-    """The status with which a server really answered."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers of that answer; names in lower case."""
+    """The status with which a server really answered, or which an answer reports."""
+    is_sent: bool = True
+    """Whether a request got as far as the network."""
+    has_come_back: bool = True
+    """Whether there was an answer, even an unusable one."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The headers of the answer and the fields of its error; in lower case with hyphens."""
     codes: frozenset[str] = frozenset()
-    """`code` and `type` of the error in its body."""
+    """`code`, `type`, `status` and `reason` of the error in its body, where they are words."""
+    told: str = ""
+    """The words of the error and the limits that it names, unshortened up to MOST_TOLD."""
+    subject: str = ""
+    """The part of the request that is at fault: of SUBJECTS, `option`, or empty if it is not
+    named."""
+    wait_s: float | None = None
+    """How long the provider asks to wait, where it says so."""
+    model: str = ""
+    provider: str = ""
     key_env: str = ""
     """The environment variable of the agent's key, if it names one."""
     has_schema: bool = True
@@ -59,74 +67,84 @@ class FailureCause:
 
     @property
     def status(self) -> int | None:
-        """The status to sort by: the real one, else what LiteLLM made up."""
-        return self.answered or _number(getattr(self.error, "status_code", None))
-
-    @property
-    def has_come_back(self) -> bool:
-        """Whether there was an answer, even an unusable one: its text may say anything."""
-        is_unread = "JSONDecodeError" in self.kinds or bool(_RECEIVED.search(self.texts))
-        return self.answered is not None or is_unread
-
-    @property
-    def is_web_page(self) -> bool:
-        """Whether a web page came with a status of success."""
-        return self.answered is None and bool(_PAGE.search(self.texts))
-
-    def names(self, *kinds: str) -> bool:
-        """Whether one of these classes is in the chain."""
-        return not self.kinds.isdisjoint(kinds)
+        """The status to sort by: the real one, a code that says more, or what LiteLLM made up."""
+        meant = status_of(self.codes) if self.answered in VAGUE else None
+        return meant or self.answered or self.made_up
 
 
-def cause_of(error: Exception, received: Received | None = None) -> FailureCause:
-    """Everything that an exception shows, read without importing what raised it."""
+def cause_of(error: Exception, received: Received) -> FailureCause:
+    """Everything that an exception and the answer before it show."""
     chain = tuple(_chain(error))
-    refusal = next((link for link in chain if "HTTPStatusError" in _kinds(link)), None)
-    response = getattr(refusal, "response", None)
-    text = text_of(response)
-    core = core_of(text)
-    said = unwrap(str(error)) if response is None else words(core) or text
-    requests = tuple(_requests(chain))
+    kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    if received.is_page:
+        kinds.add("WebPage")
+    made_up, said = getattr(error, "status_code", None), unwrap(str(error))
     failure = FailureCause(
-        error,
-        kinds=frozenset(kind for link in chain for kind in _kinds(link)),
-        said=_short_text(said, requests),
-        texts=" ".join(str(link) for link in chain),
-        answered=_number(getattr(response, "status_code", None)),
-        headers=_lower_case_headers(getattr(response, "headers", None))
-        or _lower_case_headers(getattr(error, "litellm_response_headers", None)),
-        codes=codes(core),
-        origin=next(filter(None, map(_origin, requests)), "the provider"),
+        kinds=frozenset(kinds),
+        said=_short_text(said, received.request),
+        texts="" if received.status else " ".join(str(link) for link in chain),
+        made_up=made_up if isinstance(made_up, int) else None,
+        is_sent=received.request is not None,
+        has_come_back=received.status is not None,
+        named=received.headers,
+        told=said[:MOST_TOLD],
+        model=str(getattr(error, "model", "")),
+        provider=str(getattr(error, "llm_provider", "")),
+        origin=_origin(received.request),
     )
-    if response is None and received is not None and received.record.get("error"):
-        return cause_in(received.record, failure, (*requests, received.request))
+    if (received.status or 0) >= 400:
+        failure = replace(failure, answered=received.status)
+        return _with_body(failure, received.data, received.request)
+    if received.record.get("error"):
+        return cause_in(received.record, failure, received.request)
     return failure
 
 
 def cause_in(
-    record: Mapping[str, Any], failure: FailureCause | None = None, requests: tuple[Any, ...] = ()
+    record: Mapping[str, Any], failure: FailureCause | None = None, request: Any = None
 ) -> FailureCause:
     """The failure that a provider reports in an answer with a status of success."""
+    failure = _with_body(failure or FailureCause(), record, request)
     core = innermost(record)
+    named = core.get("code", core.get("status")) if isinstance(core, dict) else None
+    status = int(named) if isinstance(named, str) and _STATUS.fullmatch(named) else named
+    if not isinstance(status, int) or not 400 <= status < 600:
+        status = status_of(failure.codes) or 500
+    return replace(failure, answered=status)
+
+
+def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCause:
+    """The failure with what the body of the answer says."""
+    records, said = tuple(records_in(body)), words(innermost(body))
+    said = said or (failure.told if failure.answered else "")
+    fields = [
+        (name.lower().replace("_", "-"), str(value))
+        for one in records
+        for name, value in one.items()
+        if isinstance(value, str | int | float)
+    ]
+    codes = [value for name, value in fields if name in CODES]
+    # AWS writes `com.amazon.…#ThrottlingException:http://…` there.
+    codes.append(failure.named.get("x-amzn-errortype", ""))
+    told = [value for name, value in fields if name in ("message", "msg", "quotaid")]
+    told += [f"limit: {value}" for name, value in fields if name == "quotavalue"]
     return replace(
-        failure or FailureCause(Exception(), kinds=frozenset(), said="", texts=""),
-        said=_short_text(words(core), requests),
-        texts="",
-        answered=_status_in(core),
-        codes=codes(core),
+        failure,
+        said=_short_text(said, request),
+        told=" ".join((said, *told))[:MOST_TOLD],
+        named={**dict(fields), **failure.named},
+        codes=frozenset(code.rpartition("#")[2].partition(":")[0] for code in codes),
+        subject=_subject_of(_place_in(records, said)),
     )
 
 
-def _status_in(core: object) -> int:
-    """The status in the record of an error; without one, 500."""
-    named = core.get("code", core.get("status")) if isinstance(core, dict) else None
-    status = int(named) if isinstance(named, str) and _STATUS.fullmatch(named) else named
-    return status if isinstance(status, int) and 400 <= status < 600 else 500
-
-
-def _short_text(said: str, requests: tuple[Any, ...]) -> str:
-    """The provider's words on one line, shortened and without the key."""
-    return one_line(_without_keys(said, requests), WIDTH).rstrip(". ")
+def _short_text(said: str, request: Any) -> str:
+    """The words on one line, shortened and without the keys that were sent with the request."""
+    for name, value in getattr(request, "headers", {}).items():
+        for secret in value.split() if name.lower() in KEY_HEADERS else ():
+            if len(secret) >= SHORTEST_SECRET:
+                said = said.replace(secret, "[key]")
+    return one_line(said, WIDTH).rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -139,52 +157,62 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def _kinds(error: BaseException) -> list[str]:
-    return [kind.__name__ for kind in type(error).__mro__]
-
-
-def _lower_case_headers(headers: object) -> dict[str, str]:
-    if not hasattr(headers, "items"):
-        return {}
-    return {str(name).lower(): str(value) for name, value in headers.items()}
-
-
-def _requests(chain: tuple[BaseException, ...]) -> Iterator[Any]:
-    """The requests in a chain, innermost first: LiteLLM puts made-up ones into the outer links."""
-    for link in reversed(chain):
-        # httpx raises where an exception has none.
-        with suppress(Exception):
-            request = getattr(link, "request", None)
-            if request is not None:
-                yield request
-
-
 def _origin(request: Any) -> str:
-    with suppress(ValueError):
-        parts = urlsplit(str(getattr(request, "url", "")))
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{host}{port}" if parts.scheme and host else ""
-    return ""
-
-
-def _without_keys(text: str, requests: tuple[Any, ...]) -> str:
-    """The text without the keys that were sent with the requests."""
-    for request in requests:
-        headers = _lower_case_headers(getattr(request, "headers", None))
-        for name in KEY_HEADERS:
-            for secret in headers.get(name, "").split():
-                if len(secret) >= SHORTEST_SECRET:
-                    text = text.replace(secret, "[key]")
-    return text
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    parts = urlsplit(str(getattr(request, "url", "")))
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}" if host else "the provider"
 
 
 DEEPEST = 4
 """Levels in which servers wrap an error; deeper ones are not read."""
+DEEPEST_RECORD, MOST_INSIDE = 8, 20
+MOST_TOLD = 10_000
+INSIDE = (
+    "error", "errors", "detail", "details", "message", "metadata", "raw", "headers", "innererror",
+    "violations", "fieldViolations", "retryDelay",
+)  # fmt: skip
+"""The fields that hold more of an error, and not what the request held."""
+CODES = ("code", "type", "--type", "status", "reason")
+VAGUE = frozenset({400, 500})
+STATUSES: Mapping[str, int] = {
+    code: status
+    for status, codes in {
+        401: "API_KEY_INVALID UNAUTHENTICATED authentication_error invalid_api_key"
+        " invalid_authentication_error UnrecognizedClientException ExpiredTokenException",
+        429: "RESOURCE_EXHAUSTED ThrottlingException TooManyRequestsException rate_limit_error"
+        " rate_limit_exceeded rate_limit_reached_error RateLimitReached too_many_requests",
+        403: "PERMISSION_DENIED AccessDeniedException permission_error permission_denied",
+        404: "NOT_FOUND ResourceNotFoundException not_found_error",
+        504: "DEADLINE_EXCEEDED timeout_error",
+        503: "UNAVAILABLE ServiceUnavailableException overloaded",
+        400: "INVALID_ARGUMENT FAILED_PRECONDITION ValidationException invalid_request_error",
+    }.items()
+    for code in codes.split()
+}
+"""What the codes of providers mean as a status; the first of several counts."""
+SUBJECTS = {
+    "prompt": re.compile(
+        r"(?i)^(?:body\.|\w+Request\.)*(?:messages|contents?|inputs?|prompt|system|instructions)\b"
+    ),
+    "length": re.compile(r"(?i)^(?:\w+\.)*(?:max_?\w*tokens|num_predict)$"),
+    "tools": re.compile(
+        r"(?i)\b(?:tools?|functions?|tool_?(?:choice|config|spec)|function_(?:call|declarations))\b"
+    ),
+    "schema": re.compile(
+        r"(?i)(?:response|output|text)[._]?(?:json_)?(?:format|schema)|output_config\.format"
+        r"|json_?schema|guided_|structured_output|grammar|^format\b"
+    ),
+    "model": re.compile(r"(?i)^(?:body\.)?model(?:_?id)?$"),
+}
+"""The parts of a request, by the names that providers have for their fields."""
+_LED = re.compile(
+    r"(?i)\W{0,3}([a-z][a-z\d]{0,40}[_.\[/][\w.\[\]/$-]{0,200}): |[^#]{0,40}#/(\w{1,40}): "
+    r"|(messages|temperature|metadata|thinking|stop|user): "
+    r"|(?:(?:un(?:supported|known)|invalid) (?:parameter|value|type|field)(?: for)?:? |invalid )"
+    r"['`\"]([\w.\[\]$]{1,200})['`\"]|['`\"]([a-z]{1,40}[_.][\w.\[\]$]{0,200})['`\"]"
+)
+"""How a message begins that names its field first."""
+_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _HTML = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title>(.{0,500}?)</title>", re.IGNORECASE | re.DOTALL)
 _WRAPPING = re.compile(r"\s*(litellm\.)?\w*(Error|Exception|Timeout)( \w*Error)?(:| -)\s*")
@@ -194,18 +222,24 @@ _ADVICE = re.compile(
 )
 
 
-def text_of(response: Any) -> str:
-    """The body of an HTTP response; empty where it was not read."""
-    with suppress(Exception):
-        return str(response.text)
-    return ""
-
-
-def core_of(text: str) -> object:
-    """The innermost record of an error in a body, else the text itself."""
+def data_in(text: str | bytes) -> object:
+    """The data in a body, else the text itself."""
     with suppress(ValueError, RecursionError):
-        return innermost(json.loads(text))
+        return json.loads(text)
     return text
+
+
+def records_in(body: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """The record of an error and those inside, outer ones first."""
+    inside: Iterable[object] = ()
+    match data_in(body) if isinstance(body, str) else body:
+        case list() as several:
+            inside = several[:MOST_INSIDE]
+        case dict() as record:
+            yield record
+            inside = map(record.get, INSIDE)
+    for one in inside if depth < DEEPEST_RECORD else ():
+        yield from records_in(one, depth + 1)
 
 
 def innermost(body: object) -> object:
@@ -226,7 +260,7 @@ def words(core: object) -> str:
     match core:
         case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
             # OpenRouter's own words say only that another provider failed.
-            return f"{message}: {words(core_of(raw)) or raw}"
+            return f"{message}: {words(innermost(data_in(raw))) or raw}"
         case {"message": str() as message, "param": str() as param} if param not in message:
             return f"{param}: {message}"
         case {"msg": str() as message, "loc": list() as steps}:
@@ -242,11 +276,25 @@ def words(core: object) -> str:
             return ""
 
 
-def codes(core: object) -> frozenset[str]:
-    """`code` and `type` of the core of an error."""
-    if not isinstance(core, dict):
-        return frozenset()
-    return frozenset(code for key in ("code", "type") if isinstance(code := core.get(key), str))
+def status_of(codes: frozenset[str]) -> int | None:
+    return next((status for code, status in STATUSES.items() if code in codes), None)
+
+
+def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
+    """The field of the request that an error names; empty where it names none."""
+    for record in reversed(records):
+        match record:
+            case {"param": str() as place} | {"field": str() as place} if place:
+                return place
+            case {"loc": list() as steps}:
+                return ".".join(map(str, steps))
+    led = _LED.match(said)
+    return next(filter(None, led.groups()), "") if led else ""
+
+
+def _subject_of(place: str) -> str:
+    found = (subject for subject, pattern in SUBJECTS.items() if pattern.search(place))
+    return next(found, "option" if place else "")
 
 
 def unwrap(text: str) -> str:
@@ -279,17 +327,18 @@ call: the record, the numbers whose sum is the input, the output, the total of b
 class Received:
     """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
-    sent: bool = False
-    """Whether a request got as far as the network."""
+    request: Any = None
+    """What got as far as the network; None where nothing did."""
     status: int | None = None
     """None where no answer came."""
-    request: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
     is_whole: bool = True
 
-    def begin(self, request: Any, status: int) -> None:
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begin an answer; an earlier one is dropped."""
-        self.status, self.request, self.body, self.is_whole = status, request, bytearray(), True
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self.status, self.body, self.is_whole = status, bytearray(), True
 
     def add(self, chunk: bytes) -> None:
         self.is_whole = self.is_whole and len(self.body) + len(chunk) <= MOST_KEPT_BYTES
@@ -297,6 +346,17 @@ class Received:
             self.body += chunk
         else:
             self.body.clear()
+
+    @property
+    def data(self) -> object:
+        """The data in the answer, or its text."""
+        return data_in(self.body.decode(errors="replace"))
+
+    @property
+    def is_page(self) -> bool:
+        """Whether a web page came with a status of success."""
+        start = self.body[:1000].decode(errors="replace").lstrip()
+        return (self.status or 600) < 300 and bool(_HTML.match(start))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -315,10 +375,7 @@ CURRENT_RECEIVED: ContextVar[Received | None] = ContextVar("received", default=N
 
 def _object_in(text: bytes) -> dict[str, Any]:
     """The object in a JSON text; empty where it holds anything else."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    data = data_in(text)
     return data if isinstance(data, dict) else {}
 
 

@@ -118,14 +118,14 @@ def guard_send(send: Send) -> Send:
     async def send_guarded(request: httpx.Request) -> httpx.Response:
         request.headers["accept-encoding"] = "identity"
         received = CURRENT_RECEIVED.get() or Received()
-        received.sent = True
+        received.request = request
         try:
             response = await send(request)
         except UnicodeEncodeError as error:
             # The headers of the request are bytes by now.
             await _close_answer(error)
             raise UnreadableHeader(request) from error
-        received.begin(request, response.status_code)
+        received.begin(response.status_code, response.headers)
         if _is_sent_elsewhere(str(request.url), response):
             await response.aclose()
             raise SentElsewhere(request)
