@@ -160,16 +160,22 @@ def _no_address(failure: FailureCause) -> AgentError | None:
 
 
 def _guard_refusal(failure: FailureCause) -> AgentError | None:
-    """What our own guard on HTTP refused to accept."""
+    """What our own HTTP client refused to accept."""
     if failure.names("SentElsewhere"):
-        cause = f"{failure.origin} sends the call on to another host, and neither prompt nor key go"
-        return AgentError("fatal", f"{cause} there: write the right address as `base_url:`")
+        cause = f"{failure.origin} sends the call on to another address, and it is not sent there"
+        return AgentError("fatal", f"{cause}: write the right one as `base_url:`")
     if failure.names("AnswerTooLong"):
         message = f"the answer of {failure.origin} is longer than can be kept"
         return AgentError("fatal", message, charged=True)
-    if failure.names("UnreadableHeader"):
-        message = f"the answer of {failure.origin} has a header that is not plain ASCII"
-        return AgentError("transient", message, charged=True, unreadable=True)
+    return None
+
+
+def _unsendable(failure: FailureCause) -> AgentError | None:
+    cause = "has a line break or another character that can't be sent"
+    if failure.names("UnsendableKey"):
+        return AgentError("fatal", f"the API key {cause}: set {_key_variable(failure)} without it")
+    if failure.names("UnsendableHeader"):
+        return AgentError("fatal", f"a header {cause}: mend it in `params:` of the agent")
     return None
 
 
@@ -298,10 +304,10 @@ def _key_variable(failure: FailureCause) -> str:
 
 
 RULES: tuple[Callable[[FailureCause], AgentError | None], ...] = (
-    _guard_refusal, _other_shape, _bad_call, _no_key, _no_quota, _too_long, _policy, _no_address,
-    _no_connection, _timeout, _lost_connection, _web_page, _no_tools, _no_schema,
+    _unsendable, _guard_refusal, _other_shape, _bad_call, _no_key, _no_quota, _too_long, _policy,
+    _no_address, _no_connection, _timeout, _lost_connection, _web_page, _no_tools, _no_schema,
     _misconfiguration, _by_status, _unreadable,
 )  # fmt: skip
 """The first rule that knows the failure decides."""
-UNSENT = (_no_key, _no_address, _no_connection)
+UNSENT = (_unsendable, _no_key, _no_address, _no_connection)
 """The rules for failures before any request was sent, unless something came back."""
