@@ -178,6 +178,24 @@ def test_a_refusal_is_told(hostile: HostileServer, desk: Desk) -> None:
     assert (failed.usage.tokens, failed.usage.held_tokens) == (30, 0)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_refusal_of_the_responses_api_is_told_as_that_of_a_chat(
+    hostile: HostileServer, desk: Desk, place: int
+) -> None:
+    parts: list[Any] = [{"type": "output_text", "text": "Well", "annotations": []}]
+    parts.insert(place, {"type": "refusal", "refusal": "I would rather not."})
+    said = {"type": "message", "id": "m", "status": "completed", "role": "assistant"}
+    told = {
+        "id": "r", "object": "response", "created_at": 1, "status": "completed", "model": "x",
+        "output": [{"type": "reasoning", "id": "t", "summary": []}, {**said, "content": parts}],
+        "usage": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30},
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
+    }  # fmt: skip
+    (failed,) = play(desk, hostile, told, model="openai/responses/x").of(Failed)
+    assert failed.message == "the model refused to answer: I would rather not."
+    assert (failed.error_class, failed.usage.tokens) == ("fatal", 30)
+
+
 def test_an_answer_that_broke_off_is_asked_for_again(hostile: HostileServer, desk: Desk) -> None:
     broken = {"finish_reason": "error", "error": {"code": 502, "message": "Upstream broke"}}
     tier = {"service_tier": "on_demand"}

@@ -55,7 +55,22 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
             free = {name: value for name, value in arguments.items() if name != "tool_choice"}
             response = await litellm.acompletion(**free, **FIXED)
     _set_cost(litellm, response, arguments)
+    if response.choices and (refusal := _refusal_in(received)):
+        # LiteLLM keeps that of a chat, but not that of OpenAI's Responses.
+        response.choices[0].message.refusal = refusal
     return response
+
+
+def _refusal_in(received: Received) -> str:
+    """The refusal in an answer of OpenAI's Responses; empty where there is none."""
+    output = received.record.get("output") if b'"refusal"' in received.body else None
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    for parts in (item.get("content") for item in items):
+        for part in parts if isinstance(parts, list) else ():
+            match part:
+                case {"type": "refusal", "refusal": str() as refusal}:
+                    return refusal
+    return ""
 
 
 async def read(answer: Mapping[str, Any], model: str) -> Any:
