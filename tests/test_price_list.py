@@ -156,7 +156,7 @@ def test_names_of_the_documentation_are_priced(litellm: Any, name: str) -> None:
     known = known_model(name)
     assert known is not None
     if name not in UNKNOWN_TO_LITELLM:
-        assert known.rate(OUTPUT) == litellm.get_model_info(name)[OUTPUT]
+        assert known.entry[OUTPUT] == litellm.get_model_info(name)[OUTPUT]
     assert known.highest() is not None
 
 

@@ -47,6 +47,11 @@ SCHEMA_TOKENS = 1_024
 """Tokens that a provider adds to ask for data of a schema."""
 TOOLS_TOKENS = 1_024
 """Tokens that a provider adds to explain how tools are called."""
+_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
+_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
+_THOUGHT = "output_cost_per_reasoning_token"
+_ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
+"""The kinds of rates from which the highest are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +198,16 @@ def own_price(agent: ModelAgent, model: str) -> Price | None:
     return Price(input=price, output=price) if isinstance(price, int | float) else price
 
 
-def most_usd(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
-    """USD for so many tokens in and out at the highest rates; None where a rate is unknown, or a
-    count that costs."""
-    rates = highest_rates(agent, model, sent)
+def most_usd(
+    agent: ModelAgent,
+    model: str,
+    sent: int | None,
+    longest: int | None,
+    kinds: tuple[str, ...] = _ALL,
+) -> float | None:
+    """USD for so many tokens in and out at the highest rates of these kinds; None where a rate is
+    unknown, or a count that costs."""
+    rates = highest_rates(agent, model, sent, kinds)
     if rates is None or (sent is None and rates.input) or (longest is None and rates.output):
         return None
     return (sent or 0) * rates.input + (longest or 0) * rates.output + rates.call
@@ -209,21 +220,17 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
     """
     window = window_of(agent, model) or assumed_window(agent, model)
     sent = sent if window is None else min(sent, window)
-    if own_price(agent, model) is not None:
-        return cost(agent, model, Used(sent, answered), None)
-    known = known_model(model)
-    rates = None if known is None else known.highest(agent.params, sent, (_INPUT, _OUTPUT))
-    return None if rates is None else sent * rates.input + answered * rates.output + rates.call
+    return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
 
 
 def cached_share(agent: ModelAgent, model: str) -> float:
     """The price of a token from the provider's cache, as a share of the price of a new one; 1 where
     it is the same or unknown."""
-    if (price := own_price(agent, model)) is not None:
+    known, price = known_model(model), own_price(agent, model)
+    rates = {} if known is None else numbers_of(known.entry)
+    new, cached = rates.get(_INPUT), rates.get(_CACHED)
+    if price is not None:
         new, cached = price.input, price.cached
-    else:
-        known = known_model(model)
-        new, cached = (0.0, None) if known is None else (known.rate(_INPUT), known.rate(_CACHED))
     return cached / new if new and cached is not None else 1.0
 
 
@@ -267,16 +274,21 @@ class Rates:
 FREE = Rates()
 
 
-def highest_rates(agent: ModelAgent, model: str, sent: int | None = None) -> Rates | None:
+def highest_rates(
+    agent: ModelAgent, model: str, sent: int | None = None, kinds: tuple[str, ...] = _ALL
+) -> Rates | None:
     """The highest rates that can apply to a call with so many tokens in; None where unknown.
 
     None tokens are any number of them.
     """
     if (price := own_price(agent, model)) is not None:
-        highest = max(price.input, price.cached or 0.0, price.cache_write or 0.0)
-        return Rates(highest / MILLION, price.output / MILLION)
+        caching = (price.cached, price.cache_write) if _WRITTEN in kinds else ()
+        return Rates(
+            max(price.input, *(usd or 0.0 for usd in caching), 0.0) / MILLION,
+            price.output / MILLION,
+        )
     known = known_model(model)
-    return None if known is None else known.highest(agent.params, sent)
+    return None if known is None else known.highest(agent.params, sent, kinds)
 
 
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
@@ -374,10 +386,6 @@ _RATE = re.compile(
     r"|cache_creation_input_token_cost|cache_read_input_token_cost)"
     r"(?P<hour>_above_1hr)?(?:_above_(?P<above>\d+)k_tokens)?(?P<tier>_[a-z]+)?"
 )
-_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
-_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
-_THOUGHT = "output_cost_per_reasoning_token"
-_ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
 
 
 class Rate(NamedTuple):
@@ -434,18 +442,14 @@ class KnownModel:
         factor = self._factor(asked)
         is_searching = "web_search_options" in asked or self.provider == "perplexity"
         searches = self.entry.get("search_context_cost_per_query") if is_searching else None
-        return Rates(into * factor, out * factor, max([0.0, *_numbers(searches).values()]))
-
-    def rate(self, kind: str) -> float | None:
-        """The rate of this kind that applies to every call; None where there is none."""
-        return _numbers(self.entry).get(kind)
+        return Rates(into * factor, out * factor, max([0.0, *numbers_of(searches).values()]))
 
     def _factor(self, asked: Set[str]) -> float:
         """The factor on all rates: for speed or a place where it is asked for, and the highest of
         those for the region of an address."""
         regional = {key: by for key, by in self.entry.items() if key.startswith("regional_")}
-        words = _numbers(self.entry.get("provider_specific_entry"))
-        start = max([1.0, *_numbers(regional).values()])
+        words = numbers_of(self.entry.get("provider_specific_entry"))
+        start = max([1.0, *numbers_of(regional).values()])
         return prod((by for word, by in words.items() if word in asked), start=start)
 
 
@@ -535,14 +539,14 @@ def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
                 start = 0
             case _:
                 continue
-        for key, usd in _numbers(part).items():
+        for key, usd in numbers_of(part).items():
             if (found := _RATE.fullmatch(key)) is not None:
                 above = int(found["above"]) * 1_000 if found["above"] else start
                 needs = "service_tier" if found["tier"] else "1h" if found["hour"] else ""
                 yield Rate(found["kind"], usd, above, needs)
 
 
-def _numbers(record: object) -> dict[str, float]:
+def numbers_of(record: object) -> dict[str, float]:
     """The fields of a record that are numbers."""
     fields = record.items() if isinstance(record, Mapping) else ()
     return {name: float(value) for name, value in fields if type(value) in (int, float)}
