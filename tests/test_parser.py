@@ -74,6 +74,16 @@ def test_a_colon_is_what_it_is_to_ruamel(text: str) -> None:
     assert ours(text) == theirs(text)
 
 
+@pytest.mark.parametrize(("text", "values"), [
+    ("{ ?topic: str }", ["?topic", "str"]), ("{a: ?b}", ["a", "?b"]), ("[?a, ??b]", ["?a", "??b"]),
+    ("{? topic: str}", ["topic", "str"]), ("{a: b, ?}", ["a", "b", "", ""]),
+])  # fmt: skip
+def test_a_question_mark_belongs_to_a_text_unless_a_blank_follows(
+    text: str, values: list[str]
+) -> None:
+    assert [event.value for event in events(text) if hasattr(event, "value")] == values
+
+
 @pytest.mark.parametrize("length", [1023, 1024, 1025])
 @pytest.mark.parametrize("form", ["NAME: v\n", "'NAME': v\n", "{NAME: v}", "? NAME\n: v\n"])
 def test_a_key_may_be_as_long_as_with_ruamel(form: str, length: int) -> None:

@@ -34,6 +34,11 @@ class AnswerCaps(NamedTuple):
     most: int | None
     """The longest answer of the model; None where unknown."""
 
+    def within(self, longest: int) -> AnswerCaps:
+        """The caps where no answer may be longer than this."""
+        least = min(self.least, longest)
+        return AnswerCaps(min(self.usual, longest), least, min(self.most or longest, longest))
+
 
 class Tool(Value, frozen=True):
     """A function that a model may call."""

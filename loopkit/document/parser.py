@@ -427,6 +427,7 @@ _QUOTED = re.compile(
 """A quoted text in one line in which every character stands for itself."""
 _BLANKS = re.compile(r" *+(?=[^ \t\r\n#\0\x85\u2028\u2029\ufeff])")
 """What stands before a token in the same line."""
+_PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")
 _NOT_A_COLUMN = re.compile("[\r\n\ufeff]")
 """Characters that do not take one column: line ends, and byte order marks."""
 _LONGEST_KEY = 1024
@@ -572,6 +573,16 @@ class _Scanner(Scanner):
             return self.fetch_value()
         fetch = _FETCHES.get(character)
         return fetch(self) if fetch else super().fetch_more_tokens()
+
+    def check_key(self) -> Any:
+        return bool(super().check_key()) and not self._is_plain_question()
+
+    def check_plain(self) -> Any:
+        return super().check_plain() or self._is_plain_question()
+
+    def _is_plain_question(self) -> bool:
+        """Whether a question mark begins a text: ruamel drops it in a flow collection."""
+        return bool(_PLAIN_QUESTION.match(self.reader.buffer, self.reader.pointer))
 
     def scan_to_next_token(self) -> Any:
         reader = self.reader

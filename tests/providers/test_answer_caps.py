@@ -16,6 +16,7 @@ from loopkit.agents.model.pricing import (
     known_model,
     thinking_budget,
 )
+from loopkit.agents.model.refused_caps import refusal_in
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language.agents.model import ModelAgent
@@ -43,6 +44,7 @@ states:
 """
 LONG, SHORT = "openai/gpt-4.1-mini", "openai/gpt-4o-mini"
 CLAUDE = "anthropic/claude-sonnet-4-5"
+COMPLETION = "max_completion_tokens"
 OPINION = json.dumps({"verdict": "pass", "findings": []})
 
 
@@ -62,7 +64,7 @@ def asked(desk: Desk, server: Any, limits: str = "cost_usd: 1", **parts: str) ->
 def usd(model: str, tokens: int) -> float:
     """What an answer of so many tokens costs."""
     known = known_model(model)
-    rates = known.rates.dearest() if known else None
+    rates = known.highest() if known else None
     assert rates is not None
     return rates.output * tokens
 
@@ -280,6 +282,98 @@ class TestAnAnswerThatIsCutOffAtOurCap:
         hostile.say("A li", finish="length")
         played = asked(desk, hostile, PARAMS="max_tokens: 50")
         assert [report.findings[0].code for report in played.reports] == ["cut-off"]
+
+
+REFUSALS = [
+    ("max_tokens is too large: 16384. This model supports at most 4,096 completion tokens.", 4_096),
+    ("max_tokens: 16384 > 8192, which is the most output tokens for claude-3-5-20241022", 8_192),
+    ("input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000", 10_000),
+    ("maximum context length is 8192 tokens, but 16404 were requested (20 in the prompt)", 8_172),
+    ("context window of 8192 tokens: requested 16468 (20 text, 64 tools, 16384 output)", 8_108),
+    ("You requested 16384 output tokens and the context length is 8192 tokens.", 8_142),
+    ("the maximum value of `max_tokens` is `8192`, less than the `context_window`", 8_192),
+    ("`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 20 `inputs` tokens", 8_173),
+    (
+        "has a maxOutputTokens value of 16384, not 1 (inclusive) to 8193 (exclusive)",
+        8_192,
+    ),
+    ("The valid range of max_tokens is [1, 8192]", 8_192),
+    ("max_tokens (16384) is not in the range 1-8192", 8_192),
+    ("max_tokens=16384 cannot be greater than max_model_len=8192", 8_142),
+    ("prompt and answer cannot exceed 4096 in total - received 16404, lower max_tokens", 4_076),
+    ("Request too large, tokens per minute (TPM): Limit 6000, Requested 16404", 5_980),
+    ("fewer max_tokens: you requested up to 16384 tokens, but can only afford 5000", 5_000),
+    ("'max_tokens' is not supported with 'o9-2031-01-31'. Use 'max_completion_tokens'", COMPLETION),
+    ("`max_tokens` is deprecated", COMPLETION),
+    ("Use max_completion_tokens instead of max_tokens", COMPLETION),
+    ("Unrecognized request argument supplied: max_completion_tokens", "max_tokens"),
+    ("body.max_completion_tokens: Extra inputs are not permitted", "max_tokens"),
+    ("the value of max_tokens is not valid", ""),
+    ("maximum context length is 8192 tokens, but your messages have 20000 tokens", None),
+    ("context length is 8192 tokens: requested 26384 (10000 messages, 16384 answer)", None),
+    ("input length and `max_tokens` exceed context limit: 210000 + 16384 > 200000", None),
+    ("The input (1200000) exceeds the maximum number of tokens allowed (1048576).", None),
+    ("'temperature' does not support 0.2 with this model", None),
+    ("Prompt contains 40000 tokens, too large for 32768 maximum context length", None),
+]
+
+
+@pytest.mark.parametrize(("said", "wanted"), REFUSALS, ids=[said[:40] for said, _ in REFUSALS])
+def test_what_a_server_wants_instead_of_a_cap_is_read_from_its_refusal(
+    said: str, wanted: int | str | None
+) -> None:
+    refusal = refusal_in(said, 16_384, 100)
+    assert (refusal and (refusal.most or refusal.name)) == wanted
+
+
+class TestACapThatIsRefused:
+    def test_is_lowered_once_and_for_the_calls_after_it(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.fail(400, message="max_tokens must be in [1, 4096]")
+        hostile.say("A line", OPINION)
+        rules = "[{judge: writer, rubric: [It is a line.]}]"
+        played = asked(desk, hostile, RULES=rules)
+        assert played.outcome == "done"
+        assert [r.body["max_tokens"] for r in hostile.requests()] == [16_384, 4_096, 4_096]
+        assert not played.of(Failed)
+
+    @pytest.mark.parametrize("model", [LONG, "openrouter/ours", "azure/ours", "openai/gpt-5-mini"])
+    def test_goes_under_the_name_that_the_server_wants(
+        self, hostile: HostileServer, desk: Desk, model: str
+    ) -> None:
+        sent = COMPLETION if "gpt-5" in model else "max_tokens"
+        other = "max_tokens" if sent == COMPLETION else COMPLETION
+        hostile.fail(400, message=f"Unsupported parameter: '{sent}'. Use '{other}' instead.")
+        hostile.say("A line")
+        params = "api_version: 2025-04-01-preview" if "azure" in model else ""
+        played = asked(desk, hostile, "tokens: 90000", MODEL=model, PARAMS=params)
+        assert played.outcome == "done"
+        [first, second] = (request.body for request in hostile.requests())
+        assert (first[sent], second[other]) == (16_384, 16_384)
+        assert sent not in second
+
+    @pytest.mark.parametrize(
+        ("said", "calls"),
+        [("max_tokens is at most 4096, not 16384", 2), ("max_tokens is not valid", 1)],
+    )
+    def test_is_not_blamed_on_the_machine_if_the_server_never_takes_it(
+        self, hostile: HostileServer, desk: Desk, said: str, calls: int
+    ) -> None:
+        hostile.fail(400, times=calls, message=said, code="context_length_exceeded")
+        [suspended] = asked(desk, hostile).of(Suspended)
+        assert len(hostile.requests()) == calls
+        assert suspended.reason == "fatal"
+        assert "that loopkit asks for where a limit is set" in suspended.message
+        assert "--param writer.max_tokens=N" in suspended.message
+
+    def test_of_the_machine_s_own_is_the_machine_s(
+        self, hostile: HostileServer, desk: Desk
+    ) -> None:
+        hostile.fail(400, message="max_tokens must be in [1, 40]")
+        [suspended] = asked(desk, hostile, PARAMS="max_tokens: 50").of(Suspended)
+        assert len(hostile.requests()) == 1
+        assert suspended.message.endswith("check `model:` and `params:` of the agent")
 
 
 def _told(remedy: str) -> dict[str, dict[str, Any]]:

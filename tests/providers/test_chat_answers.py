@@ -96,8 +96,9 @@ def test_it_costs_as_much_as_one_that_litellm_reads(hostile: HostileServer, desk
         assert replied.counted == TokenUse(input=20, output=10, cached=15)
     known = known_model(MINI)
     assert known is not None
-    rates = known.rates.cheapest()
-    expected = 5 * rates.input + 15 * rates.cached + 10 * rates.output
+    kinds = ["input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token"]
+    new, cached, out = (known.entry[kind] for kind in kinds)
+    expected = 5 * new + 15 * cached + 10 * out
     assert costs == [pytest.approx(expected)] * 2
 
 
@@ -175,6 +176,24 @@ def test_a_refusal_is_told(hostile: HostileServer, desk: Desk) -> None:
     assert failed.message == "the model refused to answer: I would rather not."
     assert failed.error_class == "fatal"
     assert (failed.usage.tokens, failed.usage.held_tokens) == (30, 0)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_refusal_of_the_responses_api_is_told_as_that_of_a_chat(
+    hostile: HostileServer, desk: Desk, place: int
+) -> None:
+    parts: list[Any] = [{"type": "output_text", "text": "Well", "annotations": []}]
+    parts.insert(place, {"type": "refusal", "refusal": "I would rather not."})
+    said = {"type": "message", "id": "m", "status": "completed", "role": "assistant"}
+    told = {
+        "id": "r", "object": "response", "created_at": 1, "status": "completed", "model": "x",
+        "output": [{"type": "reasoning", "id": "t", "summary": []}, {**said, "content": parts}],
+        "usage": {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30},
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None,
+    }  # fmt: skip
+    (failed,) = play(desk, hostile, told, model="openai/responses/x").of(Failed)
+    assert failed.message == "the model refused to answer: I would rather not."
+    assert (failed.error_class, failed.usage.tokens) == ("fatal", 30)
 
 
 def test_an_answer_that_broke_off_is_asked_for_again(hostile: HostileServer, desk: Desk) -> None:

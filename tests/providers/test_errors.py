@@ -414,6 +414,22 @@ class TestACallThatIsNotMade:
         assert error.message == "a header can't be sent: the API key is not plain ASCII"
         assert hostile.requests() == []
 
+    @pytest.mark.parametrize("key", ["sk-one-key\n", "sk-one\r\n-key"])
+    @pytest.mark.parametrize("model", [
+        HostileServer.model, "gemini/ours", "azure/ours", "groq/ours", "openai/responses/ours",
+    ])  # fmt: skip
+    async def test_a_key_with_a_line_break_is_fatal_and_its_variable_is_named(
+        self, hostile: HostileServer, call: Call, model: str, key: str
+    ) -> None:
+        error = await failure(call(hostile.base_url, model, api_key=key, api_version="2025-01-01"))
+        provider = model.partition("/")[0].removesuffix("_chat").upper()
+        assert (error.error_class, error.charged, error.sent) == ("fatal", False, False)
+        assert error.message == (
+            "the API key has a line break or another character that can't be sent: "
+            f"set the environment variable {provider}_API_KEY without it"
+        )
+        assert hostile.requests() == []
+
     async def test_a_model_of_no_provider_is_fatal(self, call: Call) -> None:
         error = await failure(call(None, "my-model"))
         assert error.error_class == "fatal"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gc
 import gzip
 import json
 import random
@@ -12,10 +11,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 
-from loopkit.agents.model.http_guard import SentElsewhere, close_transports, guard_transports
 from loopkit.agents.model.pricing import known_model
 from loopkit.engine.events import Failed, Intended, Replied
 from tests.providers.conftest import KEY, KEY_VARIABLE
@@ -71,8 +68,12 @@ def stranger() -> Iterator[HostileServer]:
     server.stop()
 
 
-@pytest.mark.parametrize("model", [MINI, CLAUDE, "gemini/gemini-2.0-flash"])
-def test_a_call_that_is_sent_on_to_another_host_takes_neither_prompt_nor_key_there(
+@pytest.mark.parametrize("model", [
+    MINI, CLAUDE, "gemini/gemini-2.0-flash", "azure/ours", "ollama_chat/ours", "groq/ours",
+    "openai/responses/ours", "text-completion-openai/ours", "mistral/ours", "openrouter/ours",
+    "hosted_vllm/ours", "deepseek/ours", "cohere_chat/ours", "databricks/ours", "xai/ours",
+])  # fmt: skip
+def test_a_call_that_is_sent_on_takes_neither_prompt_nor_key_there(
     desk: Desk, hostile: HostileServer, stranger: HostileServer, model: str
 ) -> None:
     there = stranger.base_url.replace("127.0.0.1", "localhost")
@@ -82,64 +83,22 @@ def test_a_call_that_is_sent_on_to_another_host_takes_neither_prompt_nor_key_the
     assert len(hostile.requests()) == 1
     (failed,) = played.of(Failed)
     assert failed.error_class == "fatal"
-    assert failed.message.startswith(f"{hostile.base_url} sends the call on to another host")
+    assert failed.message.startswith(f"{hostile.base_url} sends the call on to another address")
 
 
-@pytest.mark.parametrize("variable", ["DISABLE_AIOHTTP_TRANSPORT", "http_proxy"])
-def test_nor_where_the_environment_has_it_sent_in_another_way(
-    desk: Desk, hostile: HostileServer, stranger: HostileServer, monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-) -> None:  # fmt: skip
-    monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", "True")
-    monkeypatch.setenv("no_proxy", "")
-    if variable == "http_proxy":
-        # The server plays the proxy; the address behind it is nobody's.
-        monkeypatch.setenv(variable, hostile.base_url.removesuffix("/v1"))
-    there = stranger.base_url.replace("127.0.0.1", "localhost")
-    hostile.queue(Answer(status=307, headers={"location": f"{there}/v1/chat/completions"}))
-    asked = machine(hostile)
-    if variable == "http_proxy":
-        asked = asked.replace(hostile.base_url, "http://nobody.invalid/v1")
-    played = desk.play(asked)
-    assert stranger.requests() == []
-    assert len(hostile.requests()) == 1
-    assert hostile.requests()[0].headers["accept-encoding"] == "identity"
-    (failed,) = played.of(Failed)
-    assert "sends the call on to another host" in failed.message
-
-
-class _Transport(httpx.AsyncBaseTransport):
-    """Sends on whatever it gets."""
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return httpx.Response(307, headers={"location": "http://elsewhere.invalid"})
-
-
-@pytest.mark.parametrize("name", ["create_async_transport", "_create_async_transport"])
-async def test_transports_are_watched_under_the_name_of_each_version(name: str) -> None:
-    def make(**_: object) -> _Transport:
-        return _Transport()
-
-    handler = type("AsyncHTTPHandler", (), {name: staticmethod(make)})
-    guard_transports(handler)
-    transport = getattr(handler, name)()
-    with pytest.raises(SentElsewhere):
-        await transport.handle_async_request(httpx.Request("POST", "http://here.invalid"))
-    await close_transports(lambda _: None)
-
-
-def test_a_version_whose_transports_nobody_could_watch_is_refused() -> None:
-    with pytest.raises(ImportError, match="how this version of LiteLLM opens connections"):
-        guard_transports(type("AsyncHTTPHandler", (), {}))
-
-
-def test_a_call_that_is_sent_on_within_its_host_is_followed(
-    desk: Desk, hostile: HostileServer
+@pytest.mark.parametrize("proxies", ["http_proxy", "all_proxy"])
+def test_a_call_goes_over_the_proxy_of_the_environment_except_to_where_it_says(
+    desk: Desk, hostile: HostileServer, monkeypatch: pytest.MonkeyPatch, proxies: str
 ) -> None:
-    hostile.queue(Answer(status=307, headers={"location": "/elsewhere/chat/completions"}))
+    # The server plays the proxy; the address behind it is nobody's.
+    monkeypatch.setenv(proxies, hostile.base_url.removeprefix("http://"))
+    monkeypatch.setenv("no_proxy", "elsewhere.invalid")
     hostile.say("A line")
-    assert desk.play(machine(hostile)).outcome == "done"
-    assert [request.path for request in hostile.requests()][1] == "/elsewhere/chat/completions"
+    asked = machine(hostile)
+    assert desk.play(asked.replace(hostile.base_url, "http://nobody.invalid/v1")).outcome == "done"
+    played = desk.play(asked.replace(hostile.base_url, "http://elsewhere.invalid/v1"))
+    assert "the host of http://elsewhere.invalid is not found" in played.of(Failed)[0].message
+    assert [r.path for r in hostile.requests()] == ["http://nobody.invalid/v1/chat/completions"]
 
 
 ENDLESS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000000000\r\n\r\n"
@@ -166,21 +125,12 @@ def test_an_answer_that_could_fill_the_memory_is_not_read_to_its_end(
     assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
 
 
-@pytest.mark.parametrize("status", [200, 529])
 @pytest.mark.parametrize("value", ["\xb2", "Z\xc3\xbcrich"], ids=["Latin-1", "UTF-8"])
-def test_an_answer_with_a_header_that_is_not_ascii_is_not_blamed_on_the_key_and_stays_held(
-    desk: Desk, hostile: HostileServer, status: int, value: str
+def test_a_header_of_an_answer_that_is_not_ascii_is_passed_over(
+    desk: Desk, hostile: HostileServer, value: str
 ) -> None:
-    hostile.queue(replace(reply(), status=status, headers={"retry-after": value}))
-    played = desk.play(machine(hostile))
-    gc.collect()  # which warns of a connection that nobody has closed
-    (failed,) = played.of(Failed)
-    assert failed.message == (
-        f"the answer of {hostile.base_url} has a header that is not plain ASCII"
-    )
-    assert failed.error_class == "transient"
-    reserved = played.of(Intended)[0].reserved
-    assert (failed.usage.tokens, failed.usage.cost_usd) == (reserved.tokens, reserved.cost_usd)
+    hostile.queue(replace(reply(), headers={"retry-after": value}))
+    assert desk.play(machine(hostile)).outcome == "done"
 
 
 def test_an_answer_that_is_longer_than_a_text_may_be_counts_as_cut_off(
@@ -219,7 +169,7 @@ def test_tokens_that_stand_in_the_total_alone_are_paid_as_answer(
     usage = played.of(Replied)[0].usage
     assert usage.tokens == 5_030
     assert usage.cost_usd is not None
-    assert usage.cost_usd >= 5_010 * known.rates.cheapest().output
+    assert usage.cost_usd >= 5_010 * known.entry["output_cost_per_token"]
 
 
 @pytest.mark.parametrize("means", ["header", "body"])
@@ -233,7 +183,8 @@ def test_a_provider_cannot_call_itself_cheaper_than_its_list_price(
     (replied,) = desk.play(machine(hostile)).of(Replied)
     known = known_model(MINI)
     assert known is not None
-    rates = known.rates.cheapest()
+    rates = known.highest(sent=20)
+    assert rates is not None
     listed = 20 * rates.input + 10 * rates.output
     assert replied.usage.cost_usd == pytest.approx(listed)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from loopkit.agents.model import client
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.failure_cause import Received, tokens_in
+from loopkit.agents.model.failure_cause import Received, cause_of, tokens_in
 from loopkit.agents.model.pricing import (
+    OUTPUT_CAPS,
     answer_caps,
     cost,
     input_bound,
@@ -22,6 +23,7 @@ from loopkit.agents.model.pricing import (
     provider_of,
     quote,
 )
+from loopkit.agents.model.refused_caps import cap_refusal, refused
 from loopkit.agents.model.reply import (
     SELL_CLAUDE,
     chat_answer,
@@ -46,6 +48,10 @@ class ModelAgentPort:
 
     def __init__(self, definition: ModelAgent) -> None:
         self._in_turn = definition.in_turn
+        self._longest: dict[tuple[int, str], int] = {}
+        """By fallback and model: the cap that its server named when it refused ours."""
+        self._cap_names: dict[tuple[int, str], str] = {}
+        """By fallback and model: the option's name that its server wanted instead of ours."""
 
     async def ready(self) -> None:
         await client.ready()
@@ -60,18 +66,22 @@ class ModelAgentPort:
         if name is not None and not os.environ.get(name):
             raise AgentError("fatal", f"the environment variable `{name}` is not set")
         if request.is_limited:
-            request.caps = answer_caps(agent, request.model, input_bound(request))
+            caps = answer_caps(agent, request.model, input_bound(request))
+            longest = self._longest.get((request.fallback, request.model))
+            request.caps = caps if caps is None or longest is None else caps.within(longest)
         if request.caps is not None and request.cap is None:
             request.cap = request.caps.usual
         return quote(agent, request)
 
     async def ask(self, request: Request) -> Reply:
-        """Make one request, without retries; raises AgentError, which says whose fault it is."""
+        """Make one call, without retries; raises AgentError, which says whose fault it is."""
         agent = self._in_turn[request.fallback]
         offers = bool(offered_tools(agent, request))
         received = Received()
         try:
-            response = await client.complete(arguments(agent, request), received)
+            response = await self._complete(agent, request, received)
+        except AgentError:
+            raise
         except Exception as error:
             has_schema = native_schema(agent, request) is not None
             failure = as_agent_error(
@@ -91,14 +101,43 @@ class ModelAgentPort:
             return reply.replace(text=without_added_nulls(reply.text, schema))
         return reply
 
+    async def _complete(self, agent: ModelAgent, request: Request, received: Received) -> Any:
+        """LiteLLM's response. A cap of ours that the server refuses is lowered to what it names,
+        and sent under the name that it wants, each once; raises AgentError where that is no help.
+        """
+        place, tried = (request.fallback, request.model), set[str]()
+        while True:
+            try:
+                sent = arguments(agent, request, self._cap_names.get(place))
+                return await client.complete(sent, received)
+            except Exception as error:
+                cap = request.cap
+                refusal = cap and cap_refusal(received, cap, input_bound(request))
+                if not cap or not refusal:
+                    raise
+                remedy = "name" if refusal.name else "number"
+                if remedy in tried or not (refusal.name or refusal.most):
+                    option = refusal.name or self._cap_names.get(place, OUTPUT_CAPS[-1])
+                    said = cause_of(error, received).said
+                    raise refused(cap, said, f"{request.agent}.{option}") from error
+                tried.add(remedy)
+                if refusal.name:
+                    self._cap_names[place] = refusal.name
+                elif refusal.most:
+                    self._longest[place] = request.cap = refusal.most
+                    request.caps = request.caps and request.caps.within(refusal.most)
+
 
 MARKED = SELL_CLAUDE | {"openrouter"}
 """Providers of Claude, which cache only what is marked: by the prefix of the model, or by the table
 if it has none."""
 
 
-def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    """The keyword arguments of `litellm.acompletion`, without retries and timeout."""
+def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) -> dict[str, Any]:
+    """The keyword arguments of `litellm.acompletion`, without retries and timeout.
+
+    `cap_name` is the option by which the server takes a cap, if it has refused the usual one.
+    """
     keywords: dict[str, Any] = {
         "model": request.model,
         "messages": chat_messages(
@@ -107,7 +146,10 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         **agent.params,
         **tool_arguments(agent, request),
     }
-    if request.cap is not None:
+    if request.cap is not None and cap_name is not None:
+        # LiteLLM has names of its own for some models; this goes out as it is.
+        keywords["extra_body"] = {**keywords.get("extra_body", {}), cap_name: request.cap}
+    elif request.cap is not None:
         keywords["max_tokens"] = request.cap
     if agent.base_url is not None:
         keywords["base_url"] = agent.base_url

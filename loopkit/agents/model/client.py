@@ -9,7 +9,7 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
@@ -44,13 +44,30 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
     litellm = await ready()
     with keep_answer_in(received), _counted():
         try:
-            return await litellm.acompletion(**arguments, **FIXED)
+            response = await litellm.acompletion(**arguments, **FIXED)
         except litellm.UnsupportedParamsError:
             if arguments.get("tool_choice") != "none":
                 raise
             # Nothing was sent: LiteLLM can't tell this provider not to call a tool.
             free = {name: value for name, value in arguments.items() if name != "tool_choice"}
-            return await litellm.acompletion(**free, **FIXED)
+            response = await litellm.acompletion(**free, **FIXED)
+    _set_cost(litellm, response, arguments)
+    if response.choices and (refusal := _refusal_in(received)):
+        # LiteLLM keeps that of a chat, but not that of OpenAI's Responses.
+        response.choices[0].message.refusal = refusal
+    return response
+
+
+def _refusal_in(received: Received) -> str:
+    """The refusal in an answer of OpenAI's Responses; empty where there is none."""
+    output = received.record.get("output") if b'"refusal"' in received.body else None
+    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    for parts in (item.get("content") for item in items):
+        for part in parts if isinstance(parts, list) else ():
+            match part:
+                case {"type": "refusal", "refusal": str() as refusal}:
+                    return refusal
+    return ""
 
 
 async def read(answer: Mapping[str, Any], model: str) -> Any:
@@ -61,11 +78,26 @@ async def read(answer: Mapping[str, Any], model: str) -> Any:
     )
 
     response = convert_to_model_response_object(dict(answer), litellm.ModelResponse())
-    # It raises if it has no price.
-    with suppress(Exception):
-        listed = litellm.completion_cost(response, model=model)
-        response._hidden_params["response_cost"] = listed  # noqa: SLF001 - where a call has it
+    _set_cost(litellm, response, {"model": model})
     return response
+
+
+def _set_cost(litellm: Any, response: Any, arguments: Mapping[str, Any]) -> None:
+    """Put what LiteLLM computes for an answer to where it puts that itself, or a server's figure.
+
+    A server's figure counts where LiteLLM has no price, or a lower one.
+    """
+    options = {name: arguments.get(name) for name in ("model", "service_tier", "vertex_location")}
+    hidden = response._hidden_params  # noqa: SLF001 - LiteLLM's own place
+    # It raises if it has no price, or if the counts are not numbers.
+    with suppress(Exception):
+        usage = response.usage
+        # Some providers count thoughts in the total alone.
+        usage.completion_tokens = max(
+            usage.completion_tokens, usage.total_tokens - usage.prompt_tokens
+        )
+        listed = litellm.completion_cost(response, **options)
+        hidden["response_cost"] = max(hidden.get("response_cost") or 0.0, listed)
 
 
 async def ready() -> ModuleType:
@@ -84,9 +116,9 @@ async def close() -> None:
     While a call of somebody else is made there, they stay: whoever closes last closes them.
     """
     if _loaded is not None and asyncio.get_running_loop() not in _calls:
-        from loopkit.agents.model.http_guard import close_transports  # noqa: PLC0415 - as below
+        from loopkit.agents.model.http_client import close_connections  # noqa: PLC0415 - as below
 
-        await close_transports(_forget_clients)
+        await close_connections()
 
 
 @contextmanager
@@ -100,20 +132,6 @@ def _counted() -> Iterator[None]:
         _calls[loop] -= 1
         if not _calls[loop]:
             del _calls[loop]
-
-
-def _forget_clients(transports: Sequence[Any]) -> None:
-    """Have LiteLLM forget the clients that use these transports.
-
-    Its own function closes the clients of all event loops, and they are given out again.
-    """
-    if _loaded is None:
-        return
-    cache, ours = _loaded.in_memory_llm_clients_cache, set(map(id, transports))
-    for key, kept in list(cache.cache_dict.items()):
-        client = getattr(kept, "_client", None) or getattr(kept, "client", None)
-        if id(getattr(client, "_transport", None)) in ours:
-            cache.delete_cache(key)
 
 
 def _load() -> ModuleType:
@@ -133,9 +151,6 @@ def _import_litellm() -> ModuleType:
     try:
         import litellm  # noqa: PLC0415 - it costs more than a second
         from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER  # noqa: PLC0415
-        from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
-
-        from loopkit.agents.model.http_guard import guard_transports  # noqa: PLC0415 - so does its HTTP client
     finally:
         if was_collecting:
             gc.enable()
@@ -147,10 +162,30 @@ def _import_litellm() -> ModuleType:
     # It belongs to one event loop at a time, and says on stderr what goes wrong with two of them.
     worker: Any = GLOBAL_LOGGING_WORKER
     worker.ensure_initialized_and_enqueue = _log_nothing
-    guard_transports(AsyncHTTPHandler)
+    _give_client(litellm)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
     return litellm
+
+
+def _give_client(litellm: Any) -> None:
+    """Have LiteLLM send every asynchronous call over our client."""
+    from litellm.caching.llm_caching_handler import LLMClientCache  # noqa: PLC0415 - as above
+    from litellm.llms.custom_httpx import http_handler  # noqa: PLC0415
+
+    from loopkit.agents.model.http_client import Client  # noqa: PLC0415 - it costs 0.1 s
+
+    class Clients(LLMClientCache):
+        """LiteLLM's cache, which holds each of its handlers before that is used first."""
+
+        def set_cache(self, key: str, value: Any, *args: Any, **options: Any) -> Any:
+            if isinstance(value, http_handler.AsyncHTTPHandler):
+                value.client = Client(http_handler.get_ssl_configuration(value.ssl_verify))
+            return super().set_cache(key, value, *args, **options)
+
+    litellm.in_memory_llm_clients_cache = Clients()
+    # For the SDK of OpenAI, which its handlers do not use.
+    litellm.aclient_session = Client(http_handler.get_ssl_configuration())
 
 
 def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:

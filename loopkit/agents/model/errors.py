@@ -275,12 +275,14 @@ _BROKEN = "the connection to {origin} broke before the answer was complete"
 _MISFIT = "the answer does not fit the agent's `schema:`"
 UNANSWERED = (
     Row(_MISFIT, "content", kinds=("JSONSchemaValidationError",), marks=("charged",)),
-    Row("{origin} sends the call on to another host, and neither prompt nor key go there: write the"
-        " right address as `base_url:`", kinds=("SentElsewhere",)),
+    Row("{origin} sends the call on to another address, and it is not sent there: write the right"
+        " one as `base_url:`", kinds=("SentElsewhere",)),
     Row("the answer of {origin} is longer than can be kept", kinds=("AnswerTooLong",),
         marks=("charged",)),
-    Row("the answer of {origin} has a header that is not plain ASCII", "transient",
-        kinds=("UnreadableHeader",), marks=("charged", "unreadable")),
+    Row("the API key has a line break or another character that can't be sent: set {variable}"
+        " without it", kinds=("UnsendableKey",), unsent=True),
+    Row("a header has a line break or another character that can't be sent: mend it in `params:` of"
+        " the agent", kinds=("UnsendableHeader",), unsent=True),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
         when=lambda it: _KEYLESS.search(it.texts), unsent=True),
     Row("LiteLLM's own budget is used up: {said}", kinds=("BudgetExceededError",)),

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -45,6 +47,11 @@ SCHEMA_TOKENS = 1_024
 """Tokens that a provider adds to ask for data of a schema."""
 TOOLS_TOKENS = 1_024
 """Tokens that a provider adds to explain how tools are called."""
+_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
+_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
+_THOUGHT = "output_cost_per_reasoning_token"
+_ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
+"""The kinds of rates from which the highest are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +80,11 @@ def quote(agent: ModelAgent, request: Request) -> Usage:
     # More cannot be billed: a model refuses more than its window.
     sent = sent if window is None else min(sent, window)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
-    return usage_bound(agent, request.model, sent, longest)
+    return _most(agent, request.model, sent, longest)
 
 
-def usage_bound(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
-    """The most that so many tokens in and out can cost."""
-    usd = _dearest(agent, model, sent, longest)
+def _most(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
+    usd = most_usd(agent, model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
 
@@ -114,14 +120,14 @@ def least_call(agent: ModelAgent, model: str) -> Usage:
     system = agent.system
     sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
     caps = answer_caps(agent, model, sent)
-    return usage_bound(agent, model, sent, caps.least if caps else output_cap(agent, model))
+    return _most(agent, model, sent, caps.least if caps else output_cap(agent, model))
 
 
 def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
     """The most that one call can cost in USD, whatever is sent: the dearest rung's whole window in,
     the longest answer out; None where unknown. An unknown window is assumed."""
     costs = [
-        _dearest(
+        most_usd(
             agent,
             model,
             window_of(agent, model) or assumed_window(agent, model),
@@ -136,7 +142,7 @@ def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None
 def assumed_window(agent: ModelAgent, model: str) -> int | None:
     """The input tokens that a call is assumed to have at most, where the model's window is unknown
     and input costs something; else None."""
-    rates = _dearest_rates(agent, model, None)
+    rates = highest_rates(agent, model)
     if rates is None or not rates.input or window_of(agent, model) is not None:
         return None
     return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
@@ -145,7 +151,7 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
 def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
     """Whether the maximum cost of a call is known before it is made."""
     longest = longest_answer(agent, model, is_limited=is_limited)
-    return _dearest(agent, model, 1, longest) is not None
+    return most_usd(agent, model, 1, longest) is not None
 
 
 def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
@@ -170,7 +176,7 @@ def _missing_prices(
     for model in agent.model:
         if is_priced(agent, model, is_limited=is_limited):
             continue
-        if _dearest_rates(agent, model, None) is not None:
+        if highest_rates(agent, model) is not None:
             yield f"may answer at any length (`{model}`)", f"add {cap}"
         else:
             is_endless = longest_answer(agent, model, is_limited=is_limited) is None
@@ -183,42 +189,28 @@ def _missing_prices(
             )
 
 
-def price_of(agent: ModelAgent, model: str) -> float | Price | None:
+def own_price(agent: ModelAgent, model: str) -> Price | None:
     """The price that does not come from a list: the agent's own, or 0 for a local model."""
-    provider = model.partition("/")[0]
-    if agent.price is not None or provider not in LOCAL or agent.api_key_env is not None:
-        return agent.price
-    has_key = os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
-    return None if has_key else 0.0
+    provider, price = model.partition("/")[0], agent.price
+    if price is None and provider in LOCAL and agent.api_key_env is None:
+        has_key = os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
+        price = None if has_key else 0.0
+    return Price(input=price, output=price) if isinstance(price, int | float) else price
 
 
-def _dearest(agent: ModelAgent, model: str, sent: int | None, longest: int | None) -> float | None:
-    """USD for so many tokens in and out; None where a rate, or a count that costs, is unknown."""
-    rates = _dearest_rates(agent, model, sent)
-    if rates is None:
+def most_usd(
+    agent: ModelAgent,
+    model: str,
+    sent: int | None,
+    longest: int | None,
+    kinds: tuple[str, ...] = _ALL,
+) -> float | None:
+    """USD for so many tokens in and out at the highest rates of these kinds; None where a rate is
+    unknown, or a count that costs."""
+    rates = highest_rates(agent, model, sent, kinds)
+    if rates is None or (sent is None and rates.input) or (longest is None and rates.output):
         return None
-    parts = [_part(sent, rates.input), _part(longest, rates.output), rates.call]
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
-
-
-def _part(tokens: int | None, rate: float) -> float | None:
-    if rate == 0:
-        return 0.0
-    return None if tokens is None else tokens * rate
-
-
-def _dearest_rates(agent: ModelAgent, model: str, sent: int | None) -> Dearest | None:
-    """The dearest rates that can apply to a call with so many tokens in; None where unknown."""
-    match price_of(agent, model):
-        case None:
-            known = known_model(model)
-            return known.rates.dearest(_options(agent), sent) if known is not None else None
-        case Price() as price:
-            dearest = max(price.input, price.cached or 0.0, price.cache_write or 0.0)
-            return Dearest(dearest / MILLION, price.output / MILLION)
-        case rate:
-            return Dearest(rate / MILLION, rate / MILLION)
+    return (sent or 0) * rates.input + (longest or 0) * rates.output + rates.call
 
 
 def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
@@ -228,78 +220,75 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
     """
     window = window_of(agent, model) or assumed_window(agent, model)
     sent = sent if window is None else min(sent, window)
-    if price_of(agent, model) is not None:
-        return cost(agent, model, Used(sent, answered), None)
-    known = known_model(model)
-    rates = known.rates.usual(_options(agent), sent) if known is not None else None
-    return None if rates is None else sent * rates.input + answered * rates.output + rates.call
+    return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
 
 
 def cached_share(agent: ModelAgent, model: str) -> float:
     """The price of a token from the provider's cache, as a share of the price of a new one; 1 where
     it is the same or unknown."""
-    match price_of(agent, model):
-        case None:
-            known = known_model(model)
-            rates = known.rates.cheapest(_options(agent)) if known is not None else None
-            new, cached = (rates.input, rates.cached) if rates is not None else (0.0, 0.0)
-        case Price() as price:
-            new, cached = price.input, price.input if price.cached is None else price.cached
-        case _:
-            return 1.0
-    return cached / new if new else 1.0
-
-
-def _options(agent: ModelAgent) -> Options:
-    return Options.of(agent.params, agent.base_url)
+    known, price = known_model(model), own_price(agent, model)
+    rates = {} if known is None else numbers_of(known.entry)
+    new, cached = rates.get(_INPUT), rates.get(_CACHED)
+    if price is not None:
+        new, cached = price.input, price.cached
+    return cached / new if new and cached is not None else 1.0
 
 
 def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
     """USD for the tokens of a call: by the agent's own price, else by LiteLLM's figure.
 
-    If LiteLLM does not find the price that it lists, the dearest listed rates count.
+    If LiteLLM does not find the price that it lists, the highest listed rates count.
     """
-    match price_of(agent, model):
-        case None if listed is None:
-            return _dearest(agent, model, used.input, used.output)
-        case None:
-            return listed
-        case Price() as price:
-            cached = price.input if price.cached is None else price.cached
-            written = price.input if price.cache_write is None else price.cache_write
-            fresh = used.input - used.cached - used.written
-            taken = fresh * price.input + used.cached * cached + used.written * written
-            return (taken + used.output * price.output) / MILLION
-        case rate:
-            return used.total * rate / MILLION
+    price = own_price(agent, model)
+    if price is None:
+        return most_usd(agent, model, used.input, used.output) if listed is None else listed
+    cached = price.input if price.cached is None else price.cached
+    written = price.input if price.cache_write is None else price.cache_write
+    fresh = used.input - used.cached - used.written
+    taken = fresh * price.input + used.cached * cached + used.written * written
+    return (taken + used.output * price.output) / MILLION
 
 
-def least_cost(agent: ModelAgent, model: str, used: Used) -> float:
-    """USD that so many tokens cost at the cheapest list prices that can apply; 0 is unknown."""
-    known = known_model(model)
-    if known is None:
-        return 0.0
-    least = known.rates.cheapest(_options(agent))
-    fresh = (used.input - used.cached - used.written) * least.input
-    kept = used.cached * least.cached + used.written * least.written
-    return fresh + kept + used.output * least.output
-
-
-def listed_cost(model: str, hidden: Mapping[str, Any], least: float = 0.0) -> float | None:
+def listed_cost(model: str, said: object) -> float | None:
     """LiteLLM's figure for the cost of a call in USD, or None where it has none.
 
-    A server can falsify it, so it counts as no less than `least`, which is by the list prices, and
-    not at all if no call costs so much. 0 means that LiteLLM has no price, unless the list price of
+    No call costs more than MOST_USD. 0 means that LiteLLM has no price, unless the list price of
     the model is 0.
     """
-    said = hidden.get("response_cost")
-    if not isinstance(said, int | float) or isinstance(said, bool) or not said <= MOST_USD:
+    if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= MOST_USD:
         return None
-    if said > 0:
-        return max(float(said), least)
+    known = None if said else known_model(model)
+    rates = known.highest() if known is not None else None
+    return float(said) if said or rates == FREE else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """USD for a token in and out, and for what each call takes beside tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    call: float = 0.0
+
+
+FREE = Rates()
+
+
+def highest_rates(
+    agent: ModelAgent, model: str, sent: int | None = None, kinds: tuple[str, ...] = _ALL
+) -> Rates | None:
+    """The highest rates that can apply to a call with so many tokens in; None where unknown.
+
+    None tokens are any number of them.
+    """
+    if (price := own_price(agent, model)) is not None:
+        caching = (price.cached, price.cache_write) if _WRITTEN in kinds else ()
+        return Rates(
+            max(price.input, *(usd or 0.0 for usd in caching), 0.0) / MILLION,
+            price.output / MILLION,
+        )
     known = known_model(model)
-    rates = known.rates.dearest() if known is not None else None
-    return 0.0 if rates is not None and not (rates.input or rates.output or rates.call) else None
+    return None if known is None else known.highest(agent.params, sent, kinds)
 
 
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
@@ -392,148 +381,93 @@ _SIMILARITY = 0.8
 REJECT_SCHEMAS = frozenset({"deepseek"})
 """Providers whose API refuses a JSON Schema, whatever the table says."""
 
-_REGIONS = ("eu", "us")
+_RATE = re.compile(
+    r"(?P<kind>input_cost_per_token|output_cost_per_token|output_cost_per_reasoning_token"
+    r"|cache_creation_input_token_cost|cache_read_input_token_cost)"
+    r"(?P<hour>_above_1hr)?(?:_above_(?P<above>\d+)k_tokens)?(?P<tier>_[a-z]+)?"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of an agent that may have a rate of their own."""
+class Rate(NamedTuple):
+    """One rate of an entry of the table, and what has to be so that it applies."""
 
-    tier: str | None = None
-    words: frozenset[str] = frozenset()
-    """All texts among them, such as `fast`, `us` or `1h`."""
-    region: str = ""
-    """The region of the provider's address, if it has one."""
-    location: str | None = None
-    """The location of Google's endpoint."""
-    searches: bool = False
-
-    @classmethod
-    def of(cls, params: Mapping[str, Any], base_url: str | None) -> Options:
-        """The options in the `params` and the address of an agent."""
-        tier = params.get("service_tier")
-        location = params.get("vertex_location", params.get("vertex_ai_location"))
-        hosts = {f"//{region}.api.openai.com": region for region in _REGIONS}
-        return cls(
-            tier=tier if isinstance(tier, str) else None,
-            words=frozenset(text for _, text in texts_in(params)),
-            region=next((region for host, region in hosts.items() if host in (base_url or "")), ""),
-            location=location if isinstance(location, str) else None,
-            searches="web_search_options" in params,
-        )
-
-
-ORDINARY = Options()
-
-
-class Rates:
-    """All rates of one entry of the table."""
-
-    def __init__(self, entry: Mapping[str, Any]) -> None:
-        self._entry = entry
-        self._rates = tuple(_rates(entry))
-
-    def dearest(self, options: Options = ORDINARY, sent: int | None = None) -> Dearest | None:
-        """The dearest rates for a call with so many tokens in; None where the table has none.
-
-        Rates for a cache of minutes count: a conversation that is sent again is marked for it.
-        """
-        return self._greatest((_INPUT, _WRITTEN), (_OUTPUT, _REASONING), options, sent)
-
-    def usual(self, options: Options, sent: int) -> Dearest | None:
-        """The dearest rates without writing to a cache and without a separate rate for thinking."""
-        return self._greatest((_INPUT,), (_OUTPUT,), options, sent)
-
-    def _greatest(
-        self,
-        sending: tuple[str, ...],
-        answering: tuple[str, ...],
-        options: Options,
-        sent: int | None,
-    ) -> Dearest | None:
-        sends = list(self._usd(sending, options, sent))
-        answers = list(self._usd(answering, options, sent))
-        # A model with prices for answers alone takes texts for free, such as one that makes films.
-        takes_texts_free = not any(rate.kind == _INPUT for rate in self._rates)
-        if not answers or not (sends or takes_texts_free):
-            return None
-        factor = self._factor(options)
-        search = self._search(options)
-        return Dearest(max(sends, default=0.0) * factor, max(answers) * factor, search)
-
-    def cheapest(self, options: Options = ORDINARY) -> Cheapest:
-        """The cheapest rates, by night and for short prompts too."""
-        night = self._entry.get("off_peak_pricing")
-        by_night = list(_rates_at(night, 0)) if isinstance(night, Mapping) else []
-
-        def least(kind: str, unlisted: float) -> float:
-            found = [rate.usd for rate in by_night if rate.kind == kind]
-            return min((*found, *self._usd((kind,), options, None)), default=unlisted)
-
-        fresh = least(_INPUT, 0.0)
-        share = _CACHED_SHARE.get(self._entry.get("litellm_provider", ""), 1.0)
-        return Cheapest(
-            input=fresh,
-            cached=least(_CACHED, fresh * share),
-            written=min(least(_WRITTEN, 0.0), fresh),
-            output=least(_OUTPUT, 0.0),
-        )
-
-    def _usd(self, kinds: Iterable[str], options: Options, sent: int | None) -> Iterator[float]:
-        for rate in self._rates:
-            if rate.kind in kinds and rate.applies(options, sent):
-                yield rate.usd
-
-    def _factor(self, options: Options) -> float:
-        """The factor on all rates for a region or for speed."""
-        factor, own = 1.0, self._entry.get("provider_specific_entry")
-        for word, by in own.items() if isinstance(own, Mapping) else ():
-            if word in options.words:
-                factor *= _number(by) or 1.0
-        if options.region:
-            factor *= self._multiplier(f"regional_processing_uplift_multiplier_{options.region}")
-        if options.location != "global":
-            # Unless the options say otherwise, Google's endpoint is that of a region.
-            factor *= self._multiplier("regional_endpoint_uplift_multiplier")
-        return factor
-
-    def _multiplier(self, key: str) -> float:
-        return _number(self._entry.get(key)) or 1.0
-
-    def _search(self, options: Options) -> float:
-        """The price of one web search, if it is asked for or part of every call."""
-        costs = self._entry.get("search_context_cost_per_query")
-        is_made = options.searches or self._entry.get("litellm_provider") == "perplexity"
-        if not is_made or not isinstance(costs, Mapping):
-            return 0.0
-        return max((_number(cost) or 0.0 for cost in costs.values()), default=0.0)
+    kind: str
+    usd: float
+    above: int
+    """Tokens in."""
+    needs: str
+    """An option, or a word in one: `1h` for a cache of an hour, or `service_tier`. The provider may
+    choose the tier, so it may be any that is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
+    """An entry of the table."""
+
+    entry: Mapping[str, Any]
+    rates: tuple[Rate, ...]
     max_input: int | None
     """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
     max_output: int | None
     """Tokens that the model can answer with, or takes and answers with together."""
-    rates: Rates
     native_schema: bool
     """It takes a JSON Schema for its answer."""
     has_tools: bool
     provider: str
+
+    def highest(
+        self,
+        params: Mapping[str, Any] = MappingProxyType({}),
+        sent: int | None = None,
+        kinds: tuple[str, ...] = _ALL,
+    ) -> Rates | None:
+        """The highest rates of these kinds that the options of an agent leave possible for a call
+        with so many tokens in; None where the table has none.
+
+        Rates for a cache of minutes count: a conversation that is sent again is marked for it.
+        """
+        asked = {"", *params, *(text for _, text in texts_in(params))}
+        usd: dict[str, float] = {}
+        for rate in self.rates:
+            if rate.needs in asked and (sent is None or sent >= rate.above):
+                usd[rate.kind] = max(rate.usd, usd.get(rate.kind, 0.0))
+        # A model with prices for answers alone takes texts for free, such as one that makes films.
+        takes_texts_free = not any(rate.kind == _INPUT for rate in self.rates)
+        if _OUTPUT not in usd or not (_INPUT in usd or takes_texts_free):
+            return None
+        into, out = (
+            max(usd.get(kind, 0.0) for kind in group if kind in kinds)
+            for group in ((_INPUT, _WRITTEN), (_OUTPUT, _THOUGHT))
+        )
+        factor = self._factor(asked)
+        is_searching = "web_search_options" in asked or self.provider == "perplexity"
+        searches = self.entry.get("search_context_cost_per_query") if is_searching else None
+        return Rates(into * factor, out * factor, max([0.0, *numbers_of(searches).values()]))
+
+    def _factor(self, asked: Set[str]) -> float:
+        """The factor on all rates: for speed or a place where it is asked for, and the highest of
+        those for the region of an address."""
+        regional = {key: by for key, by in self.entry.items() if key.startswith("regional_")}
+        words = numbers_of(self.entry.get("provider_specific_entry"))
+        start = max([1.0, *numbers_of(regional).values()])
+        return prod((by for word, by in words.items() if word in asked), start=start)
 
 
 @lru_cache(maxsize=256)
 def known_model(model: str) -> KnownModel | None:
     """The entry of the table for a LiteLLM model string; None where there is none."""
     entry = _entry(model)
-    if entry is None:
-        return None
+    return None if entry is None else known_entry(entry)
+
+
+def known_entry(entry: Mapping[str, Any]) -> KnownModel:
     provider = str(entry.get("litellm_provider", ""))
     takes_schema = entry.get("supports_response_schema") is True
     return KnownModel(
+        entry,
+        rates=tuple(_rates(entry)),
         max_input=_token_count(entry.get("max_input_tokens")),
         max_output=_token_count(entry.get("max_output_tokens", entry.get("max_tokens"))),
-        rates=Rates(entry),
         native_schema=takes_schema and provider not in REJECT_SCHEMAS,
         has_tools=entry.get("supports_function_calling") is True,
         provider=provider,
@@ -592,90 +526,32 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
     except FileNotFoundError:
         # Another version may keep it elsewhere: a start then says that no price is known.
         return {}
-    return table
+    named = {name: entry for entry in table.values() for name in entry.get("aliases") or ()}
+    meant = {key: entry.get("alias_of") for key, entry in table.items()}
+    return {**named, **table, **{key: table[name] for key, name in meant.items() if name in table}}
 
 
-_RATE = re.compile(
-    r"(?P<kind>input_cost_per_token|output_cost_per_token|output_cost_per_reasoning_token"
-    r"|cache_creation_input_token_cost|cache_read_input_token_cost)"
-    r"(?P<hour>_above_1hr)?(?:_above_(?P<above>\d+)k_tokens)?(?:_(?P<tier>[a-z]+))?"
-)
-_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
-_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
-_REASONING = "output_cost_per_reasoning_token"
-_ORDINARY_TIERS = frozenset({"default", "standard", "standard_only"})
-_TIERS = {
-    "fast": "priority",
-    **{name: name for name in ("flex", "balanced", "priority", "ultrafast")},
-}
-_CACHED_SHARE = {"fireworks_ai": 0.5}
-"""By provider: the share of the input rate for cached tokens without a listed rate."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    kind: str
-    usd: float
-    above: int
-    """Applies from this number of input tokens."""
-    tier: str
-    is_for_an_hour: bool
-
-    def applies(self, options: Options, sent: int | None) -> bool:
-        """Whether it can apply to a call with so many tokens in; None is any number."""
-        is_reached = sent is None or sent >= self.above
-        is_kept = not self.is_for_an_hour or "1h" in options.words
-        return is_reached and is_kept and self._is_served(options.tier)
-
-    def _is_served(self, tier: str | None) -> bool:
-        if not self.tier:
-            return True
-        if tier is None or tier in _ORDINARY_TIERS:
-            return False
-        # A tier that the provider chooses, or that is not named here, may be any of them.
-        return _TIERS.get(tier, self.tier) == self.tier
-
-
-@dataclass(frozen=True, slots=True)
-class Dearest:
-    """USD at the dearest rates that can apply to a call."""
-
-    input: float
-    output: float
-    call: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Cheapest:
-    """USD at the cheapest rates that can apply to a token; 0 is unknown."""
-
-    input: float
-    cached: float
-    written: float
-    output: float
-
-
-def _rates(entry: Mapping[str, Any]) -> Iterator[_Rate]:
-    yield from _rates_at(entry, 0)
-    tiers = entry.get("tiered_pricing")
-    for tier in tiers if isinstance(tiers, list) else ():
-        match tier:
+def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
+    steps = entry.get("tiered_pricing")
+    for part in (entry, *(steps if isinstance(steps, list) else ())):
+        match part:
             case {"range": [int() | float() as above, *_]}:
-                yield from _rates_at(tier, int(above))
+                start = int(above)
+            case _ if part is entry:
+                start = 0
+            case _:
+                continue
+        for key, usd in numbers_of(part).items():
+            if (found := _RATE.fullmatch(key)) is not None:
+                above = int(found["above"]) * 1_000 if found["above"] else start
+                needs = "service_tier" if found["tier"] else "1h" if found["hour"] else ""
+                yield Rate(found["kind"], usd, above, needs)
 
 
-def _rates_at(entry: Mapping[str, Any], above: int) -> Iterator[_Rate]:
-    for key, value in entry.items():
-        found, usd = _RATE.fullmatch(key), _number(value)
-        if found is not None and usd is not None:
-            beyond = int(found["above"]) * 1_000 if found["above"] else above
-            yield _Rate(found["kind"], usd, beyond, found["tier"] or "", bool(found["hour"]))
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
+def numbers_of(record: object) -> dict[str, float]:
+    """The fields of a record that are numbers."""
+    fields = record.items() if isinstance(record, Mapping) else ()
+    return {name: float(value) for name, value in fields if type(value) in (int, float)}
 
 
 _BEDROCK = ("bedrock", "bedrock_converse", "bedrock_mantle")
@@ -711,25 +587,43 @@ _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
 _RESELLER = "github"
 """It sells models of others under their own names."""
 
-_ROUTE = re.compile(r"(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/")
+_Spelling = tuple[re.Pattern[str], str]
+
+
+def _spelling(pattern: str, short: str = "") -> _Spelling:
+    return re.compile(pattern), short
+
+
+_ROUTE = _spelling(
+    r"^(?:(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/)+"
+)
 """The interface of a provider that is called; the price is the same for all."""
-_AWS_PLACE = re.compile(r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))")
-_AWS_WINDOW = re.compile(r"(?<=:\d):\d+k$|\[\w+\]$")
-_GOOGLE_VERSION = re.compile(r"-\d+$")
-_FINE_TUNED = re.compile(r"(?<=ft:)([^:]+)(?::[^:]*){3}$")
-_SNAPSHOT = re.compile(r"-\d{4}-\d\d-\d\d$")
-_VERSIONED = frozenset({"vertex_ai", "vertex_ai_beta", "gemini", "databricks"})
+_ORDINARY = (
+    _spelling(r"(?<=ft:)([^:]+)(?::[^:]*){3}$", r"\1"),
+    _spelling(r"-\d{4}-\d\d-\d\d$"),
+)
+"""The names of fine-tuned models and of snapshots."""
+_AWS = (
+    _spelling(r"^.*arn:.*/"),
+    _spelling(r"(?<=:\d):\d+k$|\[\w+\]$"),
+    _spelling(r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))"),
+)
+"""Resources, windows and places of AWS."""
+_VERSIONED = (_spelling(r"$", "@latest"), _spelling(r"(?:-\d+)?@latest$"))
+_SPELLINGS = {
+    **dict.fromkeys(_BEDROCK, _AWS),
+    **dict.fromkeys(("vertex_ai", "vertex_ai_beta", "gemini", "databricks"), _VERSIONED),
+}
+"""By prefix: what a name may have that its key has not, one behind the other."""
 
 
 def keys(model: str) -> Iterator[str]:
     """The keys under which a model may be listed, the likeliest first."""
     prefix, slash, name = model.partition("/")
     if not slash:
-        yield from (model, _ordinary(model))
-        return
-    for form in _forms(prefix, name):
-        for start in (f"{prefix}/", *_LISTED_UNDER.get(prefix, ()), ""):
-            yield start + form
+        prefix, name = "", model
+    starts = (f"{prefix}/", *_LISTED_UNDER.get(prefix, ()), "") if slash else ("",)
+    yield from (start + form for form in _forms(prefix, name) for start in starts)
 
 
 def sells(model: str, provider: str | None) -> bool:
@@ -742,22 +636,8 @@ def sells(model: str, provider: str | None) -> bool:
 
 
 def _forms(prefix: str, name: str) -> Iterator[str]:
-    """The name as it is written, then without its region, its route and its version."""
+    """The name as it is written, then without its route, its region and its version."""
     yield name
-    bare = name
-    while route := _ROUTE.match(bare):
-        bare = bare[route.end() :]
-    yield bare
-    if prefix in _BEDROCK:
-        whole = _AWS_WINDOW.sub("", bare.rpartition("/")[2] if "arn:" in bare else bare)
-        yield whole
-        yield _AWS_PLACE.sub("", whole)
-    elif prefix in _VERSIONED:
-        yield f"{bare}@latest"
-        yield _GOOGLE_VERSION.sub("", bare)
-    else:
-        yield _ordinary(bare)
-
-
-def _ordinary(name: str) -> str:
-    return _FINE_TUNED.sub(r"\1", name) if "ft:" in name else _SNAPSHOT.sub("", name)
+    for pattern, short in (_ROUTE, *_SPELLINGS.get(prefix, _ORDINARY)):
+        name = pattern.sub(short, name, count=1)
+        yield name

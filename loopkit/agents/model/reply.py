@@ -20,7 +20,6 @@ from loopkit.agents.model.pricing import (
     Used,
     cost,
     known_model,
-    least_cost,
     listed_cost,
     provider_of,
     quote,
@@ -57,7 +56,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         tokens, usd, counted = most.tokens, most.cost_usd, None
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
-        listed = listed_cost(request.model, hidden, least_cost(agent, request.model, used))
+        listed = listed_cost(request.model, hidden.get("response_cost"))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
         counted = TokenUse(
             input=used.input, output=used.output, cached=used.cached, written=used.written

@@ -1,0 +1,156 @@
+"""The HTTP client that LiteLLM is given: it follows no redirect and bounds what it reads.
+
+LiteLLM's own clients go wherever a server sends them, with the key and the prompt, and read an
+answer to its end, however long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, KEY_HEADERS, Received
+
+MOST_READ_BYTES = 100_000_000
+"""The most that is read of an answer; the longest text of a run takes less in any encoding."""
+MOST_PACKED_BYTES = 1_000_000
+"""The most of a compressed answer, which may be a thousand times as long."""
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60)
+HIGHEST_PORT = 65_535
+Verify = ssl.SSLContext | str | bool
+"""How a server's certificate is verified: as httpx takes it."""
+
+
+class Refused(Exception):
+    """The client refuses to send a request, or to take what came of it."""
+
+    def __init__(self, request: httpx.Request) -> None:
+        super().__init__(str(request.url.host))
+        self.request = request
+
+
+class SentElsewhere(Refused):
+    """A server sent the call on to another address."""
+
+
+class AnswerTooLong(Refused):
+    """A server answers with more than can be kept."""
+
+
+class UnsendableHeader(Refused):
+    """A header has a line break or another control character; nothing was sent."""
+
+
+class UnsendableKey(UnsendableHeader):
+    """The header is the one with the key."""
+
+
+class Unconnected(httpx.NetworkError):
+    """No connection was made. LiteLLM takes httpx's own class for a reason to try again."""
+
+
+class Client(httpx.AsyncClient):
+    """A client for every event loop and for as long as the process lives.
+
+    Its connections are those of the event loop, which `close_connections` closes.
+    """
+
+    def __init__(self, verify: Verify) -> None:
+        # What one call was given goes with no other.
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+        super().__init__(transport=_Transport(verify), timeout=None, cookies=no_cookies)
+
+    async def aclose(self) -> None:
+        """Do nothing: others send over the same connections."""
+
+
+async def close_connections() -> None:
+    """Close the connections of this event loop; a later call there opens new ones."""
+    for pool in _POOLS.pop(asyncio.get_running_loop(), {}).values():
+        await pool.aclose()
+
+
+_Pools = dict[tuple[Verify, str], httpx.AsyncHTTPTransport]
+_POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pools] = WeakKeyDictionary()
+"""The connections of each event loop, by how they are verified and by their proxy."""
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    def __init__(self, verify: Verify) -> None:
+        self._verify = verify
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; raises what httpx raises, ValueError for an address that can't be used,
+        or Refused, as does reading a long answer.
+        """
+        if request.url.userinfo:
+            raise ValueError("credentials encoded in URL")
+        if (request.url.port or 0) > HIGHEST_PORT:
+            raise ValueError("Port out of range")
+        for name, value in request.headers.items():
+            if not value.isprintable():
+                raise (UnsendableKey if name in KEY_HEADERS else UnsendableHeader)(request)
+        request.headers["accept-encoding"] = "identity"
+        received = CURRENT_RECEIVED.get() or Received()
+        proxy = _proxy_to(request.url)
+        pool = self._pool(proxy)
+        received.request = request
+        try:
+            response = await pool.handle_async_request(request)
+        except httpx.ConnectError as error:
+            failed = httpx.ProxyError if proxy else Unconnected
+            raise failed(str(error), request=request) from error
+        received.begin(response.status_code, response.headers)
+        if response.has_redirect_location:
+            await response.aclose()
+            raise SentElsewhere(request)
+        response.stream = _Bounded(response, request, received)
+        return response
+
+    def _pool(self, proxy: str) -> httpx.AsyncHTTPTransport:
+        pools = _POOLS.setdefault(asyncio.get_running_loop(), {})
+        kind = (self._verify, proxy)
+        if kind not in pools:
+            pools[kind] = httpx.AsyncHTTPTransport(
+                verify=self._verify, limits=LIMITS, proxy=proxy or None
+            )
+        return pools[kind]
+
+
+def _proxy_to(url: httpx.URL) -> str:
+    """The proxy that the environment names for an address; empty where there is none."""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all", "")
+    if not proxy or proxy_bypass(url.host) or proxy_bypass(url.netloc.decode()):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """The body of an answer, which is kept in `received`; raises AnswerTooLong after the most."""
+
+    def __init__(
+        self, response: httpx.Response, request: httpx.Request, received: Received
+    ) -> None:
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        is_plain = response.headers.get("content-encoding", "identity") == "identity"
+        self._most = MOST_READ_BYTES if is_plain else MOST_PACKED_BYTES
+        self._stream, self._request, self._received = response.stream, request, received
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._stream:
+            read += len(chunk)
+            if read > self._most:
+                raise AnswerTooLong(self._request)
+            self._received.add(chunk)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

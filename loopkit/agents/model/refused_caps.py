@@ -1,0 +1,137 @@
+"""What a server says of the cap on an answer that a limit of the run makes loopkit send.
+
+The machine has no such option, so its author is not told to mend it: the number that the server
+takes, or the option's other name, is in what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from loopkit.agents.model.failure_cause import Received, core_of, words
+from loopkit.agents.port import AgentError
+
+STATUSES = frozenset({400, 402, 413, 422, 429})
+"""With which servers refuse a cap: credit or tokens of a minute may not suffice for it either."""
+MOST_READ = 2_000
+"""Characters of a refusal in which the number or the name is looked for."""
+NAMES = ("max_tokens", "max_completion_tokens")
+"""The option of OpenAI's protocol, which refuses the one or the other by model."""
+_OPTION = re.compile(
+    r"\bmax_?(?:(?:completion|output|new)_?)?tokens(?:_to_sample)?\b|\bnum_predict\b"
+    r"|\bmax(?:imum)? (?:(?:completion|output|new) )?tokens\b|\b(?:completion|output) tokens\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"\bmax_(?:completion_)?tokens\b")
+_SUGGESTED = re.compile(
+    r"\b(?:use|try|with|mean|by|favou?r of)\W{1,3}(?:the )?\W{0,2}(max_(?:completion_)?tokens)\b",
+    re.IGNORECASE,
+)
+_UNKNOWN_NAME = re.compile(
+    r"\b(?:unsupported|unrecogni[sz]ed|unknown|unexpected|invalid) \w*\s?(?:parameter|argument|key"
+    r"|keyword|field|option|property)|\bextra inputs\b|\binstead\b"
+    r"|\bis (?:not supported|deprecated)",
+    re.IGNORECASE,
+)
+_SEPARATOR = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_NUMBER = re.compile(r"(?<![\w.\-/])(?:\d+\s?[-–~]\s?)?(\d+)(?![\w\-]|\.\d)")
+_SUM = re.compile(r"(\d+) ?\+ ?(\d+) ?> ?(\d+)")
+_WINDOWS = (
+    re.compile(
+        r"\b(?:context|sequence)[ _](?:length|window|limit|size)\D{0,40}?(\d+)", re.IGNORECASE
+    ),
+    re.compile(r"\bmax_model_len\D{0,5}(\d+)"),
+    re.compile(r"(\d+)(?: tokens?)? (?:maximum )?context\b", re.IGNORECASE),
+)
+_TOGETHER = re.compile(
+    r"\btotal\b|\binputs?\W? tokens? \+|\bprompt and\b|\bper min|\bTPM\b", re.IGNORECASE
+)
+_BOUND = re.compile(r"(?:<=|≤|\bexceed|\bat most|\blimit(?: of| is|:)?)\s?(\d+)", re.IGNORECASE)
+_EXCLUSIVE = re.compile(r"\bexclusive\b|\b(?:lower|less|smaller) than\W{1,3}\d", re.IGNORECASE)
+_WHOLE = re.compile(r"\b(?:requested|received)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CapRefusal:
+    """A server refuses the cap."""
+
+    most: int | None = None
+    """The longest answer that it takes, in tokens, below the cap; None where it names none."""
+    name: str = ""
+    """The name of the option that it wants instead; empty where it wants none."""
+
+
+def cap_refusal(received: Received, cap: int, sent: int) -> CapRefusal | None:
+    """What an answer says of a cap; None if it speaks of something else.
+
+    `sent` is a bound on the tokens of the prompt.
+    """
+    body = bytes(received.body).decode(errors="replace")
+    core = core_of(body)
+    if received.status not in STATUSES and not received.record.get("error"):
+        return None
+    said = " ".join((words(core) or body)[:MOST_READ].split())
+    if received.status == 429 and "too large" not in said.lower():
+        return None
+    return refusal_in(said, cap, sent)
+
+
+def refused(cap: int, said: str, option: str) -> AgentError:
+    """The error for a refusal that could not be met; `option` is that of the agent."""
+    asked = f"the longest answer ({cap:,} tokens) that loopkit asks for where a limit is set"
+    remedy = f"set one that it takes in `params:`, or by `--param {option}=N` when you resume"
+    return AgentError("fatal", f"the provider refuses {asked}: {said}; {remedy}")
+
+
+def refusal_in(said: str, cap: int, sent: int) -> CapRefusal | None:
+    """The refusal of a cap in the words of a server; None if they are about something else."""
+    plain = _SEPARATOR.sub("", said)
+    numbers = [int(number[1]) for number in _NUMBER.finditer(plain)]
+    if (name := _other_name(plain)) and not any(LEAST_LIMIT <= n < cap for n in numbers):
+        return CapRefusal(name=name)
+    is_named = cap in numbers or _OPTION.search(plain) is not None
+    if (window := _window(plain)) is not None:
+        left = window - _prompt(plain, numbers, window, cap, sent)
+        is_too_long = left <= 0 or not (is_named or _WHOLE.search(plain))
+        return None if is_too_long else CapRefusal(most=left if left < cap else None)
+    if not is_named or min(numbers, default=0) > cap:
+        return None
+    lower = [number for number in numbers if 0 < number < cap]
+    most = max(lower) - bool(_EXCLUSIVE.search(plain)) if lower else None
+    return CapRefusal(most=most)
+
+
+LEAST_LIMIT = 64
+"""No model answers with fewer tokens, so a lower number says something else."""
+
+
+def _other_name(said: str) -> str:
+    """The name that a server wants for the option, if it does not know the one that was sent."""
+    names = _NAME.findall(said)
+    if not names or not _UNKNOWN_NAME.search(said):
+        return ""
+    suggested = _SUGGESTED.search(said)
+    return suggested[1].lower() if suggested else NAMES[names[0] == NAMES[0]]
+
+
+def _window(said: str) -> int | None:
+    """The tokens that prompt and answer may have together, if a server says so."""
+    if (added := _SUM.search(said)) is not None:
+        return int(added[3])
+    found = next(filter(None, (pattern.search(said) for pattern in _WINDOWS)), None)
+    if found is None and _TOGETHER.search(said):
+        found = _BOUND.search(said)
+    return int(found[1]) if found is not None else None
+
+
+def _prompt(said: str, numbers: list[int], window: int, cap: int, sent: int) -> int:
+    """The tokens of the prompt, as a server counts them; where it does not, an estimate."""
+    others = [number for number in numbers if number not in (cap, window)]
+    for number in others:
+        if number + cap in others:
+            return number
+    if not others:
+        return min(sent // 2, window // 2)
+    is_whole = _WHOLE.search(said) and others[0] > cap
+    return others[0] - cap if is_whole else others[0]
