@@ -220,7 +220,7 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
         case LimitReached():
             work = _work_with_failure(active, error.failure(active.state.run))
             work = work.replace(commands=error.commands, time_s=error.time_s)
-            if error.owner:
+            if error.budget is not None:
                 # The run can't do without what it shares: its own `then` is for its own limits.
                 await _stop(active, work)
                 return None

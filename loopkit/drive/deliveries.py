@@ -24,8 +24,7 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
-from loopkit.drive.limits import LONGEST_ANSWER, is_answer
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
+from loopkit.drive.replies import LONGEST_ANSWER, NOTHING_WRITTEN, Written, is_answer, reply_event
 from loopkit.engine.events import Event, Failed, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Delivery, Wanted
@@ -51,7 +50,7 @@ async def await_delivery(
 ) -> NoReturn:
     """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
-    number_call(run, work, run.tasks.get(work.task), request)
+    number_call(run, work, request)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
     wanted = await _describe_wanted(active, work, asked, request)
     now = active.clock.now()
