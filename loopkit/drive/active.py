@@ -304,7 +304,7 @@ class ActiveRun:
     """The deadlines of calls and rules in hand, which an abort brings forward."""
     _stops: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with it, for whoever waits."""
-    budget: Budget = field(init=False)
+    budget: Budget = field(default_factory=Budget)
     """Its limits, within those that it shares with other runs."""
     contents: Contents = field(default_factory=GitContents)
     """The files of its folders, version by version."""
@@ -326,9 +326,6 @@ class ActiveRun:
     """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)
     """The staged events as texts, if the journal keeps texts."""
-
-    def __post_init__(self) -> None:
-        self.budget = Budget(run=self)
 
     @property
     def folder(self) -> Path:

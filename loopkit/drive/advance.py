@@ -50,6 +50,7 @@ CHANGE_IT = "correct the machine"
 
 async def advance(active: ActiveRun) -> None:
     """Drive a run until it is over or needs a person or a resume, then release it."""
+    active.budget.run = active
     try:
         with heeding_cancellation(active):
             while True:
@@ -67,6 +68,8 @@ async def advance(active: ActiveRun) -> None:
             # However this ends, events that are staged and not written yet must not be lost.
             await active.append()
         finally:
+            # As they name each other, they would stay in memory until a full collection.
+            active.budget.run = None
             if active.servers is not None:
                 await active.servers.close()
 

@@ -113,11 +113,15 @@ async def call(
     while True:
         callee = await caller.next_callee(wait_s)
         try:
-            with active.breakers.watching(callee.provider, active.clock.monotonic):
-                reply = await caller.attempt()
+            reply = await caller.attempt()
         except TryFailed as failure:
+            active.breakers.record(callee.provider, failure, active.clock.monotonic())
             wait_s = await caller.record_failure(failure)
             continue
+        except BaseException:
+            active.breakers.release_probe(callee.provider)
+            raise
+        active.breakers.record_answer(callee.provider)
         active.stage(reply)
         if not hold:
             await active.append()
@@ -153,7 +157,9 @@ class Caller:
             index = next_index(task, callees, wait_s)
             if index == last:
                 await active.pause(wait_s)
-        while index < len(callees) and await self._is_passed_over(index):
+        while (
+            index < len(callees) and callees[index].provider and await self._is_passed_over(index)
+        ):
             index += 1
         if index == len(callees):
             raise self._nobody_left()

@@ -204,9 +204,8 @@ class Budget:
     driven: dict[str, ActiveRun] = field(default_factory=dict)
     """The runs within that are driven at the moment, children of children among them."""
     unsaid_s: float = 0.0
-    """Seconds in which any of them worked before and that no record has yet."""
+    """Seconds until `since` in which any of them worked and that no record has yet."""
     since: float = 0.0
-    """When the first of them began."""
 
     @property
     def limits(self) -> Mapping[str, Any]:
@@ -219,8 +218,8 @@ class Budget:
 
     @property
     def runs(self) -> list[ActiveRun]:
-        own = () if self.run is None else (self.run,)
-        return [*own, *self.driven.values()]
+        driven = list(self.driven.values())
+        return driven if self.run is None else [self.run, *driven]
 
     def book(self, committed: Usage) -> None:
         """Count the committed usage of a run that is not driven, and of all its children.
@@ -243,38 +242,37 @@ class Budget:
         active.budget.parent = self
         budgets = (self, *self.around)
         for budget in budgets:
-            if not budget.driven:
-                budget.since = budget.now()
+            budget.count_time()
             budget.at_rest = budget.at_rest.minus(active.state.committed)
             budget.driven[active.state.run] = active
         try:
             yield
         finally:
             for budget in budgets:
+                budget.count_time()
                 del budget.driven[active.state.run]
                 budget.at_rest = budget.at_rest.plus(active.state.committed)
-                if not budget.driven:
-                    budget.unsaid_s += budget.now() - budget.since
 
-    def now(self) -> float:
-        return 0.0 if self.run is None else self.run.clock.monotonic()
-
-    @property
-    def at_work_s(self) -> float:
-        return self.unsaid_s + (self.now() - self.since if self.driven else 0.0)
+    def count_time(self) -> float:
+        """The seconds in which any child worked and that no record has yet."""
+        now = 0.0 if self.run is None else self.run.clock.monotonic()
+        self.unsaid_s += now - self.since if self.driven else 0.0
+        self.since = now
+        return self.unsaid_s
 
     def take_time(self) -> float:
-        """Return and reset the seconds in which any child worked and that no record has yet."""
-        seconds, self.unsaid_s, self.since = self.at_work_s, 0.0, self.now()
+        """Return and reset these seconds."""
+        seconds, self.unsaid_s = self.count_time(), 0.0
         return seconds
 
     def total(self, usage_of: Callable[[ActiveRun], Usage]) -> Usage:
         total = self.at_rest
         for run in self.runs:
             total = total.plus(usage_of(run))
+        if self.run is None:
+            return total
         # Children work at the same time: what counts is when any of them does.
-        own_s = None if self.run is None else self.run.state.usage.time_s + self.at_work_s
-        return total if own_s is None else total.replace(time_s=own_s)
+        return total.replace(time_s=self.run.state.usage.time_s + self.count_time())
 
     @property
     def used(self) -> Usage:
@@ -327,7 +325,9 @@ class Budget:
         amount needs something left of each limit on it, and waits for other such calls: only what
         one of them reports alone can exceed a limit. Raises LimitReached and AgentError.
         """
-        request.cap, request.caps = None, None
+        request.cap, request.caps, request.is_limited = None, None, False
+        if self.parent is None and not self.limits:
+            return Reservation(quote(request), inf)
         budgets = (self, *self.around)
         request.is_limited = any(needs_caps(budget.limits) for budget in budgets)
         reserved, reports = quote(request), _reports(self.run, request.agent)
@@ -359,7 +359,7 @@ class Budget:
     @property
     def all_runs(self) -> list[ActiveRun]:
         """The driven runs of the outermost budget: a call settled in one may free room here."""
-        return (*self.around, self)[0].runs
+        return self.runs if self.parent is None else self.parent.all_runs
 
     def is_reporting(self, amounts: Mapping[str, float]) -> bool:
         """Whether a call in flight can report any of these amounts under a limit of this budget."""

@@ -7,8 +7,7 @@ Then one call probes whether it answers again, and all others wait for the resul
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -144,6 +143,13 @@ class Breakers:
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
 
+    def record(self, provider: str, failure: TryFailed, now: float) -> None:
+        """Record a failed try; a provider that refuses has answered."""
+        if failure.error.error_class == "transient":
+            self.record_failure(provider, now)
+        else:
+            self.record_answer(provider)
+
     def record_failure(self, provider: str, now: float) -> None:
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
@@ -159,19 +165,3 @@ class Breakers:
         circuit = self._circuits.get(provider)
         if circuit is not None:
             circuit.is_probed = False
-
-    @contextmanager
-    def watching(self, provider: str, now: Callable[[], float]) -> Iterator[None]:
-        """Entered for a call that was admitted, whose result is recorded."""
-        try:
-            yield
-        except TryFailed as failure:
-            if failure.error.error_class == "transient" and provider:
-                self.record_failure(provider, now())
-            else:
-                self.record_answer(provider)
-            raise
-        except BaseException:
-            self.release_probe(provider)
-            raise
-        self.record_answer(provider)
