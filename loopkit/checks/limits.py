@@ -285,8 +285,8 @@ DEAREST_TOKEN = 150 / 1_000_000
 """The maximum price of a token in USD, for nearly every model."""
 SHORTEST_ANSWER = 20_000
 """More than the shortest one with what any effort lets a model think."""
-ADDED_TOKENS = 10_000
-"""More than what a chat format, tools and most schemas add to a prompt."""
+ADDED_TOKENS = 4_000
+"""More than what a chat format, tools and the form of a report add to a prompt."""
 UNITS = {"agent_calls": "call", "tool_calls": "call", "tokens": "token", "cost_usd": ""}
 OF_NUMBERS = ("agent_calls", "tool_calls")
 """The limits that count calls, whatever these take."""
@@ -352,7 +352,8 @@ def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
-    tokens = longest + ADDED_TOKENS + 2 * len(agent.system.encode())
+    # The JSON Schema of a record is several times as long as its notation.
+    tokens = longest + ADDED_TOKENS + 2 * len(agent.system.encode()) + 20 * len(repr(agent.schema_))
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 

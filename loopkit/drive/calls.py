@@ -36,7 +36,7 @@ from loopkit.drive.retries import (
     seconds_to_next_try,
     wait_after,
 )
-from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied, Role
+from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied
 from loopkit.engine.payloads import PromptSize
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
@@ -56,9 +56,6 @@ class CallSeries(Value, frozen=True):
 
     task: str
     """`state:visit:role`, with the validator for a judge."""
-    agent: str
-    place: str
-    role: Role
     callees: tuple[Callee, ...]
     """The callees, which are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
@@ -149,7 +146,7 @@ class Caller:
         """
         active, callees, task, index = self.active, self.work.callees, self.task, 0
         if self.work.task in active.state.refused:
-            raise CallFailed("fatal", refusal(self.work.agent))
+            raise CallFailed("fatal", refusal(self.request.agent))
         if task is not None:
             last = index_of_last(task, callees)
             if wait_s is None:
@@ -245,7 +242,7 @@ class Caller:
             raise CallFailed(error.error_class, error.message) from error
         except LimitReached as reached:
             reached.call = RefusedCall(
-                agent=work.agent, place=work.place, task=work.task, reserved=reached.reserved
+                agent=request.agent, place=request.place, task=work.task, reserved=reached.reserved
             )
             raise
         if reserved is not None:
@@ -277,7 +274,7 @@ class Caller:
         if by_limit:
             return active.budget.out_of_time()
         if doubt is not None and doubt.policy == "fail":
-            return CallFailed("fatal", f"{refusal(self.work.agent)}: {doubt.reason}")
+            return CallFailed("fatal", f"{refusal(self.request.agent)}: {doubt.reason}")
         if doubt is not None:
             return AskedAboutDoubt()
         if error.capped:
@@ -343,7 +340,7 @@ class Caller:
         tokens, cost_usd = error.tokens, error.cost_usd
         if error.charged:
             tokens, cost_usd = reserved.tokens, reserved.cost_usd
-        usage = usage_of(self.work.role, tokens, cost_usd, failure.spent_s)
+        usage = usage_of(self.request.role, tokens, cost_usd, failure.spent_s)
         if not error.sent:
             usage = Usage(time_s=usage.time_s)
         return Failed(
@@ -386,9 +383,9 @@ def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: U
         task=work.task,
         state=run.state,
         visit=run.visit,
-        role=work.role,
-        agent=work.agent,
-        place=work.place,
+        role=request.role,
+        agent=request.agent,
+        place=request.place,
         opinion=work.opinion,
         instead_of="" if work.task in run.tasks else work.instead_of,
         prompt="" if work.goes_on else request.prompt,
@@ -433,9 +430,9 @@ def number_call(run: RunState, work: CallSeries, request: Request) -> None:
     sent = 0 if task is None else task.sent
     request.key = f"{run.run}:{work.task}:{sent + 1}{run.era}"
     if task is None:
-        asked_at = run.asked_at.get(work.agent, NOTHING)
+        asked_at = run.asked_at.get(request.agent, NOTHING)
         request.task_index = sum(asked_at.values())
-        request.place_index = asked_at.get(work.place, 0)
+        request.place_index = asked_at.get(request.place, 0)
         return
     open_calls = sum(call.task == work.task for call in run.open_calls.values())
     request.task_index, request.place_index = task.index, task.place_index

@@ -76,10 +76,10 @@ async def _describe_wanted(
     assert folder is not None
     is_at_work = output.is_left or asked.workspace is not None
     wanted = Wanted(
-        agent=work.agent,
+        agent=request.agent,
         call=request.key,
         artifact=output.name,
-        attempt=active.state.attempts.get(work.place, 0) + 1,
+        attempt=active.state.attempts.get(request.place, 0) + 1,
         form="text" if asked.schema is None else "data",
         takes_text=not output.may_be_missing,
         json_schema=None if asked.schema is None else dict(asked.schema),

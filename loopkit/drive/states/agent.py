@@ -193,9 +193,6 @@ def _prepare(
     is_fresh = agent.session == "fresh"
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
-        agent=chosen,
-        place=name,
-        role=asked.role,
         callees=asked.callees or callees_for(active, agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),
