@@ -24,6 +24,8 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.section import Bound
+from loopkit.language.states.kinds import AgentState
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import TOTAL, Edge, budget_key
@@ -346,14 +348,15 @@ def _plain(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
-def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
+def _is_roomy(agent: AgentBase, name: str, limit: float, prompt: str) -> bool:
     """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
     # The JSON Schema of a record is several times as long as its notation.
-    tokens = longest + ADDED_TOKENS + 2 * len(agent.system.encode()) + 20 * len(repr(agent.schema_))
+    schema = 20 * len(repr(agent.schema_))
+    tokens = longest + ADDED_TOKENS + 2 * len(f"{agent.system}{prompt}".encode()) + schema
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 
@@ -363,13 +366,34 @@ def _least(subject: Subject, called: str, agent: Agent, name: str, limit: float)
         return 1
     if name == "tool_calls":
         return 1 if agent.most_tool_calls else None
-    if any(_is_roomy(asked, name, limit) for asked in agent.in_turn):
+    prompt = min(map(_fixed_words, _prompts(subject, called)), key=len, default="")
+    if any(_is_roomy(asked, name, limit, prompt) for asked in agent.in_turn):
         return None
-    schema = _smallest_schema(subject, called, agent)
-    tools = [Tool(tool, "", {}) for tool in agent.callable_tools]
-    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name, schema, tools)]
+    smallest = Request(
+        agent=called,
+        place="",
+        role="author",
+        prompt=prompt,
+        messages=[Message("user", prompt)],
+        schema=_smallest_schema(subject, called, agent),
+        tools=[Tool(tool, "", {}) for tool in agent.callable_tools],
+    )
+    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name, smallest)]
     known = [amount for amount in found if amount is not None]
     return min(known) if len(known) == len(found) else None
+
+
+def _prompts(subject: Subject, called: str) -> list[str]:
+    """The prompts of the states that ask an agent."""
+    states = subject.machine.states_of(AgentState).values()
+    return [state.prompt for state in states if called in state.asks]
+
+
+def _fixed_words(prompt: str) -> str:
+    """What a template always prints, as far as that is easily seen."""
+    template = parse_if_valid(prompt)
+    parts = template.parts or () if template is not None else ()
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _smallest_schema(subject: Subject, called: str, agent: Agent) -> Mapping[str, Any] | None:
@@ -377,7 +401,7 @@ def _smallest_schema(subject: Subject, called: str, agent: Agent) -> Mapping[str
     # Only a low limit needs the forms of reports.
     from loopkit.validators.judges.prompt import form_of  # noqa: PLC0415
 
-    if any(called in state.asks for state in subject.states.values()):
+    if _prompts(subject, called):
         return parse_fields(agent.schema_).schema if agent.schema_ else None
     machine = subject.machine
     schemas = [
@@ -390,9 +414,7 @@ def _smallest_schema(subject: Subject, called: str, agent: Agent) -> Mapping[str
     return min(known, key=lambda schema: len(str(schema))) if is_always else None
 
 
-def _amounts(
-    asked: AgentBase, name: str, schema: Mapping[str, Any] | None, tools: Sequence[Tool]
-) -> list[float | None]:
+def _amounts(asked: AgentBase, name: str, smallest: Request) -> list[float | None]:
     """What the smallest call of one of an agent's callees may take, for each of its models."""
     if not isinstance(asked, ModelAgent):
         reserved = asked.call_usd if name == "cost_usd" else 0
@@ -400,14 +422,6 @@ def _amounts(
     # Only a low limit needs the table of prices, which is long.
     from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
 
-    system = [Message("system", asked.system)] if asked.system else []
-    smallest = Request(
-        agent="",
-        place="",
-        role="author",
-        prompt="",
-        messages=[*system, Message("user", "")],
-        schema=schema,
-        tools=tools,
-    )
+    if asked.system:
+        smallest = smallest.replace(messages=[Message("system", asked.system), *smallest.messages])
     return [getattr(least_call(asked, model, smallest), name) for model in asked.model]
