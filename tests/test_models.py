@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from loopkit.agents.model.agent import arguments, closed_form, is_closed
 from loopkit.agents.model.pricing import (
+    ROLE_TOKENS,
     TABLE,
     Used,
     assumed_window,
@@ -53,6 +54,25 @@ def test_no_tokenizer_counts_more_tokens_than_are_reserved(litellm: Any, texts: 
     asked = request(*[("user", text) for text in texts])
     messages = [{"role": "user", "content": text} for text in texts]
     assert litellm.token_counter(model="gpt-4o-mini", messages=messages) <= input_bound(asked)
+
+
+QWEN = "system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\nuser\n"
+HARMONY = """system
+You are ChatGPT, a large language model trained by OpenAI.
+Knowledge cutoff: 2024-06
+Current date: 2026-11-29
+
+Reasoning: medium
+
+# Valid channels: analysis, commentary, final. Channel must be included for every message.
+user
+"""
+
+
+@pytest.mark.parametrize("added", [QWEN, HARMONY])
+def test_what_a_chat_format_says_by_itself_is_reserved_too(litellm: Any, added: str) -> None:
+    counted = litellm.token_counter(model="gpt-4o-mini", text=f"{added}Hi.")
+    assert len("Hi.") + ROLE_TOKENS < counted < input_bound(request(("user", "Hi.")))
 
 
 @given(st.integers(1, 100_000), st.integers(1, 20_000))

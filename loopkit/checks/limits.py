@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import ceil, prod
+from typing import Any
 
+from loopkit.agents.port import Message, Request, Tool
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject, arrows, leading_to, shortest_path
 from loopkit.document.document import DocPath
@@ -20,8 +22,12 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, single_values
+from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.section import Bound
+from loopkit.language.states.kinds import AgentState
+from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators.command import CommandRule
+from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.outcomes.table import input_ranges
@@ -281,6 +287,8 @@ DEAREST_TOKEN = 150 / 1_000_000
 """The maximum price of a token in USD, for nearly every model."""
 SHORTEST_ANSWER = 20_000
 """More than the shortest one with what any effort lets a model think."""
+ADDED_TOKENS = 4_000
+"""More than what a chat format, tools and the form of a report add to a prompt."""
 UNITS = {"agent_calls": "call", "tool_calls": "call", "tokens": "token", "cost_usd": ""}
 OF_NUMBERS = ("agent_calls", "tool_calls")
 """The limits that count calls, whatever these take."""
@@ -297,7 +305,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
     for name, unit in UNITS.items():
         limit = written[name]
         for asked, agent in family.items() if limit is not None else ():
-            least = _least(agent, name, limit)
+            least = _least(subject, asked, agent, name, limit)
             if least is None or least <= limit:
                 continue
             least = ceil(least * 10_000) / 10_000
@@ -340,34 +348,80 @@ def _plain(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
-def _is_roomy(agent: AgentBase, name: str, limit: float) -> bool:
+def _is_roomy(agent: AgentBase, name: str, limit: float, prompt: str) -> bool:
     """Whether a call of any model fits."""
     if not isinstance(agent, ModelAgent) or agent.price is not None:
         return False
     caps = [agent.params.get(cap) for cap in ("max_tokens", "max_completion_tokens")]
     longest = max([cap for cap in caps if isinstance(cap, int)], default=SHORTEST_ANSWER)
-    tokens = longest + 2 * len(agent.system.encode()) + 100
+    # The JSON Schema of a record is several times as long as its notation.
+    schema = 20 * len(repr(agent.schema_))
+    tokens = longest + ADDED_TOKENS + 2 * len(f"{agent.system}{prompt}".encode()) + schema
     return limit >= (tokens if name == "tokens" else tokens * DEAREST_TOKEN)
 
 
-def _least(agent: Agent, name: str, limit: float) -> float | None:
+def _least(subject: Subject, called: str, agent: Agent, name: str, limit: float) -> float | None:
     """How much of a limit an agent's smallest call may take; None if it is unknown."""
     if name == "agent_calls":
         return 1
     if name == "tool_calls":
         return 1 if agent.most_tool_calls else None
-    if any(_is_roomy(asked, name, limit) for asked in agent.in_turn):
+    prompt = min(map(_fixed_words, _prompts(subject, called)), key=len, default="")
+    if any(_is_roomy(asked, name, limit, prompt) for asked in agent.in_turn):
         return None
-    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name)]
+    smallest = Request(
+        agent=called,
+        place="",
+        role="author",
+        prompt=prompt,
+        messages=[Message("user", prompt)],
+        schema=_smallest_schema(subject, called, agent),
+        tools=[Tool(tool, "", {}) for tool in agent.callable_tools],
+    )
+    found = [amount for asked in agent.in_turn for amount in _amounts(asked, name, smallest)]
     known = [amount for amount in found if amount is not None]
     return min(known) if len(known) == len(found) else None
 
 
-def _amounts(asked: AgentBase, name: str) -> list[float | None]:
+def _prompts(subject: Subject, called: str) -> list[str]:
+    """The prompts of the states that ask an agent."""
+    states = subject.machine.states_of(AgentState).values()
+    return [state.prompt for state in states if called in state.asks]
+
+
+def _fixed_words(prompt: str) -> str:
+    """What a template always prints, as far as that is easily seen."""
+    template = parse_if_valid(prompt)
+    parts = template.parts or () if template is not None else ()
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _smallest_schema(subject: Subject, called: str, agent: Agent) -> Mapping[str, Any] | None:
+    """The smallest schema with which a model is asked; None if it may be asked without one."""
+    # Only a low limit needs the forms of reports.
+    from loopkit.validators.judges.prompt import form_of  # noqa: PLC0415
+
+    if _prompts(subject, called):
+        return parse_fields(agent.schema_).schema if agent.schema_ else None
+    machine = subject.machine
+    schemas = [
+        form_of(placed.rule, agent, machine.levels, {}, (), machine.origins).schema
+        for placed in subject.rules_of(JudgeRule)
+        if placed.rule.judge == called
+    ]
+    known = [schema for schema in schemas if schema is not None]
+    is_always = known and len(known) == len(schemas)
+    return min(known, key=lambda schema: len(str(schema))) if is_always else None
+
+
+def _amounts(asked: AgentBase, name: str, smallest: Request) -> list[float | None]:
+    """What the smallest call of one of an agent's callees may take, for each of its models."""
     if not isinstance(asked, ModelAgent):
         reserved = asked.call_usd if name == "cost_usd" else 0
         return [asked.unbounded.get(name, reserved)]
     # Only a low limit needs the table of prices, which is long.
     from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
 
-    return [getattr(least_call(asked, model), name) for model in asked.model]
+    if asked.system:
+        smallest = smallest.replace(messages=[Message("system", asked.system), *smallest.messages])
+    return [getattr(least_call(asked, model, smallest), name) for model in asked.model]

@@ -32,7 +32,7 @@ from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, with_optio
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import Account, option_to_raise
+from loopkit.drive.limits import Budget, option_to_raise
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
@@ -151,11 +151,11 @@ def run_batch(
     warn_of_secrets(loaded.machine, batch.shared)
     if parallel > 1:
         _refuse_shared_files(loaded.machine)
-    account = Account(limits, "the batch")
+    budget = Budget("the batch", limits)
 
     async def drive(results: Results, interruption: Interruption) -> int:
         async with App.open(state_folder(), notify=notifier) as app:
-            driver = BatchDriver(app, loaded, batch, results, account, script)
+            driver = BatchDriver(app, loaded, batch, results, budget, script)
             await _drive(driver, parallel, output, interruption)
         return interruption.code if interruption.signal else _code(driver)
 
@@ -214,7 +214,7 @@ def _refuse_shared_files(machine: Machine) -> None:
 def _code(driver: BatchDriver) -> int:
     """The exit code: the limit of the batch, then who waits, then what can be resumed."""
     tally: Tally = driver.tally
-    if driver.account.reached:
+    if driver.budget.reached:
         return terminal.LIMIT
     if tally.stopped[WAITING]:
         return terminal.WAITING
@@ -275,7 +275,7 @@ class BatchDriver:
     loaded: Loaded
     batch: Batch
     results: Results
-    account: Account
+    budget: Budget
     script: Script | None = None
     tally: Tally = field(default_factory=Tally)
     stopping: bool = False
@@ -298,7 +298,7 @@ class BatchDriver:
         """
         for result in self.results.known.values():
             # Includes lines that were removed since: their money is spent.
-            self.account.book(result.usage)
+            self.budget.book(result.usage)
         for line in self.batch.lines():
             self.tally.lines += 1
             if isinstance(line, RefusedLine):
@@ -320,7 +320,7 @@ class BatchDriver:
         except RunUnreadable as error:
             self.tally.refuse(line.number, str(error))
             return
-        self.account.book(await self.app.commitment_of(state))
+        self.budget.book(await self.app.commitment_of(state))
         if digest_of_input(state.input) != line.digest:
             self.tally.refuse(line.number, _change_message(line))
 
@@ -334,7 +334,7 @@ class BatchDriver:
 
     async def _work(self, lines: Iterator[Line | RefusedLine]) -> None:
         for line in lines:
-            if self.stopping or self.account.reached:
+            if self.stopping or self.budget.reached:
                 return
             if isinstance(line, Line) and line.run not in self.results.known:
                 try:
@@ -356,7 +356,7 @@ class BatchDriver:
         try:
             if self.stopping:
                 active.stop()
-            with self.account.driving(active):
+            with self.budget.driving(active):
                 state = await self.app.drive(active)
         finally:
             del self._driven[line.run]
@@ -386,7 +386,7 @@ class BatchDriver:
             self.tally.end(ended.outcome if ended else None, ended.success if ended else False)
         elif state.suspended is not None:
             self.tally.stopped[state.suspended.reason] += 1
-            if state.suspended.reason != "interrupted" and not self.account.reached:
+            if state.suspended.reason != "interrupted" and not self.budget.reached:
                 told = (state.suspended.message, *state.suspended.remedy.splitlines())
                 self.tally.report(line.number, "; ".join(told))
         else:
@@ -412,7 +412,7 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
     parts = _lines(tally)
     if driver.running:
         parts.append(f"{driver.running} running")
-    if (used := driver.account.used).cost_usd:
+    if (used := driver.budget.used).cost_usd:
         parts += money(used)
     here = done - tally.before - tally.refused
     if here > 0 and elapsed_s >= 1:
@@ -427,7 +427,7 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     """The result of a batch, and how to resume it."""
     tally = driver.tally
     yield from tally.news()
-    yield " · ".join((*_lines(tally), usage_text(driver.account.used)))
+    yield " · ".join((*_lines(tally), usage_text(driver.budget.used)))
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
         yield (
@@ -438,14 +438,14 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
         yield "see which runs wait: loopkit runs ls"
     if tally.lines > _done(tally):
         yield f"to continue, {_go_on(driver)}"
-    elif driver.account.reached:
+    elif driver.budget.reached:
         yield "the limit of the batch is reached"
 
 
 def _go_on(driver: BatchDriver) -> str:
     """What has to be done for the other lines: at a limit, the same command ends there again."""
     again = "run the same command again"
-    if (reached := driver.account.reached) is not None:
+    if (reached := driver.budget.reached) is not None:
         option, amount = option_to_raise(reached)
         return f"raise `{option}`: {again} with `{option} {amount}`"
     if driver.tally.stopped["limit"]:

@@ -24,9 +24,10 @@ from errno import EEXIST
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
+from loopkit.drive.limits import Budget, Line, WaitFor
 from loopkit.drive.retries import Breakers, CallFailed
 from loopkit.drive.servers import Servers
 from loopkit.drive.stored_runs import Stored, StoredRuns
@@ -45,9 +46,6 @@ from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
 from loopkit.scenario.cases import Scenario
-
-if TYPE_CHECKING:
-    from loopkit.drive.limits import Account
 
 
 @lru_cache(maxsize=64)
@@ -81,7 +79,6 @@ class RealClock:
 
 
 Listener = Callable[[Stored], None]
-WaitFor = Callable[[Callable[[], Awaitable[object]]], Awaitable[None]]
 Mark: TypeAlias = tuple[RunState, int]
 """A state, and how many events had been staged then."""
 History: TypeAlias = Callable[[str], Awaitable[Sequence[Stored]]]
@@ -143,52 +140,6 @@ class ChildRuns(StoredRuns, ABC):
     @abstractmethod
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         """Cancel a child and its own children; returns its state, or None if it has not begun."""
-
-
-class Line:
-    """The calls in flight, and those that wait for room; a waiting call holds nothing."""
-
-    __slots__ = ("_others", "in_flight", "waiting")
-
-    def __init__(self, others: Iterable[Line] = ()) -> None:
-        """`others` are the lines that share its limits; it may change later."""
-        self._others = others
-        self.in_flight: list[str] = []
-        """Keys of the calls that are being made. Each of them ends."""
-        self.waiting: list[asyncio.Event] = []
-        """One for each call that waits for room, the next one first."""
-
-    async def enter(self, is_admitted: Callable[[], bool], wait_for: WaitFor) -> None:
-        """Return as soon as the call is admitted, in the same turn of the event loop.
-
-        The call is checked when no other waits before it, and again whenever another call ends.
-        """
-        if not self.waiting and is_admitted():
-            return
-        news = asyncio.Event()
-        self.waiting.append(news)
-        try:
-            await wait_for(news.wait)
-            while not is_admitted():
-                news.clear()
-                await wait_for(news.wait)
-        finally:
-            self.waiting.remove(news)
-            self.move_up()
-
-    def leave(self, key: str) -> None:
-        """Remove a call that ended, with an answer or without one."""
-        if key in self.in_flight:
-            self.in_flight.remove(key)
-            if self.waiting:
-                self.move_up()
-            for line in self._others:
-                line.move_up()
-
-    def move_up(self) -> None:
-        """Let the first call in line check again whether there is room."""
-        if self.waiting:
-            self.waiting[0].set()
 
 
 class Occupancy:
@@ -353,16 +304,14 @@ class ActiveRun:
     """The deadlines of calls and rules in hand, which an abort brings forward."""
     _stops: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with it, for whoever waits."""
-    line: Line = field(default_factory=Line)
-    """The calls of this run that are in flight or wait for room."""
+    budget: Budget = field(default_factory=Budget)
+    """Its limits, within those that it shares with other runs."""
     contents: Contents = field(default_factory=GitContents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""
     servers: Servers | None = None
     """The MCP servers that it is connected to, once a tool of one was needed."""
-    account: Account | None = None
-    """Limits that it shares with other runs."""
     may_merge: Callable[[], bool] = lambda: True
     """Whether it is the run's turn to merge its work."""
     trees_above: Mapping[str, str] = field(default_factory=dict)

@@ -50,6 +50,7 @@ CHANGE_IT = "correct the machine"
 
 async def advance(active: ActiveRun) -> None:
     """Drive a run until it is over or needs a person or a resume, then release it."""
+    active.budget.run = active
     try:
         with heeding_cancellation(active):
             while True:
@@ -67,6 +68,8 @@ async def advance(active: ActiveRun) -> None:
             # However this ends, events that are staged and not written yet must not be lost.
             await active.append()
         finally:
+            # As they name each other, they would stay in memory until a full collection.
+            active.budget.run = None
             if active.servers is not None:
                 await active.servers.close()
 
@@ -220,7 +223,7 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
         case LimitReached():
             work = _work_with_failure(active, error.failure(active.state.run))
             work = work.replace(commands=error.commands, time_s=error.time_s)
-            if error.owner:
+            if error.budget is not None:
                 # The run can't do without what it shares: its own `then` is for its own limits.
                 await _stop(active, work)
                 return None

@@ -24,8 +24,7 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
-from loopkit.drive.limits import LONGEST_ANSWER, is_answer
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event
+from loopkit.drive.replies import LONGEST_ANSWER, NOTHING_WRITTEN, Written, is_answer, reply_event
 from loopkit.engine.events import Event, Failed, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Delivery, Wanted
@@ -51,7 +50,7 @@ async def await_delivery(
 ) -> NoReturn:
     """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
-    number_call(run, work, run.tasks.get(work.task), request)
+    number_call(run, work, request)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
     wanted = await _describe_wanted(active, work, asked, request)
     now = active.clock.now()
@@ -77,10 +76,10 @@ async def _describe_wanted(
     assert folder is not None
     is_at_work = output.is_left or asked.workspace is not None
     wanted = Wanted(
-        agent=work.agent,
+        agent=request.agent,
         call=request.key,
         artifact=output.name,
-        attempt=active.state.attempts.get(work.place, 0) + 1,
+        attempt=active.state.attempts.get(request.place, 0) + 1,
         form="text" if asked.schema is None else "data",
         takes_text=not output.may_be_missing,
         json_schema=None if asked.schema is None else dict(asked.schema),

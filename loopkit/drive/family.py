@@ -15,7 +15,7 @@ from typing import Any
 
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
 from loopkit.drive.inbox import INBOX_SECONDS, WAKE
-from loopkit.drive.limits import FamilyAccount, SharedLimitReached
+from loopkit.drive.limits import Budget
 from loopkit.engine.events import ChildEnded, ChildStarted, Suspended
 from loopkit.engine.feedback import default_feedback
 from loopkit.engine.findings import Finding, Report
@@ -64,7 +64,7 @@ class Family:
         self._keys = [item.key for item in items]
         self._places = {key: place for place, key in enumerate(self._keys)}
         self._inputs = inputs
-        self._account = FamilyAccount(active)
+        self._budget = Budget(active.state.run, run=active, parent=active.budget.parent)
         self._hands: dict[str, ActiveRun] = {}
         """By their keys, the children that are driven."""
         self._tasks: dict[asyncio.Task[None], str] = {}
@@ -100,14 +100,15 @@ class Family:
         ChildrenStopped where one can't go on.
         """
         await self._book()
-        self._require_time()
+        # There may be no time left for this run, or for one above it.
+        self._budget.require(Usage())
         # Before any child is driven: nobody works meanwhile.
         await self._active.children.ready(self._active, self._name)
         await self._drive()
         if self._active.stopping:
             raise Stopped(self.time_s)
-        if self._account.reached is not None:
-            reached = self._account.reached.as_own
+        if self._budget.reached is not None:
+            reached = self._budget.reached.as_own
             goes_on = self._active.program.graph.on(self._name, "limit")
             if goes_on and not self._active.state.then_used:
                 await self._cancel(str(reached))
@@ -120,17 +121,10 @@ class Family:
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
         return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
 
-    def _require_time(self) -> None:
-        """Raise LimitReached if the time of this run, or of one above it, is over."""
-        try:
-            self._account.require_room(Usage())
-        except SharedLimitReached as reached:
-            raise (reached.as_own if reached.account is self._account else reached) from reached
-
     @property
     def time_s(self) -> float:
         """Seconds of work that no record has yet."""
-        return self._account.take_time()
+        return self._budget.take_time()
 
     @property
     def _visit(self) -> int:
@@ -143,8 +137,8 @@ class Family:
     async def _book(self) -> None:
         """Count the committed usage of the children that have begun and not ended."""
         for child in self._open():
-            self._account.book(await self._active.children.commitment(child.started.child))
-        self._account.add_time(await self._active.children.lost_time(self._active.state))
+            self._budget.book(await self._active.children.commitment(child.started.child))
+        self._budget.unsaid_s += await self._active.children.lost_time(self._active.state)
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()
@@ -181,7 +175,7 @@ class Family:
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
                 self._collect()
-                if self._active.stopping or self._account.reached is not None:
+                if self._active.stopping or self._budget.reached is not None:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
                     looked_at = time.monotonic()
@@ -233,7 +227,7 @@ class Family:
             if self._is_halted:
                 self._halt()
             try:
-                with self._account.driving(child):
+                with self._budget.driving(child):
                     await self._active.children.drive(child)
             finally:
                 del self._hands[key]
@@ -316,10 +310,10 @@ class Family:
             key=key,
             result=result_of(child, spent),
             usage=committed,
-            time_s=self._account.take_time(),
+            time_s=self._budget.take_time(),
         )
         # In one turn: what a child has spent is counted as this run's or as its own, never as both.
-        self._account.strike(committed)
+        self._budget.strike(committed)
         self._active.stage(ended)
         if self._has_to_run_again(self._begun[key]) and not self._is_halted:
             self._schedule.leave(key)

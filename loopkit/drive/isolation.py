@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import LONGEST_ANSWER
-from loopkit.drive.replies import Written, storable_output
+from loopkit.drive.replies import LONGEST_ANSWER, Written, storable_output
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
 from loopkit.engine.payloads import Artifact, LeftFolder

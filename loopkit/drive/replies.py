@@ -12,16 +12,6 @@ from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
 from loopkit.agents.port import Message, Reply, Request
-from loopkit.drive.limits import (
-    KEPT_CHARS,
-    LONGEST_ANSWER,
-    LONGEST_NAME,
-    LONGEST_TOOL,
-    MOST_FILE_BYTES,
-    fits,
-    shorten,
-    size_as_json,
-)
 from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
 from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
 from loopkit.engine.records import Usage
@@ -41,6 +31,21 @@ from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
+LONGEST_ANSWER = 1_500_000
+"""Characters. A template prints 2,000,000, and an answer stands in prompts beside other texts.
+
+Whatever they are, they are fewer bytes than can be stored."""
+MOST_BYTES = 10_000_000
+"""Of a text as JSON, where a control character takes six; a record holds several texts."""
+MOST_FILE_BYTES = 20_000_000
+"""Of an output file as JSON: room for all that can be read, but for many control characters."""
+LONGEST_NAME = 10_000
+"""Characters of a session or a model."""
+LONGEST_TOOL = 64
+"""Characters of the name of a tool that a model made up; providers take no more."""
+KEPT_CHARS = 100_000
+"""Characters kept of a text that is too long, half from each end."""
+_MOST_BYTES_A_CHAR = 6
 LONGEST_REASON = 1_000
 """Characters that are kept of the words of an author about why it can't be done."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -106,6 +111,28 @@ def reply_event(
             folder=written.folder,
         )
     return replied
+
+
+def fits(text: str) -> bool:
+    """Whether a text can be stored, together with others that are as long."""
+    return len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES or size_as_json(text) <= MOST_BYTES
+
+
+def size_as_json(text: str) -> int:
+    """The bytes of a text as it is stored."""
+    return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def is_answer(text: str) -> bool:
+    """Whether a text can be stored and printed into the prompts that follow."""
+    return len(text) <= LONGEST_ANSWER
+
+
+def shorten(text: str, most: int = KEPT_CHARS) -> str:
+    """Both ends of a text, with a line between them that says how much is missing."""
+    half = most // 2
+    missing = len(text) - 2 * half
+    return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"
 
 
 def storable_text(redact: Redact, text: str) -> str:

@@ -7,11 +7,15 @@ Then one call probes whether it answers again, and all others wait for the resul
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from loopkit.agents.port import AgentError
 from loopkit.engine.records import Failure
+from loopkit.engine.state import Task
 from loopkit.language.section import ErrorClass, Retry
+from loopkit.machine.program import Callee
 
 JITTER = 0.25
 """At most this part of the first wait is added to each, so that runs don't retry in step."""
@@ -41,13 +45,12 @@ class SessionLost(Exception):
 
 
 class TryFailed(Exception):
-    """One try of a call failed, after `spent_s` seconds."""
+    """One try of a call failed, after `spent_s` seconds; the message can be stored."""
 
-    def __init__(self, error: AgentError, message: str, key: str, spent_s: float) -> None:
+    def __init__(self, error: AgentError, message: str, spent_s: float) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
-        self.key = key
         self.spent_s = spent_s
 
 
@@ -61,6 +64,41 @@ def seconds_to_next_try(retry: Retry, failures: int, named_s: float | None) -> f
     backoff = retry.backoff * 2.0 ** min(failures - 1, _MOST_DOUBLINGS)
     jitter = random.uniform(0.0, retry.backoff * JITTER)  # noqa: S311 - nothing to guess here
     return max(min(backoff + jitter, retry.max_backoff), named_s or 0.0)
+
+
+def wait_after(task: Task, retry: Retry, now: float) -> float:
+    """Seconds until the callee that was asked last may be asked again.
+
+    A wait for the next try was at most `max_backoff`; longer it can only seem because the time of
+    day has gone back.
+    """
+    failed = task.failed
+    until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
+    is_awaited = failed is not None and failed.retry_at is not None
+    return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
+
+
+def index_of_last(task: Task, callees: Sequence[Callee]) -> int:
+    """The index of the callee that was asked last; a repair may have removed it."""
+    return task.fallback if task.fallback < len(callees) else 0
+
+
+def next_index(task: Task, callees: Sequence[Callee], wait_s: float) -> int:
+    """The index of the callee that has the next try; behind the last one if none is left.
+
+    The same one may be asked again after `wait_s`.
+    """
+    index, failed = index_of_last(task, callees), task.failed
+    callee, is_transient = callees[index], failed is None or failed.error_class == "transient"
+    is_lost = failed is not None and bool(failed.begins_anew)
+    is_unavailable = failed is not None and failed.unavailable
+    is_better_elsewhere = is_unavailable and index + 1 < len(callees)
+    is_due = is_transient and wait_s <= callee.retry.max_backoff and not is_better_elsewhere
+    # Only the tries of a program can be used up before it is known that its session is lost.
+    tries = task.tries - (is_lost and (callee.retry.attempts == 1 or not callee.model))
+    if (is_lost or is_due) and has_try_left(callee.retry, tries, task.unread):
+        return index
+    return index + 1 if is_transient or is_unavailable else len(callees)
 
 
 THRESHOLD = 5
@@ -104,6 +142,13 @@ class Breakers:
         """Transient failures in a row."""
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
+
+    def record(self, provider: str, failure: TryFailed, now: float) -> None:
+        """Record a failed try; a provider that refuses has answered."""
+        if failure.error.error_class == "transient":
+            self.record_failure(provider, now)
+        else:
+            self.record_answer(provider)
 
     def record_failure(self, provider: str, now: float) -> None:
         circuit = self._circuits.setdefault(provider, _Circuit())

@@ -16,7 +16,7 @@ from typing import Any
 
 from loopkit.app import App
 from loopkit.cli.batch import Batch, BatchDriver, open_results
-from loopkit.drive.limits import Account
+from loopkit.drive.limits import Budget
 from loopkit.engine.events import InDoubt, Replied
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded, load
@@ -32,7 +32,7 @@ async def _run(loaded: Loaded, lines: Path, folder: Path, killer: Killer) -> Non
         app = App(open_journal(folder / ".loopkit"), folder=folder)
     async with app:
         with open_results(batch.results, batch.name) as results:
-            driver = BatchDriver(app, loaded, batch, results, Account({}, "the batch"))
+            driver = BatchDriver(app, loaded, batch, results, Budget("the batch"))
             await driver.survey()
             await driver.drive(PARALLEL)
 

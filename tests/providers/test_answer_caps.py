@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopkit.agents.model.pricing import (
+    FORMAT_TOKENS,
+    ROLE_TOKENS,
     TAKES_NO_CAP,
     _table,
     answer_caps,
@@ -17,9 +20,11 @@ from loopkit.agents.model.pricing import (
     thinking_budget,
 )
 from loopkit.agents.model.refused_caps import refusal_in
+from loopkit.checks import check
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.load import load_text
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, openai_answer
@@ -45,6 +50,7 @@ states:
 LONG, SHORT = "openai/gpt-4.1-mini", "openai/gpt-4o-mini"
 CLAUDE = "anthropic/claude-sonnet-4-5"
 COMPLETION = "max_completion_tokens"
+ADDED = ROLE_TOKENS + FORMAT_TOKENS
 OPINION = json.dumps({"verdict": "pass", "findings": []})
 
 
@@ -90,7 +96,7 @@ def test_a_cap_is_sent_where_a_limit_is_set(
     assert played.outcome == "done"
     assert request.body["max_tokens"] == cap
     assert intended.cap == (None if "max_tokens" in params else cap)
-    assert intended.reserved.tokens == cap + len("Write a line.") + 16
+    assert intended.reserved.tokens == cap + len("Write a line.") + ADDED
 
 
 def test_a_cap_of_another_name_is_one_too(hostile: HostileServer, desk: Desk) -> None:
@@ -158,11 +164,21 @@ def test_an_answer_is_made_shorter_where_the_limit_leaves_no_more(
 def test_below_the_shortest_answer_the_limit_is_reached(hostile: HostileServer, desk: Desk) -> None:
     [suspended] = asked(desk, hostile, f"cost_usd: {usd(LONG, 1_024)}").of(Suspended)
     assert suspended.reason == "limit"
-    assert "the next call can take up to $0.0262" in suspended.message
+    assert "the next call can take up to $0.0263" in suspended.message
     assert hostile.requests() == []
+
+
+def test_what_fits_is_the_same_for_a_check_and_for_a_run(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    least = 1_024 + len("Write a line.") + ADDED
     hostile.say("A line")
-    fits = asked(desk, hostile, f"tokens: {1_024 + 13 + 16}")
-    assert [intended.cap for intended in fits.of(Intended)] == [1_024]
+    for limit, caps in ((least - 1, []), (least, [1_024])):
+        machine = text(hostile.base_url, f"tokens: {limit}")
+        codes = {problem.code for problem in check(load_text(machine, "caps.yaml", Path()))}
+        assert ("no-call-fits" not in codes) == bool(caps)
+        played = asked(desk, hostile, f"tokens: {limit}")
+        assert [intended.cap for intended in played.of(Intended)] == caps
 
 
 def test_the_shortest_answer_is_one_behind_the_thoughts(
@@ -173,9 +189,9 @@ def test_the_shortest_answer_is_one_behind_the_thoughts(
     [suspended] = asked(desk, anthropic_server, limits, MODEL=CLAUDE, PARAMS=thinking).of(Suspended)
     assert suspended.reason == "limit"
     anthropic_server.say("A line")
-    played = asked(desk, anthropic_server, "tokens: 5100", MODEL=CLAUDE, PARAMS=thinking)
+    played = asked(desk, anthropic_server, "tokens: 5400", MODEL=CLAUDE, PARAMS=thinking)
     [request] = anthropic_server.requests()
-    assert 5_024 <= request.body["max_tokens"] <= 5_100 - 29
+    assert 5_024 <= request.body["max_tokens"] <= 5_400 - 29 - FORMAT_TOKENS
     assert played.outcome == "done"
 
 

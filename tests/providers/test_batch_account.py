@@ -38,8 +38,9 @@ states:
   aside: {final: failure}
 """
 BATCH = ["run", "machine.yaml", "--batch", "in.jsonl", "-o", "out.jsonl", "--parallel", "10"]
+PRICE = "{input: 15.384615, output: 2969.230769}"
 USD_A_CALL = 0.03
-"""30 tokens at $1,000 a million. A call reserves $0.034: prompt, what frames it, answer."""
+"""20 tokens in and 10 out. A call reserves $0.034: 280 for prompt and chat format, and 10 out."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def _in_a_folder_of_its_own(
     Path("in.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def write(server: HostileServer, limits: str = "", price: str = "1000") -> None:
+def write(server: HostileServer, limits: str = "", price: str = PRICE) -> None:
     text = MACHINE
     filled = {"URL": server.base_url, "VARIABLE": KEY_VARIABLE, "LIMITS": limits, "PRICE": price}
     for name, value in filled.items():
@@ -124,7 +125,7 @@ def test_a_run_that_the_batch_has_no_money_for_is_suspended_and_not_sent_to_then
 def test_without_a_known_price_a_batch_with_a_limit_is_not_started(
     hostile: HostileServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = Path("machine.yaml").read_text().replace("    price: 1000\n", "")
+    text = Path("machine.yaml").read_text().replace(f"    price: {PRICE}\n", "")
     text = text.replace("gpt-4o-mini", "some-model")
     Path("machine.yaml").write_text(text, encoding="utf-8")
     assert run([*BATCH, "--max-cost", "1"]) == 2
@@ -163,7 +164,7 @@ def test_what_a_resumed_run_had_spent_counts_once(hostile: HostileServer) -> Non
     hostile.say("A note.", "A better note.")
     assert run([*BATCH, "--max-cost", "0.05"]) == 3
     assert len(hostile.requests()) == 1
-    # The second call reserves $0.082: with what was spent that is $0.112, and $0.142 if it is
+    # The second call reserves $0.035: with what was spent that is $0.065, and $0.095 if it is
     # counted twice.
-    assert run([*BATCH, "--max-cost", "0.13"]) == 0
+    assert run([*BATCH, "--max-cost", "0.08"]) == 0
     assert spent() == pytest.approx(2 * USD_A_CALL)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from loopkit.agents.model.pricing import FORMAT_TOKENS, ROLE_TOKENS
 from loopkit.engine.events import Intended
 from loopkit.language.load import load
 from loopkit.views.plan.plan_as_text import plan_text
@@ -63,7 +64,7 @@ class DearServer(HostileServer):
             findings = [told] if said == "fail" else []
             said = json.dumps({"verdict": said, "findings": findings})
         texts = [message["content"].encode() for message in request.body["messages"]]
-        sent = min(self.window, sum(len(text) + 16 for text in texts))
+        sent = min(self.window, FORMAT_TOKENS + sum(len(text) + ROLE_TOKENS for text in texts))
         answered = request.body["max_tokens"]
         counted = {"prompt_tokens": sent, "completion_tokens": answered}
         return openai_answer(said, **counted, total_tokens=sent + answered)
@@ -106,7 +107,11 @@ def test_a_run_whose_answers_are_as_long_as_they_may_be_costs_what_was_planned(
 
 def test_no_call_of_a_run_costs_more_than_was_planned_with_a_whole_window_in(desk: Desk) -> None:
     played, plan = played_and_planned(
-        desk, "cost_usd: 90", "openai/gpt-4", "params: {}", task="x" * (8_192 - 16)
+        desk,
+        "cost_usd: 90",
+        "openai/gpt-4",
+        "params: {}",
+        task="x" * (8_192 - FORMAT_TOKENS - ROLE_TOKENS),
     )
     reserved = [intended.reserved.cost_usd or 0 for intended in played.of(Intended)]
     assert max(reserved) == plan.asked[0].call_usd == pytest.approx(8_192 * 3e-5 + 4_096 * 6e-5)

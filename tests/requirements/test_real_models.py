@@ -121,7 +121,7 @@ def test_a_reply_without_a_count_is_charged_at_what_was_reserved(
 def test_a_call_whose_maximum_does_not_fit_is_not_made(desk: Desk, server: HostileServer) -> None:
     """S1.55: a ceiling for the run, looked at before each call, its maximum reserved."""
     server.queue(SHORT, GOOD)
-    played = desk.play(machine(server, limits=f"revisions: 3, cost_usd: {240 * PRICE}"))
+    played = desk.play(machine(server, limits=f"revisions: 3, cost_usd: {500 * PRICE}"))
     assert len(server.requests()) == 1
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "limit"

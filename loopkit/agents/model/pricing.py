@@ -36,6 +36,8 @@ ASSUMED_WINDOW = 128_000
 """The window of an unlisted model."""
 WIDE_WINDOW = 1_000_000
 """The window of a listed model, if the list lacks it or headers may widen it."""
+FORMAT_TOKENS = 256
+"""Tokens that the chat format of a model adds to a request, such as a system message of its own."""
 ROLE_TOKENS = 16
 """Tokens that a provider adds for each message."""
 LOCAL = (
@@ -95,7 +97,7 @@ def input_bound(request: Request) -> int:
         ROLE_TOKENS + 2 * _json_bytes([t.name, t.description, t.schema]) for t in request.tools
     )
     schema = 0 if request.schema is None else SCHEMA_TOKENS + 2 * _json_bytes(request.schema)
-    return texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
+    return FORMAT_TOKENS + texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
 
 
 def _message_bound(message: Message) -> int:
@@ -115,10 +117,9 @@ def _json_bytes(data: object) -> int:
     return len(json.dumps(data).encode())
 
 
-def least_call(agent: ModelAgent, model: str) -> Usage:
-    """The most that the smallest call can cost: next to no prompt, and the shortest answer."""
-    system = agent.system
-    sent = ROLE_TOKENS + (len(system.encode()) + ROLE_TOKENS if system else 0)
+def least_call(agent: ModelAgent, model: str, request: Request) -> Usage:
+    """The most that a call can cost if it sends this request and gets the shortest answer."""
+    sent = input_bound(request)
     caps = answer_caps(agent, model, sent)
     return _most(agent, model, sent, caps.least if caps else output_cap(agent, model))
 

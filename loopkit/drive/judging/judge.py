@@ -98,9 +98,6 @@ class Judge:
         port = self.active.agents[self.rule.judge]
         return CallSeries(
             task=self._task,
-            agent=self.rule.judge,
-            place=self.validator,
-            role="judge",
             callees=callees_for(self.active, self.agent, self.author),
             quote=port.quote,
             ask=port.ask,

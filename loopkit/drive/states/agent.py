@@ -12,8 +12,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
-from loopkit.drive.limits import is_answer
-from loopkit.drive.replies import conversation, faulty_artifact
+from loopkit.drive.replies import conversation, faulty_artifact, is_answer
 from loopkit.drive.retries import CallFailed, SessionLost
 from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
 from loopkit.drive.tools.call import Answered, Conversation, artifact_of
@@ -194,9 +193,6 @@ def _prepare(
     is_fresh = agent.session == "fresh"
     work = CallSeries(
         task=f"{name}:{active.state.visit}:author",
-        agent=chosen,
-        place=name,
-        role=asked.role,
         callees=asked.callees or callees_for(active, agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),

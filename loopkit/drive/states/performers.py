@@ -124,9 +124,6 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
 
     work = CallSeries(
         task=f"{name}:{run.visit}:run",
-        agent=name,
-        place=name,
-        role="run",
         callees=(Callee(ONCE, state.timeout),),
         quote=lambda _: Usage(),
         ask=ask,

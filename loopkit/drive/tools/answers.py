@@ -215,9 +215,6 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
     work = CallSeries(
         task=tool_task(talk.work.task, number),
-        agent=name,
-        place=talk.state,
-        role="tool",
         callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
         ask=ask,

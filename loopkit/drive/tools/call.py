@@ -9,8 +9,7 @@ from typing import Any
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries
-from loopkit.drive.limits import is_answer, shorten
-from loopkit.drive.replies import make_artifact
+from loopkit.drive.replies import is_answer, make_artifact, shorten
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import Artifact, Ran
