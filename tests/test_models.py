@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from loopkit.agents.model.agent import arguments, closed_form, is_closed
+from loopkit.agents.model.agent import arguments, closed_form, form_of, is_closed
 from loopkit.agents.model.pricing import (
     TABLE,
     Used,
@@ -337,13 +337,67 @@ def test_the_root_of_a_schema_is_an_object_where_the_provider_is_asked() -> None
     assert form["strict"]
 
 
+NAME = {"type": "string", "pattern": "^[A-Z]"}
+REFERRING = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$ref": "#/$defs/Root",
+    "$defs": {
+        "Root": {
+            "type": "object",
+            "properties": {
+                "name": {"$ref": "#/$defs/Name", "description": "In full."},
+                "others": {
+                    "type": "array",
+                    "items": {"anyOf": [{"$ref": "#/$defs/Name"}, {"type": "null"}]},
+                },
+            },
+            "required": ["name", "others"],
+        },
+        "Name": NAME,
+    },
+}
+
+
+@pytest.mark.parametrize("model", [MINI, CLAUDE, "gemini/gemini-2.5-flash"])
+def test_no_reference_is_sent_that_a_provider_would_refuse(model: str) -> None:
+    told = arguments(agent(model=model), request(model=model, schema=REFERRING))
+    sent = told["response_format"]["json_schema"]["schema"]
+    assert sent.keys() == {"type", "properties", "required", "additionalProperties"}
+    assert "$ref" not in json.dumps(sent)
+    assert sent["properties"]["name"] == {**NAME, "description": "In full."}
+    assert sent["properties"]["others"]["items"] == {"anyOf": [NAME, {"type": "null"}]}
+    assert told["messages"] == [{"role": "user", "content": "Write."}]
+
+
+LEAD_ON = {f"D{n}": {"properties": {x: {"$ref": f"#/$defs/D{n + 1}"} for x in "ab"}}
+           for n in range(12)}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "notation", [{"type": "array", "items": {"type": "string"}}, {"tree": Tree.model_json_schema()}]
+    ("model", "notation", "why"),
+    [
+        (MINI, {"type": "array", "items": {"type": "string"}}, "not that of an object"),
+        (MINI, {"tree": Tree.model_json_schema()}, "refers to itself"),
+        (CLAUDE, Tree.model_json_schema(), "refers to itself"),
+        (CLAUDE, {"type": "object", "properties": {"inner": {"$ref": "#"}}}, "refers to itself"),
+        (CLAUDE, {"$ref": "#/$defs/D0", "$defs": {**LEAD_ON, "D12": True}}, "replaced by its"),
+        (CLAUDE, {"$ref": "#/$defs/D0", "$defs": {**LEAD_ON, "D12": NAME}}, "too long"),
+        (
+            CLAUDE,
+            {**REFERRING, "properties": {"more": NAME}},
+            "a reference that can't be replaced by its target",
+        ),
+        (CLAUDE, {"type": "object", "properties": {"a": {"$anchor": "a"}}}, "`$anchor`"),
+    ],
 )
-def test_a_schema_that_providers_refuse_is_asked_for_in_words(notation: dict[str, Any]) -> None:
-    schema = parse_fields(notation).schema
-    told = arguments(agent(), request(schema=schema))
+def test_a_schema_that_providers_refuse_is_asked_for_in_words(
+    model: str, notation: dict[str, Any], why: str
+) -> None:
+    schema = parse_fields(notation).schema if "$ref" not in notation else notation
+    asked = request(model=model, schema=schema)
+    told = arguments(agent(model=model), asked)
     assert "response_format" not in told
+    assert why in form_of(agent(model=model), asked)[1]
     assert json.dumps(schema, ensure_ascii=False) in told["messages"][0]["content"]
 
 

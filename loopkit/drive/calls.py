@@ -121,6 +121,7 @@ async def call(
                 raise nobody_left(active.state.tasks.get(work.task), work.callees, passed)
             continue
         request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
+        request.in_words = (work.agent, callee.model) in active.state.in_words
         request.messages = [Message("system", callee.system), *turns] if callee.system else turns
         try:
             reply = await _try(active, work, callee, request)
@@ -419,6 +420,7 @@ def _bare_failure_event(active: ActiveRun, work: CallSeries, failure: TryFailed)
         error_class=error.error_class,
         message=failure.message,
         unreadable=error.unreadable,
+        in_words=storable_text(active.redact, error.in_words),
         usage=usage,
     )
 

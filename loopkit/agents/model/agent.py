@@ -37,7 +37,14 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.json_schema import part_at, parts, rewrite, steps_of
+from loopkit.language.json_schema import (
+    NotInlined,
+    inlined,
+    part_at,
+    parts,
+    rewrite,
+    steps_of,
+)
 from loopkit.text.json_text import NoJson, parse_output
 
 
@@ -67,6 +74,21 @@ class ModelAgentPort:
 
     async def ask(self, request: Request) -> Reply:
         """Make one request, without retries; raises AgentError, which says whose fault it is."""
+        in_words = form_of(self._in_turn[request.fallback], request)[1]
+        try:
+            try:
+                reply = await self._ask(request)
+            except AgentError as error:
+                if not error.refuses_schema:
+                    raise
+                in_words, request.in_words = error.message, True
+                reply = await self._ask(request)
+        except AgentError as error:
+            error.in_words = in_words
+            raise
+        return reply.replace(in_words=in_words) if in_words else reply
+
+    async def _ask(self, request: Request) -> Reply:
         agent = self._in_turn[request.fallback]
         offers = bool(offered_tools(agent, request))
         received = Received()
@@ -126,13 +148,24 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
     """The schema that is sent as such; None where there is none, or it is asked for in words."""
-    form = None if request.schema is None else native_form(request.schema)
-    if offered_tools(agent, request) and not takes_schema_too(agent, request.model):
-        return None
-    if agent.structured is not None:
-        return form or request.schema if agent.structured == "native" else None
-    known = known_model(request.model)
-    return form if known is not None and known.native_schema else None
+    return form_of(agent, request)[0]
+
+
+def form_of(agent: ModelAgent, request: Request) -> tuple[Mapping[str, Any] | None, str]:
+    """The schema that is sent as such; without one, why a model that takes schemas is sent none."""
+    if request.schema is None or request.in_words or agent.structured == "text":
+        return None, ""
+    known, is_told = known_model(request.model), agent.structured == "native"
+    takes_one = is_told or (known is not None and known.native_schema)
+    if not takes_one or (
+        offered_tools(agent, request) and not takes_schema_too(agent, request.model)
+    ):
+        return None, ""
+    try:
+        return native_form(request.schema, provider_of(request.model)), ""
+    except NotInlined as why:
+        told = f"`{request.model}` can't be sent the JSON Schema of the answer: {why}"
+        return (request.schema, "") if is_told else (None, told)
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
@@ -167,23 +200,35 @@ TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
 """Each part of a strict schema has one of these words, which says what is there."""
 
 
-def native_form(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema as that of an object whose parts are its `$defs`; None where it has no such form.
+FOR_TOOLS = frozenset({"$comment", "$schema"})
+"""Words of a schema that say nothing to a model."""
+FOLLOW_REFERENCES = frozenset({"azure", "openai"})
+"""Providers that follow references, to the root and its `$defs`; others refuse some or all."""
 
-    Providers refuse a schema of anything else, and references to other places.
+
+def native_form(schema: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
+    """The schema as that of an object, with no references that the provider does not follow.
+
+    Raises NotInlined where it has no such form: providers refuse a schema of anything else.
     """
     steps = steps_of(schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
     root = part_at(schema, steps) if steps else None
-    if isinstance(root, Mapping):
-        schema = {**root, **{word: inner for word, inner in schema.items() if word != "$ref"}}
-    is_object = schema.get("type") == "object"
-    return schema if is_object and all(map(_is_near, parts(schema))) else None
+    form = {**root, **{w: v for w, v in schema.items() if w != "$ref"}} if root else schema
+    if provider not in FOLLOW_REFERENCES or not all(map(_is_near, parts(form))):
+        form = inlined(schema)
+    if form.get("type") != "object":
+        raise NotInlined("it is not that of an object")
+    kept: Mapping[str, Any] = rewrite(
+        form, lambda part: {word: said for word, said in part.items() if word not in FOR_TOOLS}
+    )
+    return kept
 
 
 def _is_near(part: Mapping[str, Any]) -> bool:
-    """Whether a part refers to nothing but the root and its definitions."""
+    """Whether a part refers to nothing but the root and its definitions, and only refers."""
     steps = steps_of(str(part.get("$ref", "#")))
-    return steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
+    is_near = steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
+    return is_near and ("$ref" not in part or part.keys() <= {"$ref", "$defs"})
 
 
 def is_closed(schema: object) -> bool:

@@ -228,8 +228,7 @@ def _no_schema(failure: FailureCause) -> AgentError | None:
     if not failure.has_schema or not is_refused or not _SCHEMA.search(failure.said):
         return None
     cause = "the provider does not take the JSON Schema of the answer"
-    remedy = "write `structured: text` on the agent, which asks for it in words"
-    return AgentError("fatal", _message(cause, failure, remedy))
+    return AgentError("fatal", _message(cause, failure), refuses_schema=True)
 
 
 def _no_tools(failure: FailureCause) -> AgentError | None:
