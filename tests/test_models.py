@@ -280,6 +280,67 @@ def test_a_refusal_is_fatal_and_is_paid(said: Any) -> None:
     assert raised.value.tokens == 15
 
 
+OLLAMA = "ollama_chat/llama3"
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("192.168.0.7", "http://192.168.0.7:11434"),
+        ("box:8080", "http://box:8080"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:80", "http://127.0.0.1:80"),
+        (' "http://box/" ', "http://box:80"),
+        ("https://box/ollama/", "https://box:443/ollama"),
+        ("https://box:11434", "https://box:11434"),
+        ("::1", "http://[::1]:11434"),
+        ("[::]:9", "http://[::1]:9"),
+        ("box:much", "http://box:11434"),
+        ("", None),
+    ],
+)
+def test_ollama_is_asked_where_its_own_client_would_ask(
+    host: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_at(model: str = OLLAMA, **fields: Any) -> Any:
+        return arguments(agent(model=model, **fields), request(model=model)).get("base_url")
+
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert asked_at() == address
+    assert asked_at(MINI) is None
+    assert asked_at(base_url="http://other") == "http://other"
+    monkeypatch.setenv("OLLAMA_API_BASE", "http://third")
+    assert asked_at() is None
+
+
+LONG = "One more word, and no more. - " * 200
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "counts", "told"),
+    [
+        (OLLAMA, LONG, (1199, {}), "has read 1,199 tokens of a prompt with 1,200 words"),
+        (OLLAMA, LONG, (1199, {}), "it needs `params: {num_ctx: 4096}`, or a shorter prompt"),
+        (MINI, LONG, (5, {}), "it needs a longer context of the server, or a shorter prompt"),
+        (OLLAMA, LONG, (1200, {}), ""),
+        (OLLAMA, LONG, (9, {"cached_tokens": 1191}), ""),
+        (OLLAMA, LONG, (None, {}), ""),
+        (OLLAMA, LONG[:900], (5, {}), ""),
+    ],
+)
+def test_a_prompt_that_the_server_cut_is_noticed_by_its_count(
+    model: str, prompt: str, counts: tuple[int | None, dict[str, int]], told: str
+) -> None:
+    read, details = counts
+    said, asked = response(), request(("user", prompt), model=model)
+    said.usage.prompt_tokens = read
+    said.usage.prompt_tokens_details = SimpleNamespace(**details)
+    cut = read_reply(agent(model=model), asked, said).prompt_cut
+    assert told in cut
+    assert bool(cut) == bool(told)
+
+
 SCHEMA = parse_fields({"name": "str", "tags": ["str"]}).schema
 
 

@@ -128,6 +128,8 @@ class Reply(Value, frozen=True):
     cut_off: bool = False
     in_words: str = ""
     """Why the schema was asked for in words for the first time, though the model takes schemas."""
+    prompt_cut: str = ""
+    """That the server left out a part of the prompt, and the remedy; empty if it did not."""
     played: bool = False
     """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()

@@ -138,6 +138,8 @@ def _reply(state: RunState, event: Replied) -> None:
         task.tool_calls,
     )
     state.tasks[intent.task] = task.after_reply(exchange)
+    if event.prompt_cut:
+        state.cut_short |= {intent.agent}
     if intent.role in OF_AUTHORS:
         state.conversations[with_whom] = (
             Log([exchange]) if exchanges is None else exchanges.plus(exchange)

@@ -140,6 +140,8 @@ class Replied(Event, frozen=True, kw_only=True):
     in_words: str = ""
     """Why the agent's schema is asked for in words from this call on, although the model takes
     schemas; empty if nothing has changed."""
+    prompt_cut: str = ""
+    """That the server has read only a part of the prompt, and what to do; empty if it read all."""
     played: bool = False
     """Whether a scenario gave the answer. It cannot know the ids of findings in advance."""
     tool_calls: tuple[ToolCall, ...] = ()

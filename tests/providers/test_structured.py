@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.cli import invoke
 from loopkit.engine.events import Failed, Replied, Suspended
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, json_answer
@@ -32,23 +33,25 @@ NOTATION = (
 NULL = {"type": "null"}
 
 
-def play(
-    desk: Desk,
+def machine(
     server: HostileServer,
     schema: str,
     model: str = HostileServer.model,
     how: str = "",
     work: str = WORK,
-) -> Played:
+) -> str:
     parts = {
-        WORK: work,
-        "MODEL": model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE, "SCHEMA": schema,
-        ", STRUCTURED": f", structured: {how}" if how else "",
+        WORK: work, "MODEL": model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE,
+        "SCHEMA": schema, ", STRUCTURED": f", structured: {how}" if how else "",
     }  # fmt: skip
     text = MACHINE
     for name, value in parts.items():
         text = text.replace(name, value)
-    return desk.play(text)
+    return text
+
+
+def play(desk: Desk, *parts: Any, **more: str) -> Played:
+    return desk.play(machine(*parts, **more))
 
 
 def form(server: HostileServer) -> Any:
@@ -300,3 +303,15 @@ def test_in_one_of_several_forms_the_nulls_of_that_one_are_taken_out(
         "tree": {"name": "root", "next": {"name": "leaf"}, "rows": [[{"name": "leaf"}], []]},
     }
     assert played.outcome == "done"
+
+
+def test_a_prompt_that_the_server_cut_is_told_of_at_once_and_at_the_end(
+    hostile: HostileServer, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile.say('{"title": "T", "tags": []}')
+    text = machine(hostile, NOTATION).replace("Write.", f'"{"a word " * 600}"')
+    desk.write("machine.yaml", text)
+    assert invoke(["run", str(desk.folder / "machine.yaml"), "--output", "plain"]) == 0
+    told = capsys.readouterr().err
+    assert "warning: `openai/gpt-4o-mini` has read 20 tokens of a prompt with 1,200 words" in told
+    assert "done (success), although `writer` has read only a part of a prompt" in told

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from loopkit.agents.model import client
 from loopkit.agents.model.errors import as_agent_error
@@ -131,8 +133,8 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
     }
     if request.cap is not None:
         keywords["max_tokens"] = request.cap
-    if agent.base_url is not None:
-        keywords["base_url"] = agent.base_url
+    if (address := agent.base_url or _own_address(request.model)) is not None:
+        keywords["base_url"] = address
     if agent.api_key_env is not None:
         keywords["api_key"] = os.environ.get(agent.api_key_env)
     if (schema := native_schema(agent, request)) is not None:
@@ -144,6 +146,30 @@ def arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
         # Writing it to the cache costs a quarter more; reading it there costs a tenth.
         keywords.setdefault("cache_control_injection_points", _cache_points(request.messages))
     return keywords
+
+
+OLLAMA = frozenset({"ollama", "ollama_chat"})
+ANY_HOST = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
+"""At which host to ask a server that listens at all of them."""
+PORTS = {"": 11434, "http": 80, "https": 443}
+"""The port for a scheme; Ollama's own without one."""
+
+
+def _own_address(model: str) -> str | None:
+    """The address of Ollama that `OLLAMA_HOST` gives, as its own client reads that; else None."""
+    written = os.environ.get("OLLAMA_HOST", "").strip(" \t\r\n\"'")
+    if not written or provider_of(model) not in OLLAMA or os.environ.get("OLLAMA_API_BASE"):
+        return None
+    scheme, _, place = written.rpartition("://")
+    where, slash, path = place.partition("/")
+    is_bare = where.count(":") > 1 and not where.startswith("[")
+    parts, port = urlsplit(f"//[{where}]" if is_bare else f"//{where}"), PORTS.get(scheme)
+    # It ignores an impossible port as well.
+    with suppress(ValueError):
+        port = parts.port or port
+    host = ANY_HOST.get(parts.hostname or "", parts.hostname)
+    host = f"[{host}]" if host and ":" in host else host
+    return f"{scheme or 'http'}://{host}:{port or PORTS['']}{slash}{path}".rstrip("/")
 
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
