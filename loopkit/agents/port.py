@@ -93,6 +93,8 @@ class Request(Mutable):
     """Whether a fresh session follows at once if the one that goes on is lost."""
     is_left: bool = False
     """Whether the artifact is what the call leaves in its folder, so that it need not say more."""
+    is_described: bool = False
+    """Whether the prompt says in words already what the schema demands."""
     in_words: bool = False
     """Whether the schema is asked for in words alone, because it was so before."""
     is_sent_again: bool = False

@@ -5,8 +5,8 @@ Options change their agents (`--model`, `--param` and so on) and their limit for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,26 +79,15 @@ def model_options(command: Callable[..., int]) -> Callable[..., int]:
     """A decorator for the options that change agents; the command takes them as `changes`."""
 
     @wraps(command)
-    def with_changes(
-        *args: Any,
-        models: Sequence[str],
-        prices: Sequence[str],
-        params: Sequence[str],
-        base_urls: Sequence[str],
-        **others: Any,
-    ) -> int:
+    def with_changes(**options: Any) -> int:
+        by_option = {name: read(options.pop(name)) for name, read in READERS.items()}
         changes = None
-        if models or prices or params or base_urls:
+        if any(by_option.values()):
             # Plans without these options need no players.
             from loopkit.agents.players import AgentChanges
 
-            changes = AgentChanges(
-                by_agent("--model", models),
-                amounts(prices),
-                options_by_agent(params),
-                by_agent("--base-url", base_urls),
-            )
-        return command(*args, changes=changes, **others)
+            changes = AgentChanges(**by_option)
+        return command(changes=changes, **options)
 
     return _MODEL_OPTIONS(with_changes)
 
@@ -167,3 +156,11 @@ def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
         data = parse_json(value)
         found.setdefault(name, {})[dotted] = value if isinstance(data, NoJson) else data
     return found
+
+
+READERS: Mapping[str, Callable[[Iterable[str]], dict[str, Any]]] = {
+    "models": partial(by_agent, "--model"),
+    "prices": amounts,
+    "params": options_by_agent,
+    "base_urls": partial(by_agent, "--base-url"),
+}

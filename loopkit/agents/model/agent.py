@@ -195,7 +195,8 @@ def form_of(agent: ModelAgent, request: Request) -> tuple[Mapping[str, Any] | No
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
-    if request.schema is None or native_schema(agent, request) is not None:
+    is_told = request.is_described or native_schema(agent, request) is not None
+    if request.schema is None or is_told:
         return request.messages
     text = json.dumps(request.schema, ensure_ascii=False)
     instruction = (

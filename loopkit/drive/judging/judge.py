@@ -149,6 +149,7 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
+            is_described=not self.form.is_mapped and self.rule.prompt is None,
             # With it, the judge submits its report instead of writing that as its answer.
             tools=(Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else (),
             folder=await workspace(self.active, self.agent.workspace),
