@@ -464,6 +464,21 @@ def test_a_schema_that_providers_refuse_is_asked_for_in_words(
     assert json.dumps(schema, ensure_ascii=False) in told["messages"][0]["content"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_sent"),
+    [({"names": "str"}, True), ({"names": {"...": "str"}}, False), ({"names": "any"}, True)],
+)
+def test_a_mapping_is_asked_for_in_words_where_a_claude_that_thinks_would_leave_it_empty(
+    fields: dict[str, Any], *, is_sent: bool
+) -> None:
+    schema = parse_fields(fields).schema
+    thinks = agent(model=CLAUDE, params={"reasoning_effort": "low"})
+    told = arguments(thinks, request(model=CLAUDE, schema=schema))
+    assert ("response_format" in told) is is_sent
+    told = arguments(agent(model=CLAUDE), request(model=CLAUDE, schema=schema))
+    assert "response_format" in told
+
+
 def test_params_are_passed_on_and_the_address_and_the_key_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -187,11 +187,16 @@ def form_of(agent: ModelAgent, request: Request) -> tuple[Mapping[str, Any] | No
         offered_tools(agent, request) and not takes_schema_too(agent, request.model)
     ):
         return None, ""
+    thinks = agent.params.keys() & {"thinking", "reasoning_effort"}
     try:
-        return native_form(request.schema, provider_of(request.model)), ""
+        form = native_form(request.schema, provider_of(request.model))
+        # LiteLLM forbids Claude every field without a name then, and has a mapping left empty.
+        if "claude" in request.model.lower() and (thinks or offered_tools(agent, request)):
+            _refuse_mappings(form)
     except NotInlined as why:
         told = f"`{request.model}` can't be sent the JSON Schema of the answer: {why}"
         return (request.schema, "") if is_told else (None, told)
+    return form, ""
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
@@ -249,6 +254,14 @@ def native_form(schema: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
         form, lambda part: {word: said for word, said in part.items() if word not in FOR_TOOLS}
     )
     return kept
+
+
+def _refuse_mappings(schema: Mapping[str, Any]) -> None:
+    for part in parts(schema):
+        kind = part.get("type")
+        others = part.get("additionalProperties", not part.get("properties"))
+        if "object" in (kind if isinstance(kind, list) else [kind]) and others is not False:
+            raise NotInlined("it has a mapping with names of any kind")
 
 
 def _is_near(part: Mapping[str, Any]) -> bool:
