@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from loopkit.agents.players import Functions, Returned
+from loopkit.agents.players import AgentChanges, Functions, Returned
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.checks import check as problems_of
@@ -193,6 +193,7 @@ def resume(
     models: Mapping[str, str] | None = None,
     prices: Mapping[str, float] | None = None,
     params: Mapping[str, Mapping[str, Any]] | None = None,
+    base_urls: Mapping[str, str] | None = None,
     limits: Mapping[str, Any] | None = None,
     agents: Functions | None = None,
     state: str | Path = STATE_FOLDER,
@@ -201,13 +202,14 @@ def resume(
 
     `limits` sets new limits. With a `machine` the run continues with that definition instead of
     the stored one. `models` maps agents to other models, `prices` to the price of a million
-    tokens, and `params` to options by dotted name; None removes an option. Without a `machine`, a
-    RuntimeWarning says if the file has changed since the run read it. Raises ProblemsFound
-    if the machine is unsound or does not fit what the run has done, NotRunnable if the run has
-    already finished or can't have these limits, models or prices, and JournalError.
+    tokens, `params` to options by dotted name (None removes an option), and `base_urls` to the
+    addresses of models; `STATE/AGENT` means the agent only in what that state runs. Without a
+    `machine`, a RuntimeWarning says if the file has changed since the run read it. Raises
+    ProblemsFound if the machine is unsound or does not fit what the run has done, NotRunnable if
+    the run has already finished or can't have these limits, models or prices, and JournalError.
     """
     loaded = None if machine is None else _sound(machine)
-    mend = Mend(loaded, models or {}, prices or {}, params or {})
+    mend = Mend(loaded, AgentChanges(models or {}, prices or {}, params or {}, base_urls or {}))
     raised = new_limits(limits or {})
 
     async def go_on(app: App) -> ActiveRun:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from loopkit.agents.model import client
-from loopkit.agents.players import refuse_misnamed, refuse_unplayable
+from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
@@ -27,7 +27,7 @@ from loopkit.drive.repair import (
     refuse_over,
     repair,
 )
-from loopkit.drive.stored_runs import definition, state_after
+from loopkit.drive.stored_runs import definition, open_children, state_after
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
@@ -131,8 +131,9 @@ class App(ClaimedRuns):
     ) -> ActiveRun:
         """A stored run, claimed, in exactly the state in which it stopped; of a child its root.
 
-        With `mend` the run itself goes on with another definition. Raises NotRunnable, and
-        ProblemsFound where that does not fit what the run has done; nothing is stored then.
+        With `mend` the run itself goes on with another definition, and what is changed about agents
+        is changed in the children that it has begun. Raises NotRunnable, and ProblemsFound where
+        that does not fit what the run has done; nothing is stored then.
         """
         root, limits = root_of(run), limits or {}
         before = await self.state_of(root)
@@ -146,11 +147,23 @@ class App(ClaimedRuns):
             if run != root and (limits or mend.is_any):
                 await self._mend_child(run, limits, mend)
                 limits, mend = {}, AS_IT_IS
-            return await self._resume(claim, root, scenario, limits, mend)
+            active = await self._resume(claim, root, scenario, limits, mend)
+            await self._mend_children(active.state, mend.agents)
         except (NotRunnable, ProblemsFound):
             if not await claim.release((CANCEL,)):
                 await self._cancel(claim, root)
             raise
+        return active
+
+    async def _mend_children(self, parent: RunState, changes: AgentChanges) -> None:
+        for child in open_children(parent) if changes else ():
+            name, within = child.started.child, changes.within(child.started.state)
+            if await self.journal.has(name):
+                state = await self.state_of(name)
+                machine = await self.machine_of(state)
+                if not state.is_over and (own := within.known_in(machine)):
+                    await self._mend_child(name, {}, Mend(agents=own))
+                    await self._mend_children(state, own)
 
     async def _mend_child(self, run: str, limits: Mapping[str, Any], mend: Mend) -> None:
         """Change how a child goes on when its claimed root is driven."""

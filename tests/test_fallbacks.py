@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.players import with_models
+from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
@@ -286,7 +286,7 @@ def test_the_wait_that_each_named_is_recorded(desk: Desk) -> None:
 
 def test_a_model_for_one_run_goes_without_fallbacks(desk: Desk) -> None:
     machine = load(desk.write("machine.yaml", MACHINE)).machine
-    other = with_models(machine, {"writer": "ollama/llama3"}, {}).agents["writer"]
+    other = AgentChanges({"writer": "ollama/llama3"}).apply_to(machine).agents["writer"]
     assert [one.called for one in other.in_turn] == [("ollama/llama3",)]
 
 

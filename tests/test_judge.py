@@ -268,11 +268,14 @@ def test_a_mapped_judge_is_held_to_the_schema_of_its_agent_or_to_none():
     assert set(declared["properties"]) == set(SCHEMA)
 
 
-def test_a_mapped_judge_is_asked_for_the_schema_of_its_agent():
+@pytest.mark.parametrize("is_sent", [True, False], ids=["apart", "in the prompt"])
+def test_a_mapped_judge_is_told_the_schema_of_its_agent_once(is_sent: bool):
     rule = JudgeRule.model_validate({"judge": "critic", "rubric": ["r"], "map": TYPED})
     its_form = form({"schema": SCHEMA}, **TYPED)
+    assert its_form.is_sent
+    its_form = its_form.replace(is_sent=is_sent)
     for asked in (judge_prompt(rule, PLAN, {}, its_form), reask_prompt("No.", its_form)):
-        assert '"overall_assessment": {' in asked
+        assert ('"overall_assessment": {' in asked) is not is_sent
         assert '"verdict": "pass|warn|fail"' not in asked
         assert '"overall_assessment" is "FAIL" if, and only if, some item of "issues" has' in asked
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from loopkit.agents.players import with_models
+from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Intended
@@ -134,7 +134,7 @@ def test_a_plan_has_the_price_of_the_model_behind_a_name(desk: Desk) -> None:
 
 def test_another_model_for_a_run_may_be_a_name(desk: Desk) -> None:
     machine = load(desk.write("machine.yaml", MACHINE)).machine
-    other = with_models(machine, {"critic": "opus", "writer": "openai/gpt-5"}, {}).agents
+    other = AgentChanges({"critic": "opus", "writer": "openai/gpt-5"}).apply_to(machine).agents
     assert [agent.called for agent in other.values()] == [("openai/gpt-5",), (OPUS,)]
 
 
@@ -143,7 +143,7 @@ def test_a_run_goes_on_with_a_name_that_its_definition_has(desk: Desk) -> None:
     judged = [{"fault": "authentication"}, PASS]
     script = scenario(agents={"writer": [["One."]], "critic": [judged]})
     stopped = desk.play(MACHINE, script)
-    run = desk.resume(stopped.state.run, mend=Mend(models={"critic": "opus"}))
+    run = desk.resume(stopped.state.run, mend=Mend(agents=AgentChanges({"critic": "opus"})))
     assert (run.outcome, models(run, "critic")) == ("done", [HAIKU, OPUS])
 
 
@@ -164,6 +164,6 @@ def test_a_name_that_nothing_uses_is_noted_unless_another_may_be_a_slip_of_it(de
 def test_a_model_that_names_no_provider_has_to_be_one_that_litellm_knows(desk: Desk) -> None:
     machine = load(desk.write("machine.yaml", MACHINE)).machine
     for known in ("gpt-5", "claude-haiku-4-5", "ft:gpt-4o:acme", "anthropic.claude-v2"):
-        assert with_models(machine, {"critic": known}, {}).agents["critic"].called == (known,)
+        assert AgentChanges({"critic": known}).apply_to(machine).agents["critic"].called == (known,)
     with pytest.raises(NotRunnable, match=r"no provider for the model `opsu`; did you mean `opus`"):
-        with_models(machine, {"critic": "opsu"}, {})
+        AgentChanges({"critic": "opsu"}).apply_to(machine)

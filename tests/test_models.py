@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from loopkit.agents.model.agent import arguments, closed_form, is_closed
+from loopkit.agents.model.agent import arguments, closed_form, form_of, is_closed
 from loopkit.agents.model.pricing import (
     ROLE_TOKENS,
     TABLE,
@@ -295,6 +295,67 @@ def test_a_refusal_is_fatal_and_is_paid(said: Any) -> None:
     assert raised.value.tokens == 15
 
 
+OLLAMA = "ollama_chat/llama3"
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("192.168.0.7", "http://192.168.0.7:11434"),
+        ("box:8080", "http://box:8080"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:80", "http://127.0.0.1:80"),
+        (' "http://box/" ', "http://box:80"),
+        ("https://box/ollama/", "https://box:443/ollama"),
+        ("https://box:11434", "https://box:11434"),
+        ("::1", "http://[::1]:11434"),
+        ("[::]:9", "http://[::1]:9"),
+        ("box:much", "http://box:11434"),
+        ("", None),
+    ],
+)
+def test_ollama_is_asked_where_its_own_client_would_ask(
+    host: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked_at(model: str = OLLAMA, **fields: Any) -> Any:
+        return arguments(agent(model=model, **fields), request(model=model)).get("base_url")
+
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert asked_at() == address
+    assert asked_at(MINI) is None
+    assert asked_at(base_url="http://other") == "http://other"
+    monkeypatch.setenv("OLLAMA_API_BASE", "http://third")
+    assert asked_at() is None
+
+
+LONG = "One more word, and no more. - " * 200
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "counts", "told"),
+    [
+        (OLLAMA, LONG, (1199, {}), "has read 1,199 tokens of a prompt with 1,200 words"),
+        (OLLAMA, LONG, (1199, {}), "it needs `params: {num_ctx: 4096}`, or a shorter prompt"),
+        (MINI, LONG, (5, {}), "it needs a longer context of the server, or a shorter prompt"),
+        (OLLAMA, LONG, (1200, {}), ""),
+        (OLLAMA, LONG, (9, {"cached_tokens": 1191}), ""),
+        (OLLAMA, LONG, (None, {}), ""),
+        (OLLAMA, LONG[:900], (5, {}), ""),
+    ],
+)
+def test_a_prompt_that_the_server_cut_is_noticed_by_its_count(
+    model: str, prompt: str, counts: tuple[int | None, dict[str, int]], told: str
+) -> None:
+    read, details = counts
+    said, asked = response(), request(("user", prompt), model=model)
+    said.usage.prompt_tokens = read
+    said.usage.prompt_tokens_details = SimpleNamespace(**details)
+    cut = read_reply(agent(model=model), asked, said).prompt_cut
+    assert told in cut
+    assert bool(cut) == bool(told)
+
+
 SCHEMA = parse_fields({"name": "str", "tags": ["str"]}).schema
 
 
@@ -317,6 +378,8 @@ def test_a_schema_is_put_in_words_elsewhere(made: ModelAgent) -> None:
     assert told["messages"][0]["content"].startswith("Be brief.\n\n")
     assert json.dumps(SCHEMA) in told["messages"][0]["content"]
     assert told["messages"][1:] == [{"role": "user", "content": "Write."}]
+    asked.is_described = True
+    assert arguments(made, asked)["messages"][0]["content"] == "Be brief."
 
 
 def test_an_unknown_model_can_be_told_to_have_the_means() -> None:
@@ -352,14 +415,83 @@ def test_the_root_of_a_schema_is_an_object_where_the_provider_is_asked() -> None
     assert form["strict"]
 
 
+NAME = {"type": "string", "pattern": "^[A-Z]"}
+REFERRING = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$ref": "#/$defs/Root",
+    "$defs": {
+        "Root": {
+            "type": "object",
+            "properties": {
+                "name": {"$ref": "#/$defs/Name", "description": "In full."},
+                "others": {
+                    "type": "array",
+                    "items": {"anyOf": [{"$ref": "#/$defs/Name"}, {"type": "null"}]},
+                },
+            },
+            "required": ["name", "others"],
+        },
+        "Name": NAME,
+    },
+}
+
+
+@pytest.mark.parametrize("model", [MINI, CLAUDE, "gemini/gemini-2.5-flash"])
+def test_no_reference_is_sent_that_a_provider_would_refuse(model: str) -> None:
+    told = arguments(agent(model=model), request(model=model, schema=REFERRING))
+    sent = told["response_format"]["json_schema"]["schema"]
+    assert sent.keys() == {"type", "properties", "required", "additionalProperties"}
+    assert "$ref" not in json.dumps(sent)
+    assert sent["properties"]["name"] == {**NAME, "description": "In full."}
+    assert sent["properties"]["others"]["items"] == {"anyOf": [NAME, {"type": "null"}]}
+    assert told["messages"] == [{"role": "user", "content": "Write."}]
+
+
+LEAD_ON = {f"D{n}": {"properties": {x: {"$ref": f"#/$defs/D{n + 1}"} for x in "ab"}}
+           for n in range(12)}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "notation", [{"type": "array", "items": {"type": "string"}}, {"tree": Tree.model_json_schema()}]
+    ("model", "notation", "why"),
+    [
+        (MINI, {"type": "array", "items": {"type": "string"}}, "not that of an object"),
+        (MINI, {"tree": Tree.model_json_schema()}, "refers to itself"),
+        (CLAUDE, Tree.model_json_schema(), "refers to itself"),
+        (CLAUDE, {"type": "object", "properties": {"inner": {"$ref": "#"}}}, "refers to itself"),
+        (CLAUDE, {"$ref": "#/$defs/D0", "$defs": {**LEAD_ON, "D12": True}}, "replaced by its"),
+        (CLAUDE, {"$ref": "#/$defs/D0", "$defs": {**LEAD_ON, "D12": NAME}}, "too long"),
+        (
+            CLAUDE,
+            {**REFERRING, "properties": {"more": NAME}},
+            "a reference that can't be replaced by its target",
+        ),
+        (CLAUDE, {"type": "object", "properties": {"a": {"$anchor": "a"}}}, "`$anchor`"),
+    ],
 )
-def test_a_schema_that_providers_refuse_is_asked_for_in_words(notation: dict[str, Any]) -> None:
-    schema = parse_fields(notation).schema
-    told = arguments(agent(), request(schema=schema))
+def test_a_schema_that_providers_refuse_is_asked_for_in_words(
+    model: str, notation: dict[str, Any], why: str
+) -> None:
+    schema = parse_fields(notation).schema if "$ref" not in notation else notation
+    asked = request(model=model, schema=schema)
+    told = arguments(agent(model=model), asked)
     assert "response_format" not in told
+    assert why in form_of(agent(model=model), asked)[1]
     assert json.dumps(schema, ensure_ascii=False) in told["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_sent"),
+    [({"names": "str"}, True), ({"names": {"...": "str"}}, False), ({"names": "any"}, True)],
+)
+def test_a_mapping_is_asked_for_in_words_where_a_claude_that_thinks_would_leave_it_empty(
+    fields: dict[str, Any], *, is_sent: bool
+) -> None:
+    schema = parse_fields(fields).schema
+    thinks = agent(model=CLAUDE, params={"reasoning_effort": "low"})
+    told = arguments(thinks, request(model=CLAUDE, schema=schema))
+    assert ("response_format" in told) is is_sent
+    told = arguments(agent(model=CLAUDE), request(model=CLAUDE, schema=schema))
+    assert "response_format" in told
 
 
 def test_params_are_passed_on_and_the_address_and_the_key_with_them(

@@ -10,7 +10,7 @@ import pytest
 
 from loopkit import load
 from loopkit import resume as resume_in_python
-from loopkit.agents.players import with_params
+from loopkit.agents.players import AgentChanges
 from loopkit.cli import invoke as run
 from loopkit.cli.machine import options_by_agent
 from loopkit.language.agents.model import ModelAgent
@@ -167,7 +167,7 @@ def test_options_are_set_by_their_dotted_names_and_null_takes_one_away() -> None
     params = options_by_agent(
         ["writer.temperature=null", "writer.thinking.budget=20", "writer.effort=low"]
     )
-    agent = with_params(load("plan.yaml").machine, params).agents["writer"]
+    agent = AgentChanges(params=params).apply_to(load("plan.yaml").machine).agents["writer"]
     assert isinstance(agent, ModelAgent)
     assert agent.params == {"thinking": {"type": "on", "budget": 20}, "effort": "low"}
 
@@ -184,6 +184,8 @@ def test_options_are_set_by_their_dotted_names_and_null_takes_one_away() -> None
         (["--param", "writer.model=x"], "`model` is not an option that can be passed on"),
         (["--param", "writer.max_tokens=many"], "`max_tokens` is not a number of tokens"),
         (["--price", "writer=cheap"], "is not a number"),
+        (["--base-url", "writer=127.0.0.1:8000"], "begins with http:// or https://"),
+        (["--base-url", "draft/writer=http://127.0.0.1"], "did you mean `writer`?"),
         (["--set", "limits.agent_calls=1"], "`limits.agent_calls` can't be 1 in this run"),
         (["--machine", "gone.yaml"], "gone.yaml"),
     ],
@@ -209,6 +211,6 @@ def test_the_same_from_python(suspended: str) -> None:
     edit("Write.", "Write more.")
     done = resume_in_python(
         suspended, machine="plan.yaml", models={"writer": "ollama/llama3"}, prices={"writer": 0},
-        params={"writer": {"max_tokens": 9}},
+        params={"writer": {"max_tokens": 9}}, base_urls={"writer": "http://127.0.0.1:9"},
     )  # fmt: skip
     assert done.result == {"plan": "long enough"}

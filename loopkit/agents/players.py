@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from loopkit.agents.command import CommandAgentPort
 from loopkit.agents.model.agent import ModelAgentPort
@@ -31,6 +32,7 @@ from loopkit.engine.records import Usage
 from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.machine import Machine
+from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
 from loopkit.machine.program import validators_of
@@ -38,6 +40,8 @@ from loopkit.outside.redaction import Redact, redactor
 from loopkit.scenario.cases import Scenario
 from loopkit.scenario.script import ANY, ChildParts, Parts
 from loopkit.text.run_ids import place_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,38 +129,107 @@ def assign_agents(
     return ports
 
 
-def with_models(
-    machine: Machine, models: Mapping[str, str], prices: Mapping[str, float]
-) -> Machine:
-    """The machine with other models for some agents, without fallbacks; raises NotRunnable."""
-    agents, known = dict(machine.agents), machine.model_agents
-    _refuse_no_models(machine, {"--model": models, "--price": prices})
-    for name, given in models.items():
-        model = machine.models.get(given, given)
-        if meant := meant_model(model):
-            message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"
-            raise NotRunnable(f"`--model {name}={model}`: {message}; did you mean `{meant}`?")
-        agents[name] = changed = known[name].with_model_of(Fallback(model=(model,)))
+@dataclass(frozen=True)
+class AgentChanges:
+    """Other models and options for agents, as the command line gives them, by the agent's name.
+
+    A name means the agent in the machine and in all that it runs; `STATE/AGENT` only in what that
+    state runs.
+    """
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, float] = field(default_factory=dict)
+    """What a million tokens of the model cost."""
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options by their dotted names; None takes one away."""
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(by for _, by in self._by_option)
+
+    @property
+    def _by_option(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        return (
+            ("--model", self.models), ("--price", self.prices), ("--param", self.params),
+            ("--base-url", self.base_urls),
+        )  # fmt: skip
+
+    def apply_to(self, machine: Machine) -> Machine:
+        """The machine with these changes; raises NotRunnable."""
+        own = self.known_in(machine)
+        for (option, by), (_, known) in zip(self._by_option, own._by_option, strict=True):  # noqa: SLF001 - its own
+            for name in by.keys() - known.keys():
+                raise NotRunnable(_no_model(option, name, machine))
+        return self._applied(machine)
+
+    def known_in(self, machine: Machine) -> AgentChanges:
+        """The changes of models that a machine has, or one that it runs."""
+        paths = [f"/{path}" for path in _models_within(machine)]
+
+        def is_known(name: str) -> bool:
+            within, _, agent = f"/{name}".rpartition("/")
+            return any(p.startswith(f"{within}/") and p.endswith(f"/{agent}") for p in paths)
+
+        return AgentChanges(*(
+            {name: one for name, one in by.items() if is_known(name)} for _, by in self._by_option
+        ))  # fmt: skip
+
+    def within(self, state: str) -> AgentChanges:
+        """The changes in a machine that a state runs; those for it alone come last."""
+        return AgentChanges(*(_within(f"{state}/", by) for _, by in self._by_option))
+
+    def _applied(self, machine: Machine) -> Machine:
+        if not self:
+            return machine
+        models = {name: machine.models.get(model, model) for name, model in self.models.items()}
+        named = replace(self, models=models)
+        agents = {
+            name: named._changed(name, agent, machine.models)  # noqa: SLF001 - its own
+            for name, agent in machine.model_agents.items()
+        }
+        states: dict[str, State] = dict(machine.states)
+        for name, state in machine.states_of(ChildrenState).items():
+            child = named.within(name)._applied(state.child)  # noqa: SLF001 - its own
+            runs = state.machine.model_copy(update={"definition": child})
+            states[name] = state.model_copy(update={"machine": runs})
+        changed = {"agents": {**machine.agents, **agents}, "states": states}
+        return machine.model_copy(update=changed)
+
+    def _changed(self, name: str, agent: ModelAgent, aliases: Iterable[str]) -> ModelAgent:
+        model, base_url = self.models.get(name), self.base_urls.get(name)
+        if model is not None:
+            if meant := meant_model(model):
+                message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"
+                raise NotRunnable(f"`--model {name}={model}`: {message}; did you mean `{meant}`?")
+            agent = agent.with_model_of(Fallback(model=(model,)))
+        if base_url is not None:
+            if not re.match("https?://.", base_url):
+                remedy = "write an address that begins with http:// or https://"
+                raise NotRunnable(f"`--base-url {name}={base_url}`: {remedy}")
+            agent = agent.model_copy(update={"base_url": base_url})
         # At some addresses LiteLLM knows who answers.
-        if changed.base_url is None and has_no_provider(model):
-            raise NotRunnable(_no_provider(name, model, machine.models))
-    for name, price in prices.items():
-        if not 0 <= price < inf:
-            raise NotRunnable(f"`--price {name}={price:g}` is not a price")
-        agents[name] = agents[name].model_copy(update={"price": price})
-    return machine.model_copy(update={"agents": agents})
+        if model is not None and agent.base_url is None and has_no_provider(model):
+            raise NotRunnable(_no_provider(name, model, aliases))
+        if (price := self.prices.get(name)) is not None:
+            if not 0 <= price < inf:
+                raise NotRunnable(f"`--price {name}={price:g}` is not a price")
+            agent = agent.model_copy(update={"price": price})
+        options = dict(agent.params)
+        for dotted, value in self.params.get(name, {}).items():
+            options = _with_option(options, dotted.split("."), value)
+        return agent.model_copy(update={"params": options})
 
 
-def with_params(machine: Machine, params: Mapping[str, Mapping[str, Any]]) -> Machine:
-    """The machine with other options for some agents; None takes one away. Raises NotRunnable."""
-    agents, known = dict(machine.agents), machine.model_agents
-    _refuse_no_models(machine, {"--param": params})
-    for name, options in params.items():
-        changed = dict(known[name].params)
-        for dotted, value in options.items():
-            changed = _with_option(changed, dotted.split("."), value)
-        agents[name] = known[name].model_copy(update={"params": changed})
-    return machine.model_copy(update={"agents": agents})
+def _within(prefix: str, by: Mapping[str, T]) -> dict[str, T]:
+    own = {name.removeprefix(prefix): one for name, one in by.items() if name.startswith(prefix)}
+    return {name: one for name, one in by.items() if "/" not in name} | own
+
+
+def _models_within(machine: Machine, prefix: str = "") -> Iterator[str]:
+    """The agents of a machine that are models, and of all that it runs, as `STATE/AGENT`."""
+    yield from (f"{prefix}{name}" for name in machine.model_agents)
+    for name, state in machine.states_of(ChildrenState).items():
+        yield from _models_within(state.child, f"{prefix}{name}/")
 
 
 def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:
@@ -168,14 +241,6 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
     return kept if value is None else {**kept, first: value}
 
 
-def _refuse_no_models(machine: Machine, named: Mapping[str, Iterable[str]]) -> None:
-    known = machine.model_agents
-    for option, names in named.items():
-        for name in names:
-            if name not in known:
-                raise NotRunnable(_no_model(option, name, machine, known))
-
-
 def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
     near = closest(model, aliases)
     remedy = (
@@ -184,11 +249,11 @@ def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
     return f"`--model {name}={model}`: LiteLLM knows no provider for the model `{model}`; {remedy}"
 
 
-def _no_model(option: str, name: str, machine: Machine, known: Iterable[str]) -> str:
+def _no_model(option: str, name: str, machine: Machine) -> str:
     if name in machine.agents:
         kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
         return f"`{option} {name}=…`: `{name}` is {kind}, not a model"
-    hint = did_you_mean(name, known) or "none of the machine's agents is a model"
+    hint = did_you_mean(name, _models_within(machine)) or "none of the machine's agents is a model"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
 
 

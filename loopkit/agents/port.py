@@ -98,6 +98,10 @@ class Request(Mutable):
     """Whether a fresh session follows at once if the one that goes on is lost."""
     is_left: bool = False
     """Whether the artifact is what the call leaves in its folder, so that it need not say more."""
+    is_described: bool = False
+    """Whether the prompt says in words already what the schema demands."""
+    in_words: bool = False
+    """Whether the schema is asked for in words alone, because it was so before."""
     is_sent_again: bool = False
     """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
@@ -129,6 +133,10 @@ class Reply(Value, frozen=True):
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
     cut_off: bool = False
+    in_words: str = ""
+    """Why the schema was asked for in words for the first time, though the model takes schemas."""
+    prompt_cut: str = ""
+    """That the server left out a part of the prompt, and the remedy; empty if it did not."""
     played: bool = False
     """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -182,6 +190,10 @@ class AgentError(Exception):
     session_lost: bool = False
     """A kept session can't go on: it is too long for the model, or its program failed with it.
     After a transient failure that is so once no try is left."""
+    refuses_schema: bool = False
+    """The provider does not take the request's schema: it can be asked for in words."""
+    in_words: str = ""
+    """As with a reply."""
     unavailable: bool = False
     """The model is unavailable for now: if there is a fallback, it is asked at once."""
     sent: bool = True

@@ -11,18 +11,12 @@ from typing import Any
 
 import click
 
+from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.inputs import PATH, inputs_from_options, read_stdin, read_text
-from loopkit.cli.machine import (
-    amounts,
-    by_agent,
-    load_checked,
-    max_cost_option,
-    model_options,
-    options_by_agent,
-)
+from loopkit.cli.machine import load_checked, max_cost_option, model_options
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
 from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
@@ -233,13 +227,6 @@ def reply_command(
     help="Continue with the current contents of this machine file.",
 )
 @model_options
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="AGENT.KEY=VALUE",
-    help="Set one of an agent's `params`; null removes it.",
-)
 @max_cost_option("The new cost limit of the whole run.")
 @click.option(
     "--set", "sets", multiple=True, metavar="limits.K=V", help="Set a limit of the whole run."
@@ -248,9 +235,7 @@ def reply_command(
 def resume_command(
     run: str,
     machine: Path | None,
-    models: tuple[str, ...],
-    prices: tuple[str, ...],
-    params: tuple[str, ...],
+    changes: AgentChanges | None,
     max_cost: float | None,
     sets: tuple[str, ...],
     output: str,
@@ -262,12 +247,8 @@ def resume_command(
     """
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
     with report_errors():
-        mend = Mend(
-            None if machine is None else load_checked(machine),
-            by_agent("--model", models),
-            amounts(prices),
-            options_by_agent(params),
-        )
+        loaded = None if machine is None else load_checked(machine)
+    mend = Mend(loaded, changes or AgentChanges())
 
     async def start(app: App) -> ActiveRun:
         if machine is None and (changed := await app.machine_file_if_changed(run)) is not None:

@@ -1,14 +1,15 @@
 """Machine files for commands: loaded and checked, with the warnings printed.
 
-Options change their agents (`--model`, `--price`, `--param`) and their limit for the cost.
+Options change their agents (`--model`, `--param` and so on) and their limit for the cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,9 @@ from loopkit.language.load import Loaded, load, load_text, with_machine
 from loopkit.language.machine import Machine
 from loopkit.text.json_text import NoJson, parse_json
 
+if TYPE_CHECKING:
+    from loopkit.agents.players import AgentChanges
+
 
 def load_checked(path: Path) -> Loaded:
     loaded, warnings = _sound(path)
@@ -29,19 +33,16 @@ def load_checked(path: Path) -> Loaded:
     return loaded
 
 
-def load_changed(
-    path: Path, models: Sequence[str], prices: Sequence[str], max_cost: float | None
-) -> Loaded:
-    """A checked machine with the models and prices of options; raises NotRunnable too.
+def load_changed(path: Path, changes: AgentChanges | None, max_cost: float | None) -> Loaded:
+    """A checked machine with other models and options for its agents; raises NotRunnable too.
 
     Whether calls fit into the limits is told for what is asked under them, the cost included.
     """
     loaded, warnings = _sound(path)
-    if models or prices:
-        from loopkit.agents.players import with_models
+    if changes:
+        from loopkit.drive.repair import changed_machine
 
-        other = with_models(loaded.machine, by_agent("--model", models), amounts(prices))
-        loaded = with_machine(loaded, other)
+        loaded = with_machine(loaded, changed_machine(loaded.machine, changes))
     options = {} if max_cost is None else {"cost_usd": "--max-cost"}
     limited = loaded.replace(machine=with_cost_limit(loaded.machine, max_cost))
     others = [problem for problem in warnings if problem.code != NO_CALL_FITS]
@@ -74,7 +75,24 @@ def _tell(warnings: Iterable[Problem]) -> None:
         say(render_problems(problems) + "\n")
 
 
-model_options = with_options(
+def model_options(command: Callable[..., int]) -> Callable[..., int]:
+    """A decorator for the options that change agents; the command takes them as `changes`."""
+
+    @wraps(command)
+    def with_changes(**options: Any) -> int:
+        by_option = {name: read(options.pop(name)) for name, read in READERS.items()}
+        changes = None
+        if any(by_option.values()):
+            # Plans without these options need no players.
+            from loopkit.agents.players import AgentChanges
+
+            changes = AgentChanges(**by_option)
+        return command(changes=changes, **options)
+
+    return _MODEL_OPTIONS(with_changes)
+
+
+_MODEL_OPTIONS = with_options(
     click.option(
         "--model", "models", multiple=True, metavar="AGENT=MODEL",
         help="Use another model for an agent.",
@@ -82,6 +100,14 @@ model_options = with_options(
     click.option(
         "--price", "prices", multiple=True, metavar="AGENT=USD",
         help="The price per million tokens.",
+    ),
+    click.option(
+        "--param", "params", multiple=True, metavar="AGENT.KEY=VALUE",
+        help="Set one of an agent's `params`; null removes it.",
+    ),
+    click.option(
+        "--base-url", "base_urls", multiple=True, metavar="AGENT=URL",
+        help="Ask an agent's model at another address.",
     ),
 )  # fmt: skip
 
@@ -130,3 +156,11 @@ def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
         data = parse_json(value)
         found.setdefault(name, {})[dotted] = value if isinstance(data, NoJson) else data
     return found
+
+
+READERS: Mapping[str, Callable[[Iterable[str]], dict[str, Any]]] = {
+    "models": partial(by_agent, "--model"),
+    "prices": amounts,
+    "params": options_by_agent,
+    "base_urls": partial(by_agent, "--base-url"),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
+
+if TYPE_CHECKING:
+    from loopkit.agents.players import AgentChanges
 
 
 @click.command(
@@ -47,8 +51,7 @@ def plan_command(
     input_file: str | None,
     sets: tuple[str, ...],
     set_json: tuple[str, ...],
-    models: tuple[str, ...],
-    prices: tuple[str, ...],
+    changes: AgentChanges | None,
     max_cost: float | None,
     answer_tokens: int,
     assumed: tuple[str, ...],
@@ -56,7 +59,7 @@ def plan_command(
 ) -> int:
     """Show what a run of MACHINE would do and its maximum cost. Calls nothing."""
     with terminal.report_errors():
-        loaded = load_changed(machine, models, prices, max_cost)
+        loaded = load_changed(machine, changes, max_cost)
         definition = with_cost_limit(loaded.machine, max_cost)
         inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
         try:

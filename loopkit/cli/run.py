@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from loopkit.agents.players import refuse_misnamed
+from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
 from loopkit.cli.batch import (
     PARALLEL,
@@ -76,8 +76,7 @@ def run_command(
     set_json: tuple[str, ...],
     script: Path | None,
     case: str | None,
-    models: tuple[str, ...],
-    prices: tuple[str, ...],
+    changes: AgentChanges | None,
     max_cost: float | None,
     batch: Path | None,
     parallel: int | None,
@@ -96,7 +95,7 @@ def run_command(
     if batch is None:
         refuse_without_batch(parallel, key, results)
     with report_errors():
-        loaded = load_changed(machine, models, prices, max_cost)
+        loaded = load_changed(machine, changes, max_cost)
         played = load_script(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)

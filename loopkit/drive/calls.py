@@ -162,6 +162,7 @@ class Caller:
             raise self._nobody_left()
         request, callee = self.request, callees[index]
         request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
+        request.in_words = (self.work.agent, callee.model) in active.state.in_words
         system = [Message("system", callee.system)] if callee.system else []
         request.messages = [*system, *self.turns]
         return callee
@@ -348,6 +349,7 @@ class Caller:
             error_class=error.error_class,
             message=failure.message,
             unreadable=error.unreadable,
+            in_words=storable_text(self.active.redact, error.in_words),
             usage=usage.as_held if error.charged else usage,
         )
 

@@ -11,11 +11,11 @@ import re
 import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from loopkit.agents.players import with_models, with_params
+from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.checks.exits import stuck_ahead, stuck_in_words, stuck_under_total
 from loopkit.checks.references import wrong_options
@@ -79,16 +79,11 @@ class Mend:
 
     loaded: Loaded | None = None
     """The machine of a file, instead of the one that the run has."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """Another model for an agent."""
-    prices: Mapping[str, float] = field(default_factory=dict)
-    """What a million tokens of that cost."""
-    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By agent, options by their dotted names; None takes one away."""
+    agents: AgentChanges = AgentChanges()
 
     @property
     def is_any(self) -> bool:
-        return bool(self.loaded or self.models or self.prices or self.params)
+        return bool(self.loaded or self.agents)
 
     def apply_to(self, stored: str) -> Definition:
         """A stored definition with all changes applied; raises NotRunnable."""
@@ -96,11 +91,16 @@ class Mend:
         if self.loaded is not None:
             machine, resolved = self.loaded.machine, self.loaded.resolved
             source = self.loaded.source
-        machine = with_params(with_models(machine, self.models, self.prices), self.params)
-        for name in self.params:
-            for key, _, message, remedy in wrong_options(machine.model_agents[name].params):
-                raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
+        machine = changed_machine(machine, self.agents)
         return Definition(machine, with_definition(resolved, machine), source)
+
+
+def changed_machine(machine: Machine, changes: AgentChanges) -> Machine:
+    """The machine with other models and options for its agents; raises NotRunnable."""
+    for name, options in changes.params.items():
+        for key, _, message, remedy in wrong_options(options):
+            raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
+    return changes.apply_to(machine)
 
 
 AS_IT_IS = Mend()
@@ -228,7 +228,8 @@ def _users(machine: Machine) -> Iterator[tuple[str, str]]:
 def _kept(run: RunState, place: str) -> str:
     """What of the work in hand stays as it is in spite of a change."""
     begun = run.children.get(run.state, {}).values()
-    if ".machine." in place and any(child.started.visit == run.visit for child in begun):
+    is_of_child = ".machine." in place and ".definition.agents." not in place
+    if is_of_child and any(child.started.visit == run.visit for child in begun):
         return "runs that have begun keep the machine with which they began"
     prefix = f"{run.state}:{run.visit}:judge:"
     is_in = any(task.exchanges for name, task in run.tasks.items() if name.startswith(prefix))

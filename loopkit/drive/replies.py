@@ -86,6 +86,8 @@ def reply_event(
         if reply.said
         else (),
         cut_off=reply.cut_off or is_cut,
+        in_words=storable_text(redact, reply.in_words) if reply.in_words else "",
+        prompt_cut=storable_text(redact, reply.prompt_cut) if reply.prompt_cut else "",
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
         kept=_provider_data(redact, reply.kept) if reply.kept else NOTHING,

@@ -138,13 +138,13 @@ def _reply(state: RunState, event: Replied) -> None:
         task.tool_calls,
     )
     state.tasks[intent.task] = task.after_reply(exchange)
+    if event.prompt_cut:
+        state.cut_short |= {intent.agent}
     if intent.role in OF_AUTHORS:
         state.conversations[with_whom] = (
             Log([exchange]) if exchanges is None else exchanges.plus(exchange)
         )
-    state.usage = state.usage.plus(event.usage)
-    if state.question is not None:
-        _end_wait(state, event.key)
+    _end_call(state, intent, event)
 
 
 def _fail(state: RunState, event: Failed) -> None:
@@ -156,12 +156,14 @@ def _fail(state: RunState, event: Failed) -> None:
         state.conversations.pop(with_whom, None)
         if task.exchanges:
             state.conversations[with_whom] = Log(list(task.exchanges))
+    _end_call(state, intent, event)
+
+
+def _end_call(state: RunState, intent: Intended, event: Replied | Failed) -> None:
     state.usage = state.usage.plus(event.usage)
-    _end_wait(state, event.key)
-
-
-def _end_wait(state: RunState, call: str) -> None:
-    if state.awaited == call:
+    if event.in_words:
+        state.in_words |= {(intent.agent, intent.model)}
+    if state.question is not None and state.awaited == event.key:
         state.status = "running"
         state.question = None
 

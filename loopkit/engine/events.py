@@ -137,6 +137,11 @@ class Replied(Event, frozen=True, kw_only=True):
     """All messages of a judge's transcript, in order, if there are more than `text`."""
     cut_off: bool = False
     """Whether the answer was cut off at its maximum length."""
+    in_words: str = ""
+    """Why the agent's schema is asked for in words from this call on, although the model takes
+    schemas; empty if nothing has changed."""
+    prompt_cut: str = ""
+    """That the server has read only a part of the prompt, and what to do; empty if it read all."""
     played: bool = False
     """Whether a scenario gave the answer. It cannot know the ids of findings in advance."""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -191,6 +196,8 @@ class Failed(Event, frozen=True, kw_only=True):
     resume_at: float | None = None
     """The Unix time from which the provider says that it can be asked again; null if it does not
     say."""
+    in_words: str = ""
+    """Why the agent's schema is asked for in words from this call on, as with `replied`."""
     unavailable: bool = False
     """Whether the model is unavailable for now, so that a fallback is asked at once."""
     begins_anew: str = ""

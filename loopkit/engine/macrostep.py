@@ -239,7 +239,10 @@ class Engine:
                 plain_artifact(self.program, run, artifact) if artifact.is_data else artifact.text
             )
         success = state.succeeds
-        failures = _unread_failures(self.program, run, current, result)
+        failures = [
+            *_unread_failures(self.program, run, current, result),
+            *(f"`{agent}` has read only a part of a prompt" for agent in sorted(run.cut_short)),
+        ]
         return Finished(
             outcome=name,
             success=success,

@@ -226,6 +226,10 @@ class RunState(Mutable):
     tasks: dict[str, Task] = {}
     asked_at: dict[str, dict[str, int]] = {}
     """By agent: how many pieces of work it has had at each place."""
+    in_words: frozenset[tuple[str, str]] = frozenset()
+    """The agents, each with a model, whose schema is asked for in words."""
+    cut_short: frozenset[str] = frozenset()
+    """The agents of which a server has read only a part of a prompt."""
     offered: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of tools of MCP servers as they were first offered."""
     open_calls: dict[str, Intended] = {}

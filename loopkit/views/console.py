@@ -145,6 +145,7 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
     elif role == "tool":
         word, tone = _tool_result(event)
         yield _row("", cost, word=word, tone=tone)
+    yield from _notes(event)
 
 
 def _tool_result(event: Replied) -> tuple[str, LineTone]:
@@ -168,6 +169,15 @@ def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Li
     tone: LineTone = "odd" if again else "bad"
     text = f" ({event.error_class}): {one_line(event.message, MESSAGE_WIDTH)}"
     yield _row("", f"{text}{usage_suffix(event.usage)}{again}", who=who, word="failed", tone=tone)
+    yield from _notes(event)
+
+
+def _notes(event: Replied | Failed) -> Iterator[Line]:
+    if isinstance(event, Replied) and event.prompt_cut:
+        yield _row("", f" {one_line(event.prompt_cut, WHOLE)}", word="warning:", tone="odd")
+    if event.in_words:
+        why = one_line(event.in_words, MESSAGE_WIDTH)
+        yield _row("", f" {why}; from now on it is asked for in words", word="note:", tone="odd")
 
 
 def _lines_for_alerted(event: Alerted, *_: object) -> Iterator[Line]:

@@ -21,6 +21,7 @@ from loopkit.agents.model.pricing import (
 )
 from loopkit.agents.model.refused_caps import refusal_in
 from loopkit.checks import check
+from loopkit.agents.players import AgentChanges
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language.agents.model import ModelAgent
@@ -235,7 +236,7 @@ class TestAnAnswerThatIsCutOffAtOurCap:
         stopped = asked(durable, hostile)
         hostile.say("A line")
         params = _told(stopped.of(Suspended)[0].remedy)
-        played = durable.resume(stopped.state.run, mend=Mend(params=params))
+        played = durable.resume(stopped.state.run, mend=Mend(agents=AgentChanges(params=params)))
         assert played.outcome == "done"
         assert [r.body["max_tokens"] for r in hostile.requests()] == [16_384, 32_768]
         assert len(played.of(Replied)) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from loopkit.cli import invoke
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer
 from tests.warm import ran
@@ -60,3 +61,32 @@ def test_the_library_behind_models_is_loaded_before_the_first_child_works(
     told = [line.split() for line in watched.stdout.splitlines()]
     assert ["0", "finished", "True"] in told
     assert {loaded for depth, _, loaded in told if depth != "0"} == {"True"}
+
+
+@pytest.mark.usefixtures("provider_key")
+def test_options_reach_the_agents_of_children_also_of_those_that_have_begun(
+    tmp_path: Path,
+    hostile: HostileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+    child = CHILD.replace("MODEL", "openai/small").replace("URL", "http://127.0.0.1:9/v1")
+    child = child.replace("output: line,", "output: line, on_error: {content: done},")
+    Path("child.yaml").write_text(child.replace("VARIABLE", KEY_VARIABLE), encoding="utf-8")
+    first, rest = PARENT.replace("CHILD", "child.yaml").split("  done:")
+    second = first.split("states:\n")[1].replace("below", "beside")
+    first = first.replace("target: done", "target: beside")
+    Path("machine.yaml").write_text(f"{first}{second}  done:{rest}", encoding="utf-8")
+    address = ["--base-url", f"writer={hostile.base_url}"]
+    hot = ["--param", "writer.temperature=0.3", "--param", "beside/writer.temperature=1"]
+    hostile.fail(400, message="No such model")
+    assert invoke(["run", "machine.yaml", *address, *hot, "--output", "quiet"]) == 4
+    for _ in range(2):
+        hostile.say("A line")
+    name = capsys.readouterr().err.split("loopkit resume ")[1].split()[0]
+    options = ["--model", "below/writer=openai/large", "--price", "writer=2"]
+    assert invoke(["resume", name, *options, "--param", "below/writer.temperature=null"]) == 0
+    asked = [(one.body["model"], one.body.get("temperature")) for one in hostile.requests()]
+    assert asked == [("small", 0.3), ("large", None), ("small", 1)]

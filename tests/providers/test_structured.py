@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Replied, Suspended
+from loopkit.cli import invoke
+from loopkit.engine.events import Failed, Replied, Suspended
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, json_answer
 from tests.support import Desk, Played
@@ -23,6 +24,7 @@ states:
   done: {final: success, result: data}
   broken: {final: failure}
 """
+WORK = "output: data, on_error: {content: broken}"
 NOTATION = (
     """{title: str, note: optional str, count: {type: int, default: 3}, tags: [TAG]}""".replace(
         "TAG", "{name: str, weight: {type: num, default: 1}}"
@@ -31,17 +33,25 @@ NOTATION = (
 NULL = {"type": "null"}
 
 
-def play(
-    desk: Desk, server: HostileServer, schema: str, model: str = HostileServer.model, how: str = ""
-) -> Played:
+def machine(
+    server: HostileServer,
+    schema: str,
+    model: str = HostileServer.model,
+    how: str = "",
+    work: str = WORK,
+) -> str:
     parts = {
-        "MODEL": model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE, "SCHEMA": schema,
-        ", STRUCTURED": f", structured: {how}" if how else "",
+        WORK: work, "MODEL": model, "URL": server.base_url, "VARIABLE": KEY_VARIABLE,
+        "SCHEMA": schema, ", STRUCTURED": f", structured: {how}" if how else "",
     }  # fmt: skip
     text = MACHINE
     for name, value in parts.items():
         text = text.replace(name, value)
-    return desk.play(text)
+    return text
+
+
+def play(desk: Desk, *parts: Any, **more: str) -> Played:
+    return desk.play(machine(*parts, **more))
 
 
 def form(server: HostileServer) -> Any:
@@ -148,16 +158,33 @@ def test_of_words_no_null_is_taken_out(hostile: HostileServer, desk: Desk) -> No
         (400, "'response_format.type' must be 'json_schema' or 'text'"),
     ],
 )
-def test_a_provider_that_refuses_the_schema_is_told_of_with_the_remedy(
+def test_a_provider_that_refuses_the_schema_is_asked_in_words_from_then_on(
     hostile: HostileServer, desk: Desk, status: int, message: str
 ) -> None:
     hostile.fail(status, message=message)
-    (suspended,) = play(desk, hostile, NOTATION).of(Suspended)
-    assert suspended.reason == "fatal"
-    assert suspended.message.startswith("the provider does not take the JSON Schema of the answer")
-    assert message.rstrip(".") in suspended.message
-    assert "write `structured: text` on the agent" in suspended.message
-    assert len(hostile.requests()) == 1
+    for _ in range(2):
+        hostile.say('{"title": "T", "tags": []}')
+    again = "again: {agent: writer, prompt: Again., "
+    played = play(desk, hostile, NOTATION, work=f"{WORK}, next: again}}\n  {again}{WORK}")
+    assert played.outcome == "done"
+    assert ["response_format" in one.body for one in hostile.requests()] == [True, False, False]
+    assert ["JSON Schema" in one.texts[0] for one in hostile.requests()] == [False, True, True]
+    first, last = (replied.in_words for replied in played.of(Replied))
+    assert first.startswith("the provider does not take the JSON Schema of the answer: ")
+    assert message.rstrip(".") in first
+    assert not last
+
+
+def test_what_was_refused_before_a_failure_is_not_sent_again(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    for status in (400, 500):
+        hostile.fail(status, message="This response_format type is unavailable now")
+    hostile.say('{"title": "T", "tags": []}')
+    played = play(desk, hostile, NOTATION)
+    assert played.of(Failed)[0].in_words
+    assert not played.of(Replied)[0].in_words
+    assert ["response_format" in one.body for one in hostile.requests()] == [True, False, False]
 
 
 class TestARefusedKey:
@@ -220,11 +247,9 @@ def test_a_refusal_that_names_the_option_apart_is_read(
     hostile: HostileServer, desk: Desk, body: Any, told: str
 ) -> None:
     hostile.queue(json_answer(body, 422))
-    (suspended,) = play(desk, hostile, NOTATION).of(Suspended)
-    assert suspended.message == (
-        f"the provider does not take the JSON Schema of the answer: {told}; "
-        "write `structured: text` on the agent, which asks for it in words"
-    )
+    hostile.say('{"title": "T", "tags": []}')
+    (replied,) = play(desk, hostile, NOTATION).of(Replied)
+    assert replied.in_words == f"the provider does not take the JSON Schema of the answer: {told}"
 
 
 def test_without_a_schema_no_refusal_is_about_one(hostile: HostileServer, desk: Desk) -> None:
@@ -278,3 +303,15 @@ def test_in_one_of_several_forms_the_nulls_of_that_one_are_taken_out(
         "tree": {"name": "root", "next": {"name": "leaf"}, "rows": [[{"name": "leaf"}], []]},
     }
     assert played.outcome == "done"
+
+
+def test_a_prompt_that_the_server_cut_is_told_of_at_once_and_at_the_end(
+    hostile: HostileServer, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile.say('{"title": "T", "tags": []}')
+    text = machine(hostile, NOTATION).replace("Write.", f'"{"a word " * 600}"')
+    desk.write("machine.yaml", text)
+    assert invoke(["run", str(desk.folder / "machine.yaml"), "--output", "plain"]) == 0
+    told = capsys.readouterr().err
+    assert "warning: `openai/gpt-4o-mini` has read 20 tokens of a prompt with 1,200 words" in told
+    assert "done (success), although `writer` has read only a part of a prompt" in told

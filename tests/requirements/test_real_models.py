@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.agents.players import with_models
+from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
 from loopkit.drive.retries import Breakers
@@ -232,7 +232,11 @@ def test_a_transient_error_climbs_no_rung(desk: Desk, server: HostileServer) -> 
 
 def test_a_model_can_be_replaced_for_one_run(desk: Desk, server: HostileServer) -> None:
     loaded = load(desk.write("machine.yaml", machine(server, model="[openai/a, openai/b]")))
-    other = with_models(loaded.machine, {"author": "openai/c"}, {"author": 3.0}).agents["author"]
+    other = (
+        AgentChanges({"author": "openai/c"}, {"author": 3.0})
+        .apply_to(loaded.machine)
+        .agents["author"]
+    )
     assert other.model == ("openai/c",)
     assert other.price == 3.0
     assert other.base_url == f"{server.base_url}/v1"
@@ -242,7 +246,7 @@ def test_a_replaced_model_of_another_provider_gets_neither_key_nor_address_nor_p
     desk: Desk, server: HostileServer
 ) -> None:
     loaded = load(desk.write("machine.yaml", machine(server)))
-    other = with_models(loaded.machine, {"author": "groq/llama"}, {}).agents["author"]
+    other = AgentChanges({"author": "groq/llama"}).apply_to(loaded.machine).agents["author"]
     assert (other.base_url, other.api_key_env, other.price) == (None, None, None)
 
 
@@ -252,7 +256,7 @@ def test_a_model_for_an_unknown_agent_is_refused(
 ) -> None:
     loaded = load(desk.write("machine.yaml", machine(server)))
     with pytest.raises(NotRunnable, match=f"the machine has no agent `{name}`"):
-        with_models(loaded.machine, {name: "openai/c"}, {})
+        AgentChanges({name: "openai/c"}).apply_to(loaded.machine)
 
 
 def test_a_scenario_that_plays_some_agents_lets_no_other_spend(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from loopkit.agents.model import client
 from loopkit.agents.model.errors import as_agent_error
@@ -39,7 +41,14 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.json_schema import part_at, parts, rewrite, steps_of
+from loopkit.language.json_schema import (
+    NotInlined,
+    inlined,
+    part_at,
+    parts,
+    rewrite,
+    steps_of,
+)
 from loopkit.text.json_text import NoJson, parse_output
 
 
@@ -74,7 +83,22 @@ class ModelAgentPort:
         return quote(agent, request)
 
     async def ask(self, request: Request) -> Reply:
-        """Make one call, without retries; raises AgentError, which says whose fault it is."""
+        """Make one request, without retries; raises AgentError, which says whose fault it is."""
+        in_words = form_of(self._in_turn[request.fallback], request)[1]
+        try:
+            try:
+                reply = await self._ask(request)
+            except AgentError as error:
+                if not error.refuses_schema:
+                    raise
+                in_words, request.in_words = error.message, True
+                reply = await self._ask(request)
+        except AgentError as error:
+            error.in_words = in_words
+            raise
+        return reply.replace(in_words=in_words) if in_words else reply
+
+    async def _ask(self, request: Request) -> Reply:
         agent = self._in_turn[request.fallback]
         offers = bool(offered_tools(agent, request))
         received = Received()
@@ -151,8 +175,8 @@ def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) 
         keywords["extra_body"] = {**keywords.get("extra_body", {}), cap_name: request.cap}
     elif request.cap is not None:
         keywords["max_tokens"] = request.cap
-    if agent.base_url is not None:
-        keywords["base_url"] = agent.base_url
+    if (address := agent.base_url or _own_address(request.model)) is not None:
+        keywords["base_url"] = address
     if agent.api_key_env is not None:
         keywords["api_key"] = os.environ.get(agent.api_key_env)
     if (schema := native_schema(agent, request)) is not None:
@@ -166,19 +190,60 @@ def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) 
     return keywords
 
 
+OLLAMA = frozenset({"ollama", "ollama_chat"})
+ANY_HOST = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
+"""At which host to ask a server that listens at all of them."""
+PORTS = {"": 11434, "http": 80, "https": 443}
+"""The port for a scheme; Ollama's own without one."""
+
+
+def _own_address(model: str) -> str | None:
+    """The address of Ollama that `OLLAMA_HOST` gives, as its own client reads that; else None."""
+    written = os.environ.get("OLLAMA_HOST", "").strip(" \t\r\n\"'")
+    if not written or provider_of(model) not in OLLAMA or os.environ.get("OLLAMA_API_BASE"):
+        return None
+    scheme, _, place = written.rpartition("://")
+    where, slash, path = place.partition("/")
+    is_bare = where.count(":") > 1 and not where.startswith("[")
+    parts, port = urlsplit(f"//[{where}]" if is_bare else f"//{where}"), PORTS.get(scheme)
+    # It ignores an impossible port as well.
+    with suppress(ValueError):
+        port = parts.port or port
+    host = ANY_HOST.get(parts.hostname or "", parts.hostname)
+    host = f"[{host}]" if host and ":" in host else host
+    return f"{scheme or 'http'}://{host}:{port or PORTS['']}{slash}{path}".rstrip("/")
+
+
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
     """The schema that is sent as such; None where there is none, or it is asked for in words."""
-    form = None if request.schema is None else native_form(request.schema)
-    if offered_tools(agent, request) and not takes_schema_too(agent, request.model):
-        return None
-    if agent.structured is not None:
-        return form or request.schema if agent.structured == "native" else None
-    known = known_model(request.model)
-    return form if known is not None and known.native_schema else None
+    return form_of(agent, request)[0]
+
+
+def form_of(agent: ModelAgent, request: Request) -> tuple[Mapping[str, Any] | None, str]:
+    """The schema that is sent as such; without one, why a model that takes schemas is sent none."""
+    if request.schema is None or request.in_words or agent.structured == "text":
+        return None, ""
+    known, is_told = known_model(request.model), agent.structured == "native"
+    takes_one = is_told or (known is not None and known.native_schema)
+    if not takes_one or (
+        offered_tools(agent, request) and not takes_schema_too(agent, request.model)
+    ):
+        return None, ""
+    thinks = agent.params.keys() & {"thinking", "reasoning_effort"}
+    try:
+        form = native_form(request.schema, provider_of(request.model))
+        # LiteLLM forbids Claude every field without a name then, and has a mapping left empty.
+        if "claude" in request.model.lower() and (thinks or offered_tools(agent, request)):
+            _refuse_mappings(form)
+    except NotInlined as why:
+        told = f"`{request.model}` can't be sent the JSON Schema of the answer: {why}"
+        return (request.schema, "") if is_told else (None, told)
+    return form, ""
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
-    if request.schema is None or native_schema(agent, request) is not None:
+    is_told = request.is_described or native_schema(agent, request) is not None
+    if request.schema is None or is_told:
         return request.messages
     text = json.dumps(request.schema, ensure_ascii=False)
     instruction = (
@@ -209,23 +274,43 @@ TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
 """Each part of a strict schema has one of these words, which says what is there."""
 
 
-def native_form(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The schema as that of an object whose parts are its `$defs`; None where it has no such form.
+FOR_TOOLS = frozenset({"$comment", "$schema"})
+"""Words of a schema that say nothing to a model."""
+FOLLOW_REFERENCES = frozenset({"azure", "openai"})
+"""Providers that follow references, to the root and its `$defs`; others refuse some or all."""
 
-    Providers refuse a schema of anything else, and references to other places.
+
+def native_form(schema: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
+    """The schema as that of an object, with no references that the provider does not follow.
+
+    Raises NotInlined where it has no such form: providers refuse a schema of anything else.
     """
     steps = steps_of(schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
     root = part_at(schema, steps) if steps else None
-    if isinstance(root, Mapping):
-        schema = {**root, **{word: inner for word, inner in schema.items() if word != "$ref"}}
-    is_object = schema.get("type") == "object"
-    return schema if is_object and all(map(_is_near, parts(schema))) else None
+    form = {**root, **{w: v for w, v in schema.items() if w != "$ref"}} if root else schema
+    if provider not in FOLLOW_REFERENCES or not all(map(_is_near, parts(form))):
+        form = inlined(schema)
+    if form.get("type") != "object":
+        raise NotInlined("it is not that of an object")
+    kept: Mapping[str, Any] = rewrite(
+        form, lambda part: {word: said for word, said in part.items() if word not in FOR_TOOLS}
+    )
+    return kept
+
+
+def _refuse_mappings(schema: Mapping[str, Any]) -> None:
+    for part in parts(schema):
+        kind = part.get("type")
+        others = part.get("additionalProperties", not part.get("properties"))
+        if "object" in (kind if isinstance(kind, list) else [kind]) and others is not False:
+            raise NotInlined("it has a mapping with names of any kind")
 
 
 def _is_near(part: Mapping[str, Any]) -> bool:
-    """Whether a part refers to nothing but the root and its definitions."""
+    """Whether a part refers to nothing but the root and its definitions, and only refers."""
     steps = steps_of(str(part.get("$ref", "#")))
-    return steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
+    is_near = steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
+    return is_near and ("$ref" not in part or part.keys() <= {"$ref", "$defs"})
 
 
 def is_closed(schema: object) -> bool:

@@ -339,9 +339,9 @@ REFUSALS = (
     Row("the provider does not take the tools of the agent{told}; write `tool_use: runner` on the"
         " agent: then loopkit calls the required one itself", when=lambda it: it.has_tools,
         subjects=("tools",), words=TOOL_WORDS, spoken=REFUSED, about=FREE),
-    Row("the provider does not take the JSON Schema of the answer{told}; write `structured: text`"
-        " on the agent, which asks for it in words", when=lambda it: it.has_schema,
-        subjects=("schema", "tools"), words=SCHEMA_WORDS, spoken=REFUSED, about=FREE),
+    Row("the provider does not take the JSON Schema of the answer{told}",
+        when=lambda it: it.has_schema, marks=("refuses_schema",), subjects=("schema", "tools"),
+        words=SCHEMA_WORDS, spoken=REFUSED, about=FREE),
     Row("{said}; remove them from `params:` of the agent", kinds=("UnsupportedParamsError",)),
     # The model behind it may have gone on.
     Row("a gateway gave up waiting for the model ({status}){told}", "transient",

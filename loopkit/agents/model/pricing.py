@@ -26,6 +26,7 @@ from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent, Price
+from loopkit.language.json_schema import NotInlined, inlined
 from loopkit.text.json_text import texts_in
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def input_bound(request: Request) -> int:
     tools = sum(
         ROLE_TOKENS + 2 * _json_bytes([t.name, t.description, t.schema]) for t in request.tools
     )
-    schema = 0 if request.schema is None else SCHEMA_TOKENS + 2 * _json_bytes(request.schema)
+    schema = 0 if request.schema is None else SCHEMA_TOKENS + _schema_bound(request.schema)
     return FORMAT_TOKENS + texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
 
 
@@ -111,6 +112,14 @@ def _message_bound(message: Message) -> int:
     )
     kept = _json_bytes(message.kept) if message.kept else 0
     return ROLE_TOKENS + len(message.content.encode()) + calls + kept
+
+
+def _schema_bound(schema: Mapping[str, Any]) -> int:
+    """It may be sent as it is, or longer, without references; strict, it has words added."""
+    try:
+        return 2 * max(_json_bytes(schema), _json_bytes(inlined(schema)))
+    except NotInlined:
+        return 2 * _json_bytes(schema)
 
 
 def _json_bytes(data: object) -> int:

@@ -88,7 +88,32 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         counted=counted,
         cost_usd=usd,
         held=used is None,
+        prompt_cut=_cut_message(request, getattr(response, "usage", None)) if used else "",
     )
+
+
+MANY_WORDS = 1_000
+"""No server cuts a prompt of fewer words."""
+
+
+def _cut_message(request: Request, usage: Any) -> str:
+    """What is wrong where a server has counted fewer tokens than a prompt has words; else empty.
+
+    No tokenizer that we measured (OpenAI's, Claude's, DeepSeek's) has a token with letters or
+    digits of two words, so that each word costs one at least.
+    """
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached = ("cached_tokens", "cache_creation_tokens")
+    read = (_count(usage, "prompt_tokens") or 0) + sum(_count(details, n) or 0 for n in cached)
+    texts = (word for message in request.messages for word in message.content.split())
+    words = sum(any(map(str.isalnum, word)) for word in texts)
+    if words < MANY_WORDS or read >= words:
+        return ""
+    window = 1 << (2 * words).bit_length()
+    is_ollama = provider_of(request.model).startswith("ollama")
+    remedy = f"`params: {{num_ctx: {window}}}`" if is_ollama else "a longer context of the server"
+    found = f"`{request.model}` has read {read:,} tokens of a prompt with {words:,} words"
+    return f"{found}, so that the rest was cut off: it needs {remedy}, or a shorter prompt"
 
 
 def _error_inside(choice: Any) -> Mapping[str, Any]:

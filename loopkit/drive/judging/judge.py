@@ -27,7 +27,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.judges.form import AnswerForm, Misread, ReportForm
+from loopkit.validators.judges.form import AnswerForm, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,
     INSTEAD,
@@ -146,6 +146,7 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
+            is_described=isinstance(self.form, OwnForm) and self.rule.prompt is None,
             # With it, the judge submits its report instead of writing that as its answer.
             tools=(Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else (),
             folder=await workspace(self.active, self.agent.workspace),

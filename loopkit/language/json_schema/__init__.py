@@ -277,7 +277,8 @@ def placed_parts(schema: Any, path: Path = (), base: str = "") -> Iterator[tuple
 def resolve(base: str, address: str) -> tuple[str, str]:
     """An address resolved against a base, and its fragment; what is none leads nowhere."""
     try:
-        joined = urldefrag(urljoin(base, address))
+        # `urljoin` knows no paths in some schemes, such as `urn:`, and drops the base.
+        joined = urldefrag(base + address if address.startswith("#") else urljoin(base, address))
     except ValueError:
         return address, ""
     return joined.url, joined.fragment
@@ -294,12 +295,58 @@ def rewrite(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) 
     """The schema with each one in it changed, in the order of `placed_parts`."""
     if not isinstance(schema, Mapping):
         return schema
-    made = change(schema)
-    for word, value in made.items():
+    return _with_inner(change(schema), lambda inner: rewrite(inner, change))
+
+
+def _with_inner(schema: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The schema with those directly in it changed."""
+    for word, value in schema.items():
         if word in IN_VALUE:
-            made[word] = rewrite(value, change)
+            schema[word] = change(value)
         elif word in IN_LIST and isinstance(value, list):
-            made[word] = [rewrite(inner, change) for inner in value]
+            schema[word] = [change(inner) for inner in value]
         elif word in IN_MAPPING and isinstance(value, Mapping):
-            made[word] = {name: rewrite(inner, change) for name, inner in value.items()}
-    return made
+            schema[word] = {name: change(inner) for name, inner in value.items()}
+    return schema
+
+
+class NotInlined(Exception):
+    """The references of a schema can't be replaced by what they lead to; says why."""
+
+
+MOST_INLINED = 2_000
+"""The parts that a schema without references may have."""
+
+
+def inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with the target of each reference in its place; raises NotInlined."""
+    count = iter(range(MOST_INLINED))
+
+    def fill(part: Any, passed: frozenset[str]) -> Any:
+        if next(count, None) is None:
+            raise NotInlined("it is too long without references")
+        if not isinstance(part, Mapping):
+            return part
+        while "$ref" in part:
+            if (reference := part["$ref"]) in passed:
+                raise NotInlined("it refers to itself")
+            beside = {word: value for word, value in part.items() if word != "$ref"}
+            steps = steps_of(reference)
+            part = _joined(None if steps is None else part_at(schema, steps), beside)
+            passed |= {reference}
+        if words := ADDRESSES & part.keys():
+            raise NotInlined(f"it has `{min(words)}`")
+        made = {word: value for word, value in part.items() if word not in DEFINITIONS}
+        return _with_inner(made, lambda inner: fill(inner, passed))
+
+    filled: dict[str, Any] = fill(schema, frozenset({"#"}))
+    return filled
+
+
+def _joined(target: Any, beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema and the words that stand beside a reference to it; raises NotInlined."""
+    own = beside.keys() - ABOUT_SCHEMA - DEFINITIONS
+    # What words about inner schemas say depends on their neighbours.
+    if not isinstance(target, Mapping) or own & (target.keys() | IN_VALUE | IN_LIST | IN_MAPPING):
+        raise NotInlined("it has a reference that can't be replaced by its target")
+    return {**target, **beside}

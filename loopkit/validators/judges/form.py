@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from loopkit.engine.findings import OF_JUDGE, Answer, Defect, Finding, finding_ids
 from loopkit.language.agents import Agent
+from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import Severities
@@ -246,6 +247,8 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     parts: ReportMap = field(default_factory=ReportMap)
     datatype: DataType | None = None
     """The type of a report of another form, if its agent declares one."""
+    is_sent: bool = False
+    """Whether the agent is sent the schema of that type apart from the prompt."""
     score: Score | None = None
     origins: Sequence[str] = ()
     """The states that the machine declares as origins of defects."""
@@ -330,6 +333,8 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     def instructions(self) -> str:
         if self.datatype is None:
             return FORM_AS_ASKED
+        if self.is_sent:
+            return f"{FORM_AS_ASKED}\n\n{self._agreement}".rstrip()
         schema = json.dumps(self.datatype.schema, indent=2, ensure_ascii=False)
         return f"{FORM_BY_SCHEMA}{schema}\n\n{self._agreement}".rstrip()
 
@@ -492,5 +497,6 @@ def report_form_of(
         score=rule.score,
         parts=rule.map,
         datatype=parse_fields(agent.schema_) if agent.schema_ else None,
+        is_sent=isinstance(agent, ModelAgent),
         origins=origins,
     )
