@@ -6,17 +6,26 @@ has them is shown, what has to be fixed, what is fixed, and how to reply.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
 from loopkit.engine.events import Worked
-from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report, points_into
+from loopkit.engine.findings import (
+    NOT_NAMED_AGAIN,
+    OF_ARTIFACT,
+    REPEATED,
+    Finding,
+    Report,
+    points_into,
+)
 from loopkit.engine.payloads import Deferral, Feedback
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     LISTS,
+    blocking_for,
     choose_agent,
     part_for,
     plain_answer,
@@ -27,6 +36,7 @@ from loopkit.engine.template_values import (
 )
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import ECHO
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
 
@@ -92,12 +102,21 @@ def hides_previous(
 ) -> bool:
     """Whether a state is told of the findings without its version; `is_own` if an edge has words.
 
-    A long version, and one in which findings name a place, has to be seen.
+    A long version, and one in which findings name a place, has to be seen; one that repeats the
+    version before, or the feedback, never.
     """
     if report is None and (edge is None or edge.previous == "auto"):
         return False
     asked = choose_agent(program, run, to)
-    hides = asked is not None and program.hides_previous(edge, to, asked, is_own=is_own)
+    codes = (
+        {found.code for found in report.findings if found.validator == OF_ARTIFACT}
+        if report
+        else ()
+    )
+    is_repeat = REPEATED in codes or ECHO in codes
+    hides = asked is not None and program.hides_previous(
+        edge, to, asked, is_own=is_own, is_repeat=is_repeat
+    )
     if hides is not None or report is None:
         return bool(hides)
     version = run.artifacts.get(program.graph.written[to])
@@ -222,6 +241,9 @@ WHOLE_VERSION = "Reply with the complete new version, not only with what changed
 IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
 EARLIER_ANSWER = "An earlier answer to"
 """How the feedback begins that is sent before the prompt, without the version."""
+_LEAD = re.compile(r"an earlier answer to th.*:|revision \d+ of \d+(, the last one)?\. fix th")
+FEWEST_WORDS = 4
+"""The words of the shortest finding that nobody writes by chance."""
 _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 
 
@@ -263,15 +285,17 @@ def _list_mistakes(program: Program, report: Report, to: str, where: str, asked:
     """What to avoid: what was found, and what nobody has found to be mended since."""
     before = (*report.unnamed, *report.unseen)
     known = (*report.blocking, *(one for one in before if one.blocking and one.is_for(to)))
-    named = program.template(program.machine.states_of(AgentState)[to].prompt).names
-    task = "this task" if "feedback" in named else "the task below"
+    state = program.machine.states[to]
+    is_placed = isinstance(state, AgentState) and "feedback" in program.template(state.prompt).names
+    task = "this task" if is_placed else "the task below"
     these, them = ("this mistake", "it") if len(known) == 1 else ("these mistakes", "them")
     most, items = program.machine.limits.feedback_items, program.report_items
     request = _request(program, to, asked)
     if request == WHOLE_VERSION:
         request = f"Avoid {them} in a new answer."
     heading = f"{EARLIER_ANSWER} {task} had {these}{where}:"
-    return "\n\n".join((heading, _list_findings(known, most, items, is_seen=False), request))
+    listed = _list_findings(known, most, items, is_seen=False)
+    return "\n\n".join(filter(None, (heading, listed, request)))
 
 
 def _heading(count: int, where: str, revision: int, most: int) -> str:
@@ -297,7 +321,7 @@ def _item(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> str:
 
 def _marks(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> Iterator[str]:
     """Its place, code, further fields and origin, and if its version is seen, its status."""
-    if finding.location:
+    if finding.location and finding.location not in finding.message:
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
@@ -309,6 +333,40 @@ def _marks(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> Ite
         yield _MARKS[finding.status]
     if finding.defaulted:
         yield "origin assumed"
+
+
+def is_echo(program: Program, run: RunState, name: str, text: str) -> bool:
+    """Whether an author gives back the feedback instead of doing what the prompt asks for.
+
+    It does if a line begins as default feedback does, or if most lines are findings that it was
+    told. What the prompt has as well is no sign of that, nor are findings that the work quotes.
+    """
+    feedback = run.feedback_for(name)
+    if not feedback or not (lines := _lines(text)):
+        return False
+    prompt = program.machine.states_of(AgentState)[name].prompt
+    known = _lines(render(program, run, prompt, {"feedback": "", "previous": ""}))
+    has_lead, is_asked, was_told = (
+        any(map(_LEAD.match, some)) for some in (lines, known, _lines(feedback))
+    )
+    if has_lead and was_told and not is_asked:
+        return True
+    items = [line for line in feedback.splitlines() if line.startswith("- ")] if was_told else ()
+    found = (one.message.strip().partition("\n")[0] for one in blocking_for(program, run, name))
+    told = {*map(_unmarked, _lines("\n".join((*items, *found))))}.difference(map(_unmarked, known))
+    repeated = [line for line in map(_unmarked, lines) if line in told]
+    return 2 * sum(len(line.split()) >= FEWEST_WORDS for line in repeated) > len(lines)
+
+
+def _unmarked(line: str) -> str:
+    """A line without what stands in brackets behind a finding."""
+    return line.partition(" (")[0]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with something in them, without marks of lists, case and further white space."""
+    squeezed = (" ".join(line.strip("\t >*#-•`").split()).casefold() for line in text.splitlines())
+    return [line for line in squeezed if line]
 
 
 def _request(program: Program, to: str, asked: str | None) -> str:
