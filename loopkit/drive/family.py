@@ -452,7 +452,7 @@ def _feedback_for_item(
     if report is not None and len(texts) < len(waiting):
         own = report.replace(findings=tuple(findings))
         revision = (last.revision, last.max_revisions)
-        texts.append(default_feedback(active.program, own, name, revision, None, hides=hides))
+        texts.append(default_feedback(active.program, own, name, revision, None, hides))
     # A child begins anew, without the version before.
     return last.replace(text="\n\n".join(filter(None, texts)), hides_previous=hides)
 

@@ -282,15 +282,10 @@ def violation_findings(faults: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """A finding for each field of an answer that does not fit its schema."""
     for where, what in faults:
         field, message = violation(where, what)
-        identity = finding_id(OF_ARTIFACT, BREAKS_SCHEMA, where, what)
-        yield Finding(
-            id=identity,
-            message=message,
-            validator=OF_ARTIFACT,
-            rule=BREAKS_SCHEMA,
-            code=BREAKS_SCHEMA,
-            location=field,
+        found = Finding(
+            id=finding_id(OF_ARTIFACT, BREAKS_SCHEMA, where, what), message=message, location=field
         )
+        yield found.replace(validator=OF_ARTIFACT, rule=BREAKS_SCHEMA, code=BREAKS_SCHEMA)
 
 
 REASONS = ("reason", "message", "description", "diagnosis", "diagnostic", "explanation", "summary")

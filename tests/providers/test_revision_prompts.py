@@ -180,7 +180,7 @@ def test_an_empty_old_answer_is_called_that(ask: Ask) -> None:
 
 
 def test_the_last_revision_is_that_of_all_counters_in_force(ask: Ask) -> None:
-    second, third = ask.prompts("no", "no", "no", LIMITS="total_revisions: 2", **SHOWN)[1:]
+    second, third = ask.prompts("no", "nope", "none", LIMITS="total_revisions: 2", **SHOWN)[1:]
     assert "Revision 1 of 2. Fix" in second[0]
     assert "Revision 2 of 2, the last one. Fix" in third[0]
 
