@@ -309,7 +309,8 @@ def _item(finding: Finding, items: ReportItems | None) -> str:
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
     """Its place, code, further fields and status, and whether its origin is assumed."""
-    if finding.location and finding.location not in finding.message:
+    named = f"`{finding.location}`", f"{finding.location}: "
+    if finding.location and not finding.message.startswith(named):
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
