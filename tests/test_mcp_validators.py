@@ -154,7 +154,7 @@ def test_data_is_judged_as_data(served: Served) -> None:
 @pytest.mark.parametrize(
     ("draft", "code", "said"),
     [
-        ({"title": "tea"}, "schema", "'nodes' is a required property"),
+        ({"title": "tea"}, "schema", "`nodes` is missing"),
         ("A plan in prose.", "not-json", "the answer is not JSON"),
         ("", "empty", "the answer is empty"),
     ],

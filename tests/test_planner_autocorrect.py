@@ -115,9 +115,9 @@ BROKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"nodes": [{"stage": "post"}]},
         {
             "code": "schema",
-            "message": "plan: the answer breaks its schema: nodes[0].status: 'status' is a "
-            "required property",
+            "message": "`nodes[0].status` is missing",
             "severity": "error",
+            "location": "nodes[0].status",
         },
     ),
 }

@@ -290,8 +290,8 @@ class Family:
             found = before.ended.result["findings"]
             files = [one["location"] for one in found if one["message"].startswith(CHANGED_TOO)]
             text = f"{NOT_MERGED} {', '.join(files)}"
-            text = f"{feedback.text}\n\n{text}" if feedback else text
-            feedback = Feedback(to="", text=text, revision=1, max_revisions=1)
+            feedback = feedback or Feedback(to="", text="", revision=1, max_revisions=1)
+            feedback = feedback.replace(text="\n\n".join(filter(None, (feedback.text, text))))
             to = to or program.first_agent
         return None if feedback is None or to is None else feedback.replace(to=to)
 
@@ -442,11 +442,13 @@ def _feedback_for_item(
     # What a child has to mend are findings of its own.
     last = waiting[-1].replace(tells=None)
     texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
+    hides = not any(texts)
     if report is not None and len(texts) < len(waiting):
         own = report.replace(findings=tuple(findings))
         revision = (last.revision, last.max_revisions)
-        texts.append(default_feedback(active.program, own, name, revision, None))
-    return last.replace(text="\n\n".join(filter(None, texts)))
+        texts.append(default_feedback(active.program, own, name, revision, None, hides))
+    # A child begins anew, without the version before.
+    return last.replace(text="\n\n".join(filter(None, texts)), hides_previous=hides)
 
 
 def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:

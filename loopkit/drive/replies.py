@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
 from loopkit.agents.port import Message, Reply, Request
 from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
+from loopkit.engine.findings import OF_ARTIFACT, Finding, finding_id
 from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, Task, tool_task
 from loopkit.language.agents import Agent
-from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
+from loopkit.language.datatypes.datatype import conform, fault_texts, salvage, violation
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
@@ -301,8 +302,19 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
         return known.replace(infeasible=True, infeasible_because=_words_of(said))
     if faults:
         fault = f"the answer breaks its schema: {'; '.join(fault_texts(faults))}"
-        return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA)
+        found = tuple(violation_findings(faults))
+        return plain.replace(fault=fault, fault_code=BREAKS_SCHEMA, fault_findings=found)
     return plain.replace(data=data, is_data=True)
+
+
+def violation_findings(faults: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """A finding for each field of an answer that does not fit its schema."""
+    for where, what in faults:
+        field, message = violation(where, what)
+        found = Finding(
+            id=finding_id(OF_ARTIFACT, BREAKS_SCHEMA, where, what), message=message, location=field
+        )
+        yield found.replace(validator=OF_ARTIFACT, rule=BREAKS_SCHEMA, code=BREAKS_SCHEMA)
 
 
 REASONS = ("reason", "message", "description", "diagnosis", "diagnostic", "explanation", "summary")

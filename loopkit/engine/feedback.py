@@ -6,17 +6,26 @@ has them is shown, what has to be fixed, what is fixed, and how to reply.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
 from loopkit.engine.events import Worked
-from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report, points_into
+from loopkit.engine.findings import (
+    NOT_NAMED_AGAIN,
+    OF_ARTIFACT,
+    REPEATED,
+    Finding,
+    Report,
+    points_into,
+)
 from loopkit.engine.payloads import Deferral, Feedback
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import (
     LISTS,
+    blocking_for,
     choose_agent,
     part_for,
     plain_answer,
@@ -27,6 +36,7 @@ from loopkit.engine.template_values import (
 )
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.edges import Edge
+from loopkit.machine.graph import ECHO
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
 
@@ -52,11 +62,11 @@ def feedback_for(
     is_worded = bool(text.strip())
     hides = hides_previous(program, run, edge, about, to, is_worded)
     if not is_worded:
-        text = _default(program, run, work, about, to, revision, hides=hides)
+        text = _default(program, run, work, about, to, revision, hides)
     tells = None
     if about and program.graph.notes_told and _tells_findings(program, edge, to, is_worded):
         tells = _deferral(about, to, edge.id, revision, answer)
-    own = _feedback(to, text, revision, tells, hides=hides)
+    own = _feedback(to, text, revision, hides, tells)
     waited: Iterable[Feedback] = ()
     if run.deferred:
         waited = _waiting_feedback(program, run, edge.target, tells.findings if tells else ())
@@ -85,6 +95,8 @@ def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> b
 SHORT_BYTES = 2_000
 """The longest version that is written anew, some 350 words. In a longer one its author would lose
 what nobody has found fault with; a shorter one in view is given again as it is."""
+UNSHOWN = (REPEATED, ECHO)
+"""The codes of answers that are never shown to their author again."""
 
 
 def hides_previous(
@@ -92,12 +104,15 @@ def hides_previous(
 ) -> bool:
     """Whether a state is told of the findings without its version; `is_own` if an edge has words.
 
-    A long version, and one in which findings name a place, has to be seen.
+    A long version, and one in which findings name a place, has to be seen; one that repeats the
+    version before, or the feedback, never.
     """
     if report is None and (edge is None or edge.previous == "auto"):
         return False
     asked = choose_agent(program, run, to)
-    hides = asked is not None and program.hides_previous(edge, to, asked, is_own=is_own)
+    found = report.findings if report else ()
+    is_repeat = any(one.code in UNSHOWN and one.validator == OF_ARTIFACT for one in found)
+    hides = asked is not None and program.hides_previous(edge, to, asked, is_own, is_repeat)
     if hides is not None or report is None:
         return bool(hides)
     version = run.artifacts.get(program.graph.written[to])
@@ -111,16 +126,12 @@ def hides_previous(
 
 
 def _feedback(
-    to: str, text: str, revision: tuple[int, int], tells: Deferral | None, *, hides: bool
+    to: str, text: str, revision: tuple[int, int], hides: bool, tells: Deferral | None
 ) -> Feedback:
-    return Feedback(
-        to=to,
-        text=text.strip("\n"),
-        revision=revision[0],
-        max_revisions=revision[1],
-        hides_previous=hides,
-        tells=tells,
-    )
+    now, most = revision
+    text = text.strip("\n")
+    told = Feedback(to=to, text=text, revision=now, max_revisions=most, tells=tells)
+    return told.replace(hides_previous=True) if hides else told
 
 
 def _fill_template(
@@ -149,11 +160,10 @@ def _default(
     report: Report | None,
     to: str,
     revision: tuple[int, int],
-    *,
     hides: bool,
 ) -> str:
     asked = choose_agent(program, run, to) if report else None
-    if report and (text := default_feedback(program, report, to, revision, asked, hides=hides)):
+    if report and (text := default_feedback(program, report, to, revision, asked, hides)):
         return text
     if work.answer is not None:
         return f"The reviewer chose `{work.answer.choice}` without a comment."
@@ -213,15 +223,18 @@ def _waiting_feedback(
         hides = hides_previous(program, run, edge, report, state, bool(text.strip()))
         if not text.strip():
             asked = choose_agent(program, run, state)
-            text = default_feedback(program, report, state, revision, asked, hides=hides)
+            text = default_feedback(program, report, state, revision, asked, hides)
         tells = deferral.replace(findings=tuple(found.id for found in report.findings))
-        yield _feedback(state, text, revision, tells, hides=hides)
+        yield _feedback(state, text, revision, hides, tells)
 
 
 WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
 IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
 EARLIER_ANSWER = "An earlier answer to"
 """How the feedback begins that is sent before the prompt, without the version."""
+_LEAD = re.compile(r"an earlier answer to th.*:|revision \d+ of \d+(, the last one)?\. fix th")
+FEWEST_WORDS = 4
+"""The words of the shortest finding that nobody writes by chance."""
 _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 
 
@@ -231,7 +244,6 @@ def default_feedback(
     to: str,
     revision: tuple[int, int],
     asked: str | None,
-    *,
     hides: bool = False,
 ) -> str:
     """A whole message for the agent of the state `to`; empty if nothing in the report blocks.
@@ -261,17 +273,19 @@ def default_feedback(
 
 def _list_mistakes(program: Program, report: Report, to: str, where: str, asked: str | None) -> str:
     """What to avoid: what was found, and what nobody has found to be mended since."""
-    before = (*report.unnamed, *report.unseen)
-    known = (*report.blocking, *(one for one in before if one.blocking and one.is_for(to)))
-    named = program.template(program.machine.states_of(AgentState)[to].prompt).names
-    task = "this task" if "feedback" in named else "the task below"
+    told = (*report.findings, *report.unnamed, *report.unseen)
+    known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
+    state = program.machine.states[to]
+    is_placed = isinstance(state, AgentState) and "feedback" in program.template(state.prompt).names
+    task = "this task" if is_placed else "the task below"
     these, them = ("this mistake", "it") if len(known) == 1 else ("these mistakes", "them")
     most, items = program.machine.limits.feedback_items, program.report_items
     request = _request(program, to, asked)
     if request == WHOLE_VERSION:
         request = f"Avoid {them} in a new answer."
     heading = f"{EARLIER_ANSWER} {task} had {these}{where}:"
-    return "\n\n".join((heading, _list_findings(known, most, items, is_seen=False), request))
+    listed = _list_findings(known, most, items)
+    return "\n\n".join(filter(None, (heading, listed, request)))
 
 
 def _heading(count: int, where: str, revision: int, most: int) -> str:
@@ -280,24 +294,23 @@ def _heading(count: int, where: str, revision: int, most: int) -> str:
     return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
-def _list_findings(
-    findings: Sequence[Finding], most: int, items: ReportItems | None, *, is_seen: bool = True
-) -> str:
-    lines = [_item(finding, items, is_seen=is_seen) for finding in findings[:most]]
+def _list_findings(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
+    lines = [_item(finding, items) for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")
     return "\n".join(lines)
 
 
-def _item(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> str:
-    marks = ", ".join(_marks(finding, items, is_seen=is_seen))
+def _item(finding: Finding, items: ReportItems | None) -> str:
+    marks = ", ".join(_marks(finding, items))
     message = indent(finding.message.strip(), "  ").strip()
     return f"- {message} ({marks})" if marks else f"- {message}"
 
 
-def _marks(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> Iterator[str]:
-    """Its place, code, further fields and origin, and if its version is seen, its status."""
-    if finding.location:
+def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
+    """Its place, code, further fields and status, and whether its origin is assumed."""
+    named = f"`{finding.location}`", f"{finding.location}: "
+    if finding.location and not finding.message.startswith(named):
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
@@ -305,10 +318,43 @@ def _marks(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> Ite
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)
-    if finding.status in _MARKS and is_seen:
+    if finding.status in _MARKS:
         yield _MARKS[finding.status]
     if finding.defaulted:
         yield "origin assumed"
+
+
+def is_echo(program: Program, run: RunState, name: str, text: str) -> bool:
+    """Whether an author gives back the feedback instead of doing what the prompt asks for.
+
+    It does if a line begins as default feedback does, or if most lines are findings that it was
+    told. What the prompt has as well is no sign of that, nor are findings that the work quotes.
+    """
+    feedback = run.feedback_for(name)
+    if not feedback or not (lines := _lines(text)):
+        return False
+    prompt = program.machine.states_of(AgentState)[name].prompt
+    known = _lines(render(program, run, prompt, {"feedback": "", "previous": ""}))
+    texts = lines, known, _lines(feedback)
+    has_lead, is_asked, was_told = (any(map(_LEAD.match, some)) for some in texts)
+    if has_lead and was_told and not is_asked:
+        return True
+    items = [line for line in feedback.splitlines() if line.startswith("- ")] if was_told else ()
+    found = (one.message.strip().partition("\n")[0] for one in blocking_for(program, run, name))
+    told = {*map(_unmarked, _lines("\n".join((*items, *found))))}.difference(map(_unmarked, known))
+    repeated = [line for line in map(_unmarked, lines) if line in told]
+    return 2 * sum(len(line.split()) >= FEWEST_WORDS for line in repeated) > len(lines)
+
+
+def _unmarked(line: str) -> str:
+    """A line without what stands in brackets behind a finding."""
+    return line.partition(" (")[0]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with something in them, without marks of lists, case and further white space."""
+    squeezed = (" ".join(line.strip("\t >*#-•`").split()).casefold() for line in text.splitlines())
+    return [line for line in squeezed if line]
 
 
 def _request(program: Program, to: str, asked: str | None) -> str:

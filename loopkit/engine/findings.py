@@ -81,6 +81,14 @@ class Finding(Record, frozen=True, kw_only=True):
         """Whether a state has to mend it; any that is told of it where nothing says whose it is."""
         return not self.origins or state in self.origins
 
+    @property
+    def is_repetition(self) -> bool:
+        """Whether it says of a refused version that it equals the one before.
+
+        It is no defect that the version has besides, so guards and stalls do not count it.
+        """
+        return self.rule == REPEATED and self.validator == OF_ARTIFACT
+
     def with_level(self, level: str, *, blocking: bool) -> Finding:
         """The finding as it counts, with the level that its reviewer gave kept beside that."""
         given = self.graded or self.severity
@@ -202,7 +210,8 @@ class Report(Record, frozen=True, kw_only=True):
     @property
     def facts(self) -> dict[str, object]:
         blocking, has_regressed, codes = 0, False, set()
-        for finding in self.findings:
+        found = [finding for finding in self.findings if not finding.is_repetition]
+        for finding in found:
             blocking += finding.blocking
             has_regressed = has_regressed or finding.status == "regressed"
             if finding.code:
@@ -212,7 +221,7 @@ class Report(Record, frozen=True, kw_only=True):
             VERDICT: self.verdict,
             SEVERITY: self.severity,
             ERRORS: blocking,
-            WARNINGS: len(self.findings) - blocking,
+            WARNINGS: len(found) - blocking,
             CODES: sorted(codes),
             REGRESSED: self.verdict == "fail" and has_regressed,
             STALLED: self.stalled,
@@ -332,6 +341,9 @@ REMEMBERED_CHARS = 1000
 
 OF_ARTIFACT = "artifact"
 """The validator of content faults, whoever looks at the artifact."""
+
+REPEATED = "repeated"
+"""The code of an answer that equals the one before."""
 
 OF_JUDGE = "judge"
 """The rule of all findings of judges. The codes that these give vary too much to identify any."""

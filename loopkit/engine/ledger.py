@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from statistics import median_low
@@ -21,18 +21,20 @@ from loopkit.engine.findings import (
     OF_ARTIFACT,
     OF_CHECK,
     OF_JUDGE,
+    REPEATED,
     Answer,
     Finding,
     Report,
     Status,
     Verdict,
+    finding_id,
     latest_resume,
     with_findings,
 )
 from loopkit.engine.findings import verdict_of as verdict_of_findings
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import WORST_CLASS
-from loopkit.engine.rounds import Earlier, what_blocks
+from loopkit.engine.rounds import Earlier, Round, what_blocks
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED, Severities
 from loopkit.language.section import ErrorClass
@@ -66,10 +68,11 @@ def complete(
     if origins is not None:
         author = program.graph.author_of(artifact.name, artifact.author)
         findings = attribute(findings, origins, author)
-    verdict = verdict_of(panel, findings, asked.state.quorum)
+    verdict, counted = verdict_of(panel, findings, asked.state.quorum), findings
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
-        findings = tuple([finding for finding in findings if not finding.blocking])
+        findings = counted = tuple([finding for finding in findings if not finding.blocking])
+    findings = with_repetition(findings, artifact, line, made_from, origins)
     report = Report(
         state=name,
         artifact=artifact.name,
@@ -82,8 +85,8 @@ def complete(
         fallback=artifact.fallback_reason,
         verdict=verdict,
         severity=program.machine.severity_of(
-            (finding.severity for finding in findings),
-            sum(finding.blocking for finding in findings),
+            (finding.severity for finding in counted),
+            sum(finding.blocking for finding in counted),
         ),
         made_from=made_from,
         answers=answers,
@@ -108,6 +111,41 @@ def complete(
         report = replace(report, origin=earliest(findings, origins))
     is_stall = bool(earlier) and has_stalled(earlier, report, version, program.machine.limits.stall)
     return replace(report, stalled=True) if is_stall else report
+
+
+def is_repeated(artifact: Artifact, last: Round | None, made_from: Mapping[str, int]) -> bool:
+    """Whether an author has answered as in the round before, white space aside."""
+    if last is None or not (artifact.text.strip() or artifact.tree):
+        return False
+    one, other = (part.replace(text=part.text.strip()) for part in (artifact, last.judged))
+    is_again = one.author == other.author and one.attempt != other.attempt
+    is_known = bool(last.report.work) and last.report.made_from == made_from
+    return is_again and is_known and _fingerprint(one) == _fingerprint(other)
+
+
+def with_repetition(
+    findings: tuple[Finding, ...],
+    artifact: Artifact,
+    earlier: Earlier,
+    made_from: Mapping[str, int],
+    origins: Origins | None,
+) -> tuple[Finding, ...]:
+    """The findings; if some are for the author, also that its answer is the one before."""
+    author, blocking = artifact.author, tuple([found for found in findings if found.blocking])
+    worst = next((found for found in blocking if found.is_for(author)), None)
+    if worst is None or not is_repeated(artifact, earlier.last, made_from):
+        return findings
+    found = Finding(
+        id=finding_id(OF_ARTIFACT, REPEATED, "", REPEATED),
+        message="the answer is the same as the one before",
+        severity=worst.severity,
+        validator=OF_ARTIFACT,
+        rule=REPEATED,
+        code=REPEATED,
+        origins=(author,) if origins is not None else (),
+    )
+    marked = with_status((found,), earlier, earlier.open)
+    return (*blocking, *marked, *findings[len(blocking) :])
 
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:

@@ -70,7 +70,7 @@ def what_blocks(report: Report) -> tuple[frozenset[str], object]:
     ids: list[str] = []
     is_identified = True
     for finding in report.findings:
-        if finding.blocking:
+        if finding.blocking and not finding.is_repetition:
             ids.append(finding.id)
             speaks = finding.rule == OF_JUDGE and finding.message != SAYS_NOTHING
             is_identified = is_identified and (finding.identified or speaks)

@@ -19,6 +19,7 @@ from loopkit.language.facts import COMPLETE, PRINTED_FACTS
 from loopkit.language.template.rendering import Template
 from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
+from loopkit.machine.graph import BREAKS_SCHEMA
 from loopkit.machine.program import Program
 from loopkit.machine.scope import FINDING, ReportItems
 
@@ -350,15 +351,15 @@ def defer_feedback(run: RunState, is_past: Callable[[Deferral], bool]) -> None:
 def fault_findings(artifact: Artifact, severity: str) -> tuple[Finding, ...]:
     """The author's content fault as a blocking finding, and what was found in its last draft."""
     # An artifact is looked at for all of them, whatever the validate state asks.
-    found = (one.replace(validator=OF_ARTIFACT) for one in artifact.fault_findings)
+    found = tuple([one.replace(validator=OF_ARTIFACT) for one in artifact.fault_findings])
+    if found and artifact.fault_code == BREAKS_SCHEMA:
+        return tuple([one.replace(severity=severity) for one in found])
     fault = Finding(
         id=finding_id(OF_ARTIFACT, artifact.fault_code, "", artifact.fault_code),
-        message=f"{artifact.name}: {artifact.fault}",
+        message=artifact.fault,
         severity=severity,
         validator=OF_ARTIFACT,
         rule=artifact.fault_code,
         code=artifact.fault_code,
-        # A schema is broken in many ways; all other faults are one each.
-        identified=artifact.fault_code != "schema",
     )
     return (fault, *found)

@@ -56,8 +56,8 @@ class Transition(Noun):
     resets: Ids = ()
     """The states whose other incoming revise edges have their counters reset to zero."""
     previous: Literal["auto", "show", "hide"] = "auto"
-    """Whether the author is shown the version that is refused. Default: only where its place in the
-    text, its length or who asks for the change calls for it."""
+    """Whether the author is shown the version that is refused. By default an agent is not shown a
+    short answer of its own that rules or judges refuse."""
     from_: Literal["last", "best"] | None = Field(None, alias="from")
     """The version from which the author starts. Default: the last one."""
     emit: Emit | None = None

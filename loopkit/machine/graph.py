@@ -681,7 +681,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
 EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
-NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
+NO_ANSWER, NOT_VALIDATED, ECHO = "no-answer", "not-validated", "echo"
 """The codes of answers that are not artifacts."""
 
 
@@ -706,6 +706,8 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
         return
     if state.asks:
         yield from (EMPTY, CUT_OFF, REFUSED)
+        if author in graph.repeated:
+            yield ECHO
     if may_be_nobody(graph, author):
         yield NO_AGENT
     if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):

@@ -175,7 +175,7 @@ class Program:
         return self.machine.feedback.get(edge.feedback, edge.feedback)
 
     def hides_previous(
-        self, edge: Edge | None, to: str, asked: str, *, is_own: bool, is_repeat: bool = False
+        self, edge: Edge | None, to: str, asked: str, is_own: bool, is_repeat: bool = False
     ) -> bool | None:
         """Whether an agent asked again is not shown its version; None if that depends on it.
 

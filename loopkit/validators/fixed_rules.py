@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loopkit import plugins
 from loopkit.engine.findings import Answer, Finding
-from loopkit.language.datatypes.datatype import NotationError, conform
+from loopkit.language.datatypes.datatype import NotationError, conform, violation
 from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.guard.evaluate import compile_guard, select
 from loopkit.language.guard.grammar import GuardError
@@ -342,7 +342,7 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
     except NotJudged as error:
         raise CannotJudge(f"the data could not be checked against the schema: {error}") from error
     return [
-        defect(f"{location}: {message}" if location else message, message, location, value=data)
+        defect(violation(location, message)[1], message, location, value=data)
         for location, message in faults[:MAX_FAULTS]
     ]
 

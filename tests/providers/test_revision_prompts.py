@@ -92,9 +92,7 @@ def test_a_fresh_author_gets_what_was_wrong_and_then_its_task(ask: Ask) -> None:
         pytest.param("no", SHOWN, True, id="show"),
         pytest.param("no", {"max: 3": "max: 3, feedback: Again."}, True, id="words of an edge"),
         pytest.param("no", {"max: 3": "max: 3, from: best"}, True, id="from the best version"),
-        pytest.param(
-            "no", {"PROMPT": "Write. {{ feedback }}"}, True, id="placed by the prompt"
-        ),
+        pytest.param("no", {"PROMPT": "Write. {{ feedback }}"}, True, id="placed by the prompt"),
     ],
 )
 def test_a_version_is_shown_where_it_is_the_work_itself(
@@ -182,7 +180,7 @@ def test_an_empty_old_answer_is_called_that(ask: Ask) -> None:
 
 
 def test_the_last_revision_is_that_of_all_counters_in_force(ask: Ask) -> None:
-    second, third = ask.prompts("no", "no", "no", LIMITS="total_revisions: 2", **SHOWN)[1:]
+    second, third = ask.prompts("no", "nope", "none", LIMITS="total_revisions: 2", **SHOWN)[1:]
     assert "Revision 1 of 2. Fix" in second[0]
     assert "Revision 2 of 2, the last one. Fix" in third[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from typing import Any
@@ -132,6 +133,55 @@ def test_errors_between_rounds_hide_no_repetition(desk: Desk) -> None:
     played = desk.play(UNJUDGED, scenario(agents={"author": plans, "critic": lost}))
     assert played.outcome == "stuck"
     assert stalls(played) == [False, False, False, True]
+
+
+DATED = loop(
+    "[{matches: 'due .', message: It lacks the date on which it is due.}, {max_chars: 99}]",
+    {"valid": "accepted", "cap_reached": "stuck"},
+    "{revise: draft, previous: show}",
+    top="agents: {author: {model: some/model}}\nlimits: {revisions: 2}",
+    ends="stuck: {final: failure, result: plan}",
+    result="plan",
+)
+NO_DATE = "It lacks the date on which it is due."
+FIRST_WORDS = "An earlier answer to the task below had this mistake:"
+
+
+@pytest.mark.parametrize(
+    ("answer", "codes", "is_shown"),
+    [
+        pytest.param(" no\n\ndate  ", ["", "repeated"], False, id="the same but for blanks"),
+        pytest.param("No date.", [""], True, id="another"),
+        pytest.param(
+            f"Revision 1 of 2. Fix this problem:\n\n{NO_DATE}", ["echo"], False, id="echo"
+        ),
+        pytest.param(f"- {NO_DATE.lower()}", ["echo"], False, id="a finding alone"),
+        pytest.param(f"Reviews said: {NO_DATE}", [""], True, id="a line that quotes one"),
+        pytest.param(f"Log\n- {NO_DATE}\n- It is\n- red", [""], True, id="among other lines"),
+        pytest.param(f"It says '{FIRST_WORDS}'", [""], True, id="first words that are quoted"),
+    ],
+)
+def test_what_repeats_the_version_before_or_the_feedback_is_never_shown(
+    desk: Desk, answer: str, codes: list[str], is_shown: bool
+) -> None:
+    """Beside what rules say, and whatever the edge says; what an echo had before is told again."""
+    played = desk.play(DATED, scenario(agents={"author": ["no\ndate", answer, "due 4"]}))
+    assert [found.code for found in played.reports[1].findings] == codes
+    # Guards and stalls count what is wrong with the version, not that it is the one before.
+    assert played.reports[1].facts["error_count"] == 1
+    third = played.prompts("author")[2]
+    assert (f"```\n{answer}\n```" in third) == is_shown
+    assert third.endswith("Write.") != is_shown
+    assert f"- {NO_DATE}" in third
+    assert played.outcome == "accepted"
+
+
+@pytest.mark.parametrize("prompt", [f"List: {NO_DATE}", f"'{NO_DATE}\n\n{FIRST_WORDS}'"])
+def test_what_the_prompt_asks_for_is_no_echo(desk: Desk, prompt: str) -> None:
+    machine = DATED.replace("prompt: Write.", f"prompt: {json.dumps(prompt)}")
+    answer = "\n".join(prompt.split("\n\n"))
+    played = desk.play(machine, scenario(agents={"author": ["no", answer, "due 4"]}))
+    assert [found.code for found in played.reports[1].findings] == [""]
 
 
 def text_of(text: str) -> str:

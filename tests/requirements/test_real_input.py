@@ -56,7 +56,7 @@ def test_a_good_plan_is_valid_whatever_its_line_ends(desk: Desk, name: str) -> N
 NO_HEADER = 'There is no "### Task N:" heading outside of code.'
 NO_GOAL = 'There is no "## Goal" section with text in it.'
 TOO_SHORT = "The plan is shorter than 200 characters; it needs tasks with files and criteria."
-EMPTY = "plan: the answer is empty"
+EMPTY = "the answer is empty"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_an_answer_that_was_cut_off_is_sent_back(desk: Desk) -> None:
     )
     played = desk.play(PLAN_REVIEW, script, {"issue": ISSUE})
     assert (
-        "- plan: the answer was cut off before its end (`max_tokens` is 8,000)"
+        "- the answer was cut off before its end (`max_tokens` is 8,000)"
         in played.prompts("architect")[1]
     )
     assert played.state.state == "approval"

@@ -121,12 +121,12 @@ limits: {revisions: 1}
 @pytest.mark.parametrize(
     ("call", "code", "told"),
     [
-        ("", "empty", "plan: the answer is empty"),
-        ("   \n\t\n", "empty", "plan: the answer is empty"),
-        ({"reply": '{"title": "A', "cut_off": True}, "cut-off", "plan: the answer was cut off"),
-        ("Here it is!", "not-json", "plan: the answer is not JSON"),
-        ('{"titel": "A"}', "schema", "title"),
-        ('{"title": NaN}', "not-json", "plan: the answer is not JSON"),
+        ("", "empty", "- the answer is empty"),
+        ("   \n\t\n", "empty", "- the answer is empty"),
+        ({"reply": '{"title": "A', "cut_off": True}, "cut-off", "- the answer was cut off"),
+        ("Here it is!", "not-json", "- the answer is not JSON"),
+        ('{"titel": "A"}', "schema", "- `title` is missing (code `schema`)"),
+        ('{"title": NaN}', "not-json", "- the answer is not JSON"),
     ],
     ids=["empty", "blank", "cut-off", "prose", "schema", "nan"],
 )

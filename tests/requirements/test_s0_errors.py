@@ -63,7 +63,7 @@ def test_a_content_error_goes_to_the_author_as_feedback(desk: Desk) -> None:
     """S0.44: a policy of its own: the loop pays."""
     played = desk.play(CLASSES, scenario(agents={"author": ["", GOOD]}))
     assert played.outcome == "accepted"
-    assert "plan: the answer is empty" in played.prompts("author")[1]
+    assert "- the answer is empty" in played.prompts("author")[1]
     assert played.state.counters == {"judge[2]": 1}
 
 

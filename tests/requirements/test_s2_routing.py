@@ -128,7 +128,7 @@ def test_s2_24_the_schema_in_the_revise_prompt_is_the_one_that_is_enforced(desk:
     run = played(desk, "P", "NO UNIT", "P2", "S2", "C")
     assert '"required": [\n    "text"\n  ]' in run.prompts("writer")[2]
     other = desk.play(PIPELINE, scenario(agents={"writer": [{"data": {"words": "P"}}]}))
-    assert "'text' is a required property" in other.reports[0].findings[0].message
+    assert "`text` is missing" in other.reports[0].findings[0].message
 
 
 REPAIR = """

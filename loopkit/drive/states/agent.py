@@ -17,6 +17,7 @@ from loopkit.drive.retries import CallFailed, SessionLost
 from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
 from loopkit.drive.tools.call import Answered, Conversation, artifact_of
 from loopkit.engine.events import Replied, Worked
+from loopkit.engine.feedback import is_echo
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
@@ -33,12 +34,13 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
-from loopkit.machine.graph import NO_AGENT, REFUSED
+from loopkit.machine.graph import ECHO, NO_AGENT, REFUSED
 from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
 from loopkit.values import NOTHING, Value
 
+REPEATS_FEEDBACK = "the answer repeats the feedback instead of doing the task"
 NO_CHANGE = "So far, nothing is changed."
 """Sent if an author has reverted all of its changes in a folder."""
 LONGEST_WORD = 60
@@ -73,6 +75,8 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
             artifact = artifact.replace(
                 **fault, fault_findings=answered.findings, data=None, is_data=False
             )
+        elif not (artifact.is_data or artifact.tree) and is_echo(program, run, name, artifact.text):
+            artifact = artifact.replace(fault=REPEATS_FEEDBACK, fault_code=ECHO)
     except CallFailed as failed:
         if failed.failure.error_class != "content":
             raise

@@ -202,6 +202,17 @@ def fault_texts(faults: Sequence[tuple[str, str]]) -> list[str]:
     ]
 
 
+_LACKS = re.compile(r"'(.+)' is a required property")
+
+
+def violation(where: str, what: str) -> tuple[str, str]:
+    """The field that a fault is about, and a sentence that names it: `total` is missing."""
+    if lacks := _LACKS.fullmatch(what):
+        field = f"{where}.{lacks[1]}" if where else lacks[1]
+        return field, f"`{field}` is missing"
+    return where, f"{where}: {what}" if where else what
+
+
 def with_defaults(value: object, datatype: DataType) -> object:
     """The value with defaults, or none for optional fields, wherever a field is missing.
 

@@ -45,7 +45,7 @@ from loopkit.language.section import ErrorClass
 from loopkit.language.states.each import BLOCKED, CANCELLED, EachState
 from loopkit.language.validators import Rule
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import NOT_VALIDATED, fault_codes
+from loopkit.machine.graph import BREAKS_SCHEMA, NOT_VALIDATED, fault_codes
 from loopkit.machine.item_list import item_counts
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block, may_warn
@@ -606,12 +606,14 @@ def _finds_nothing(row: Row) -> bool:
 
 
 def _is_of_fault(row: Row, codes: frozenset[str]) -> bool:
-    """Whether the facts are those of the single finding for a missing artifact."""
-    counts = (row.get(ERRORS, 1), row.get(WARNINGS, 0))
+    """Whether the facts are those of an unusable artifact: one finding, or its schema's."""
     told = row.get(CODES)
     held = told if isinstance(told, Held) else Held((), ())
-    is_one = len(held) <= 1 and held <= codes and not codes <= held.absent
-    return counts == (1, 0) and is_one and _is_none(row)
+    left = (codes & held or codes) - held.absent
+    is_one = len(held) <= 1 and held <= codes and bool(left)
+    errors = row.get(ERRORS, 1)
+    is_counted = errors == 1 or (BREAKS_SCHEMA in left and errors != 0)
+    return is_counted and row.get(WARNINGS, 0) == 0 and is_one and _is_none(row)
 
 
 MOST_LINES = 64

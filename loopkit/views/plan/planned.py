@@ -568,9 +568,7 @@ class _Walk:
             return feedback
         named = self.program.template(state.prompt).names
         size = self.sizes.artifact_size(name)
-        hides = self.program.hides_previous(
-            entered, name, asks, is_own=entered.feedback is not None
-        )
+        hides = self.program.hides_previous(entered, name, asks, entered.feedback is not None)
         if hides is None:
             hides = size * BYTES_A_TOKEN <= SHORT_BYTES
         previous = 0 if hides or "previous" in named else size
