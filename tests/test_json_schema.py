@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from loopkit.cli import invoke as run
+from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import schema_faults, schema_problem
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.json_schema.validation import errors
@@ -224,6 +225,15 @@ def test_the_schema_of_schemas_is_at_hand() -> None:
     schema = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
     assert schema_problem(schema) is None
     assert places({"type": 3}, schema) == ["type"]
+
+
+@pytest.mark.parametrize("address", ["urn:x:name", "https://here.test/name", "name"])
+def test_a_reference_of_a_part_with_an_id_leads_into_that_part(address: str) -> None:
+    short = {"$id": address, "$defs": {"short": {"maxLength": 3}}, "$ref": "#/$defs/short"}
+    written = {"type": "object", "properties": {"name": {"$ref": address}}, "$defs": {"n": short}}
+    for schema in (written, parse_fields(written).schema):
+        assert not schema_faults({"name": "Bo"}, schema)
+        assert schema_faults({"name": "Boris"}, schema)
 
 
 @pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", "urn:unknown"])
