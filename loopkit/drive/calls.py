@@ -162,7 +162,7 @@ class Caller:
             raise self._nobody_left()
         request, callee = self.request, callees[index]
         request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
-        request.in_words = (self.work.agent, callee.model) in active.state.in_words
+        request.in_words = (request.agent, callee.model) in active.state.in_words
         system = [Message("system", callee.system)] if callee.system else []
         request.messages = [*system, *self.turns]
         return callee

@@ -20,8 +20,8 @@ from loopkit.agents.model.pricing import (
     thinking_budget,
 )
 from loopkit.agents.model.refused_caps import refusal_in
-from loopkit.checks import check
 from loopkit.agents.players import AgentChanges
+from loopkit.checks import check
 from loopkit.drive.repair import Mend
 from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from loopkit.language.agents.model import ModelAgent

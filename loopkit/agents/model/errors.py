@@ -66,8 +66,9 @@ def _classify(failure: FailureCause) -> AgentError:
         ),
         # No wait makes a request smaller.
         retry_after_s=None if "session_lost" in row.marks else failure.wait_s,
-        **dict.fromkeys(row.marks, True),
     )
+    for mark in row.marks:
+        setattr(error, mark, True)
     is_sent = not row.unsent and (failure.is_sent or error.charged)
     error.sent = is_sent or failure.has_come_back
     error.unavailable = error.unavailable or _is_unavailable(failure)

@@ -537,7 +537,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
         # Another version may keep it elsewhere: a start then says that no price is known.
         return {}
     named = {name: entry for entry in table.values() for name in entry.get("aliases") or ()}
-    meant = {key: entry.get("alias_of") for key, entry in table.items()}
+    meant = {key: str(entry.get("alias_of")) for key, entry in table.items()}
     return {**named, **table, **{key: table[name] for key, name in meant.items() if name in table}}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from loopkit.agents.model.failure_cause import Received, core_of, words
+from loopkit.agents.model.failure_cause import Received, data_in, innermost, words
 from loopkit.agents.port import AgentError
 
 STATUSES = frozenset({400, 402, 413, 422, 429})
@@ -68,7 +68,7 @@ def cap_refusal(received: Received, cap: int, sent: int) -> CapRefusal | None:
     `sent` is a bound on the tokens of the prompt.
     """
     body = bytes(received.body).decode(errors="replace")
-    core = core_of(body)
+    core = innermost(data_in(body))
     if received.status not in STATUSES and not received.record.get("error"):
         return None
     said = " ".join((words(core) or body)[:MOST_READ].split())
