@@ -75,6 +75,11 @@ class JudgeRule(RuleBase):
         return self
 
     @property
+    def most_reasks(self) -> int:
+        """With the one about an approval that contradicts itself."""
+        return self.reask + 1
+
+    @property
     def is_own_form(self) -> bool:
         return self.map is None and self.verdict is None
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from loopkit.engine.findings import OF_JUDGE, Answer, Defect, Finding, finding_ids
+from loopkit.engine.findings import OF_JUDGE, SAYS_NOTHING, Answer, Defect, Finding, finding_ids
 from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_fields
@@ -52,6 +52,15 @@ class Misread(Value, frozen=True):
     last_resort: Answer | None = None
     """For a rejection, or a warning in text that names nothing: what could be read of it, which
     counts if asking again brings nothing better."""
+    stands: bool = False
+    """Whether it rejects for a reason that can be read: an approval that follows does not count."""
+    contradicts: bool = False
+    """Whether it can be read, and approves against its own findings or numbers."""
+
+    @property
+    def rejects(self) -> bool:
+        rest = self.last_resort
+        return self.stands or (rest is not None and rest.verdict == "fail")
 
 
 class Opinion(Value, frozen=True, kw_only=True):
@@ -68,13 +77,20 @@ class Opinion(Value, frozen=True, kw_only=True):
     count by themselves."""
     score: float | None = None
     doubts: Sequence[str] = ()
-    """What of it can't be read, or contradicts itself."""
-    miscounts: Sequence[str] = ()
-    """Numbers that do not match what is listed: with them nothing else is believed."""
+    """What of it can't be read."""
+    conflicts: Sequence[str] = ()
+    """Numbers that do not match what is listed, and open findings that its verdict leaves out."""
     words: str = ""
     """Its own words, for a verdict that names nothing."""
     remark: str = ""
     """What a person should know of these words."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is a fail that names a reason, and no more than its form is in doubt."""
+        words = self.words not in ("", SAYS_NOTHING)
+        is_named = words or self.findings or self.facts
+        return self.verdict == "fail" and bool(is_named and (words or self.doubts or self.conflicts))
 
 
 class AnswerForm(Value, frozen=True, kw_only=True):
@@ -88,6 +104,9 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     """Whether one key is one finding, whichever judge of a panel names it."""
     nonce: str = ""
     """The code that the answer has to repeat; empty for none."""
+
+    is_mapped: ClassVar[bool] = True
+    """Whether an answer has another shape than ours."""
 
     @property
     @abstractmethod
@@ -104,8 +123,8 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         """The reason against a `fail` without an error; `names_any`: it has milder findings."""
 
     @abstractmethod
-    def unwanted_error(self) -> str:
-        """The reason against an error beside another verdict than `fail`."""
+    def unwanted_error(self, named: str) -> str:
+        """The reason against the errors `named` beside another verdict than `fail`."""
 
     def default_level(self, verdict: VerdictWord | None) -> str:
         """The severity of a finding that does not have to name one."""
@@ -123,9 +142,12 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
         start = f"The verdict is {said.word}, but"
         if said.verdict == "fail" and not (severities if only_advises else has_error):
-            yield f"{start} {self.missing_error(bool(severities))}"
+            other = "" if said.stands else ", or give another verdict"
+            yield f"{start} {self.missing_error(bool(severities))}{other}."
         elif said.verdict != "fail" and any(self.levels.rejects(s, self.cap) for s in severities):
-            yield f"{start} {self.unwanted_error()}"
+            wrong = [one for one in said.findings if self.levels.rejects(one.severity, self.cap)]
+            named = "; ".join(quote(shorten(one.message, 200)) for one in wrong[:MAX_FAULTS])
+            yield f"{start} {self.unwanted_error(named)}"
         elif said.verdict == "warn" and not severities:
             yield (
                 f"{start} there are no findings. "
@@ -148,6 +170,8 @@ Report: TypeAlias = dict[str, object]
 MISSING: Final = object()
 """A part that a report does not have; null is a part that it has."""
 MAX_LINE = 2**31
+MAX_FAULTS = 5
+"""The most faults of an answer that a judge is told at once."""
 OWN_WORDS_CHARS = 8_000
 """The most characters of a judge's own words in one finding."""
 
@@ -254,9 +278,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     known: Sequence[Finding] = ()
     """The earlier findings; a report in our form says of each whether it is still open."""
 
-    is_mapped: ClassVar[bool] = True
-    """Whether a report has another shape than ours."""
-
     @property
     def verdict(self) -> str:
         return self.parts.verdict or "verdict"
@@ -353,15 +374,15 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         is_empty = self.is_mapped and not names_any
         none = f"no finding has the severity {self._errors}"
         none = f"{quote(self.parts.findings)} names none" if is_empty else none
-        return f"{none}. Name what has to be corrected, or give another verdict."
+        return f"{none}. Name what has to be corrected"
 
-    def unwanted_error(self) -> str:
+    def unwanted_error(self, named: str) -> str:
         fails = words_for(self.verdicts, "fail")
         milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
         ways = [f"the verdict {fails}"] if fails else []
         ways += [f"the finding a {milder}"] if milder else []
         made = ", or ".join(ways) or "them agree"
-        return f"a finding has the severity {self._errors}. Make {made}."
+        return f"a finding has the severity {self._errors}: {named}. Make {made}."
 
 
 _FORM = """\

@@ -25,6 +25,7 @@ from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
     KNOWN,
+    MAX_FAULTS,
     MAX_LINE,
     MISSING,
     NONCE,
@@ -51,9 +52,6 @@ from loopkit.validators.judges.form import (
 )
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
-
-MAX_FAULTS = 5
-"""The most violations of its schema that a judge is told at once."""
 
 
 def read_answer(
@@ -114,12 +112,20 @@ def read_report(
 def conclude(validator: str, said: Opinion, form: AnswerForm) -> Answer | Misread:
     """What counts of an opinion; Misread where any of it can't be read, or it contradicts itself.
 
-    `pass` with warnings is `warn`.
+    `pass` with warnings is `warn`, and with a check that failed and blocks it is a fail.
     """
-    reasons = said.doubts or said.miscounts or tuple(form.contradictions(said))
-    if not reasons:
+    if said.verdict != "fail" and any(one.blocking for one in said.facts):
+        said = said.replace(verdict="fail", conflicts=())
+    conflicts = () if said.doubts else said.conflicts or tuple(form.contradictions(said))
+    if not (said.doubts or conflicts):
         return answer_with(validator, [*said.findings, *said.facts]).replace(score=said.score)
-    return Misread(" ".join(reasons), _last_resort(validator, said, form))
+    names_nothing = not (said.findings or said.conflicts)
+    return Misread(
+        " ".join(said.doubts or conflicts),
+        _last_resort(validator, said, form),
+        stands=said.stands,
+        contradicts=bool(conflicts) and said.verdict != "fail" and not names_nothing,
+    )
 
 
 def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | None:
@@ -130,7 +136,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     """
     found, levels = [*said.findings, *said.facts], form.levels
     names_nothing = said.verdict == "warn" and not found and not said.doubts
-    if said.miscounts or not (said.verdict == "fail" or names_nothing):
+    is_believed = not (said.conflicts and form.is_mapped)
+    if not (is_believed and (said.verdict == "fail" or names_nothing)):
         return None
     if not found and said.words:
         level = form.default_level(said.verdict)
@@ -152,7 +159,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     report, faults = form.conform_report(found)
     if is_played and part(report, KNOWN) is MISSING:
         form = form.replace(known=())
-    verdict, doubts = _verdict(report, form), list[str]()
+    verdict, doubts, conflicts = _verdict(report, form), list[str](), list[str]()
     if faults:
         violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
         doubts.append(f"The report breaks its schema: {violations}.")
@@ -162,7 +169,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         for number, item in enumerate(_items(report, verdict, form, unread), 1)
     ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
-    findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
+    findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread, conflicts)]
     facts = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
     if form.is_mapped and verdict in ("warn", "fail") and not (findings or facts or unread):
         with noting(unread):
@@ -178,7 +185,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
             facts = [*_unmet_criteria(validator, report, form), *facts]
     # What breaks the schema is told once.
     doubts = doubts or unread
-    miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
+    conflicts += _miscounts(report, named, (listed, findings), form)
     names_nothing = verdict == "fail" and not findings
     words = _own_words(report, around, form) if names_nothing else ""
     is_silent = names_nothing and not form.is_mapped and not words
@@ -188,9 +195,8 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         findings=findings,
         facts=facts,
         score=score,
-        # In our own form the numbers only repeat what is listed.
-        doubts=doubts if form.is_mapped else doubts or miscounts,
-        miscounts=miscounts if form.is_mapped else (),
+        doubts=doubts,
+        conflicts=() if doubts else conflicts,
         words=SAYS_NOTHING if is_silent else words,
         remark=f"it rejects and names nothing: {one_line(text, 500)}" if is_silent else "",
     )
@@ -538,6 +544,7 @@ def _open_findings(
     listed: Sequence[Finding],
     form: ReportForm,
     doubts: list[str],
+    conflicts: list[str],
 ) -> list[Finding]:
     """The earlier findings that are still open, without those that the report lists again.
 
@@ -558,7 +565,7 @@ def _open_findings(
             standings[identity] = meaning(word, STANDINGS, place)
     repeated = {one.id for one in listed}
     if again := [i for i in repeated if standings.get(i) == "resolved"]:
-        doubts.append(
+        conflicts.append(
             f"{quote(KNOWN)} says that {quote(again[0])} is resolved, and a finding says "
             "the same again. Make them agree."
         )
@@ -575,7 +582,7 @@ def _open_findings(
     ]
     severe = [quote(f.id) for f in still_open if form.levels.rejects(f.severity, form.cap)]
     if severe and verdict != "fail":
-        doubts.append(
+        conflicts.append(
             f"The verdict is {excerpt(part(report, form.verdict))}, but {quote(KNOWN)} says that "
             f"{', '.join(severe)} is open, which has to be corrected. Make them agree."
         )
