@@ -302,6 +302,11 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     def has_severity(self) -> bool:
         return self.parts.severity is not None or bool(self.parts.severities)
 
+    @property
+    def marks(self) -> Sequence[str]:
+        """The paths of which a report has at least one."""
+        return (self.verdict, self.parts.findings)
+
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
         """The report with the defaults of its schema, and its violations of the schema."""
         if self.datatype is None:

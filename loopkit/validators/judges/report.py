@@ -233,21 +233,24 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
 
     The object may stand by itself, in a fence or in prose; several equal ones are one. Raises Doubt
     if there is none or a different one, or if such a key is anywhere else: in something broken, in
-    another object, or twice in the report with other capitals.
+    another object, or twice in the report with other capitals. A list of reports is these reports.
     """
-    marks = (form.verdict, form.parts.findings)
+    marks = form.marks
     in_yaml, rest, unread = _yaml_in(text, form) if form.is_mapped else ([], text, "")
     found = json_in(rest)
     spans = [(0, 0)] * len(in_yaml) + list(found.spans)
+    values = (*in_yaml, *found.values)
     reports = [
-        (value, span)
-        for value, span in zip((*in_yaml, *found.values), spans, strict=True)
-        if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
+        (report, span)
+        for value, span in zip(values, spans, strict=True)
+        for report in _reports_in(value, marks)
     ]
     if not reports and found.broken:
         raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
-        mark = form.verdict if form.has_verdict else form.parts.findings
+        mark = next(mark for mark in marks if form.has_verdict or mark != form.verdict)
+        if any(_is_report(inner, marks) for value in values for inner in _values_in(value)):
+            raise Doubt(f"The report with {quote(mark)} stands inside something else. Give it alone.")
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
     if len({canonical(report) for report, _ in reports}) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
@@ -257,6 +260,18 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
     if (stray := next(_stray_keys(around, report, form), None)) is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report, around
+
+
+def _is_report(value: object, marks: Sequence[str]) -> bool:
+    return isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
+
+
+def _reports_in(value: object, marks: Sequence[str]) -> list[Report]:
+    """The value if it is a report, or the reports of a list that holds nothing else."""
+    if isinstance(value, dict):
+        return [value] if _is_report(value, marks) else []
+    each = [_reports_in(item, marks) for item in value] if isinstance(value, list) else []
+    return [report for reports in each for report in reports] if all(each) else []
 
 
 def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
