@@ -76,6 +76,8 @@ class Request(Mutable):
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of the answer, if that has to be data."""
+    is_told: bool = False
+    """Whether the prompt says in words what the schema asks for."""
     tools: Sequence[Tool] = ()
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""

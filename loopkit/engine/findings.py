@@ -330,6 +330,10 @@ OF_CHECK = "judge.check"
 """The rule of findings from false checks in a judge's report."""
 
 
+OF_SCORE = "judge.score"
+"""The rule of the finding from a judge's score that does not pass."""
+
+
 class Defect(Value, frozen=True):
     """What tells one defect of a validator from another."""
 

@@ -21,6 +21,7 @@ from loopkit.engine.findings import (
     OF_ARTIFACT,
     OF_CHECK,
     OF_JUDGE,
+    OF_SCORE,
     Answer,
     Finding,
     Report,
@@ -383,7 +384,7 @@ def _is_looked_for(finding: Finding, panel: Panel) -> bool:
     if finding.validator == OF_ARTIFACT:
         # Every artifact has been checked for content faults.
         return True
-    asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK) else panel.fixed
+    asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK, OF_SCORE) else panel.fixed
     return all(_has_looked(validator, asked) for validator in finding.named_by)
 
 

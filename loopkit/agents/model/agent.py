@@ -136,7 +136,7 @@ def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | No
 
 
 def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
-    if request.schema is None or native_schema(agent, request) is not None:
+    if request.schema is None or request.is_told or native_schema(agent, request) is not None:
         return request.messages
     text = json.dumps(request.schema, ensure_ascii=False)
     instruction = (

@@ -131,7 +131,7 @@ class Judge:
 
     def message(self, prompt: str, misread: Misread | None) -> str:
         """The next message: the question, or why the answer to it could not be used."""
-        text = prompt if misread is None else reask_prompt(misread.reason, self.form)
+        text = prompt if misread is None else reask_prompt(misread, self.form)
         text = with_nonce(text, self.form)
         if misread is not None and not self.agent.is_sent_turns:
             # A program starts anew each time, and has not seen the question.
@@ -150,6 +150,7 @@ class Judge:
             names={"input": AllNames(self.active.program, self.active.state)["input"]},
             input=self.active.state.input,
             schema=None if self.rule.submit else self.form.schema,
+            is_told=self.rule.prompt is None,
             # With it, the judge submits its report instead of writing that as its answer.
             tools=(Tool(SUBMIT, DESCRIPTION, schema),) if self.rule.submit else (),
             folder=await workspace(self.active, self.agent.workspace),

@@ -305,7 +305,18 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def marks(self) -> Sequence[str]:
         """The paths of which a report has at least one."""
-        return (self.verdict, self.parts.findings)
+        scores = () if self.least is None else (self.parts.score,)
+        return (self.verdict, self.parts.findings, *scores)
+
+    @property
+    def least(self) -> float | None:
+        """The lowest score that passes, if the score decides."""
+        return self.score and self.score.pass_
+
+    @property
+    def example(self) -> Report:
+        """The report that the instructions show; empty where they show none."""
+        return {}
 
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
         """The report with the defaults of its schema, and its violations of the schema."""
@@ -391,38 +402,41 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
 
 _FORM = """\
-Answer with one JSON object and nothing else, in exactly this form:
+Answer with one JSON object and nothing else. For a version with one mistake it would be:
 
-{"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
-{% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
-"findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
-{% if keyed %}"key": "…", {% endif %}\
-{% if origins %}"origin": "{{ origins | join('|') }}", {% endif %}\
-"code": "…", "location": "…", "line": 1}]}
+{{ example }}
 
-- "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
-has the severity {{ severe }}.
+{% if by_score %}
+- "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better. What has less \
+than {{ score.least }} is rejected.
+- "findings" may be []; one with the severity {{ severe }} rejects whatever the score is.
+{% else %}
+- "verdict": "fail" where something has to be corrected; at least one finding\
+{{ ", new or still open," if known }} has the severity {{ severe }}.
 {% if mild %}
-- "warn": nothing has to be, but something should; at least one finding\
+- "verdict": "warn" where nothing has to be, but something should; at least one finding\
 {{ ", new or still open" if known }}, all with {{ mild }}.
 {% endif %}
-- "pass": nothing is wrong; "findings" is [].
+- "verdict": "pass" where nothing is wrong; "findings" is [].
 {% if score %}
 - "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better.
+{% endif %}
 {% endif %}
 {% if known %}
 - {{ known }}
 {% endif %}
+- "message": a sentence or two on what is wrong and what is expected instead.
+- "severity": {{ levels }}.
 {% if keyed %}
 - "key": a short name for the defect that every reviewer would give it, whatever the words of the \
 message.
 {% endif %}
 {% if origins %}
-- "origin": the state that has made the defect, the earliest one whose work has to change.
+- "origin": the state that has made the defect, the earliest one whose work has to change: \
+{{ origins }}. It may be left out where you cannot tell.
 {% endif %}
-- "message" says in a sentence or two what is wrong and what is expected instead.
-- "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
-line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
+- A finding may also have "code" (a short name for the kind of defect), "location" (the heading or \
+field) and "line" (a line number)."""
 
 
 class OwnForm(ReportForm, frozen=True, kw_only=True):
@@ -465,6 +479,8 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         parts: dict[str, Any] = {
             "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
         }
+        if self.least is not None:
+            parts = {}
         if self.score is not None:
             # The reader checks the bounds: not every provider takes them.
             parts["score"] = {"type": "number"}
@@ -476,18 +492,35 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
 
     @property
+    def example(self) -> Report:
+        message = "What is wrong, and what is expected instead."
+        finding = {"message": message, "severity": self.levels.worst}
+        finding |= {"key": "short name"} if self.shares_keys else {}
+        finding |= {"origin": self.asked_origins[0]} if self.asked_origins else {}
+        parts: Report = {"verdict": "fail"} if self.least is None else {}
+        parts |= {"score": int(self.score.min)} if self.score else {}
+        parts |= {KNOWN: {one.id: "open" for one in self.known}} if self.known else {}
+        return {**parts, "findings": [finding]}
+
+    @property
     def instructions(self) -> str:
         levels, score = self.levels, self.score
         return parse(_FORM).render(
             {
-                "verdicts": self._offered_verdicts,
-                "levels": levels.levels,
+                "example": json.dumps(self.example, ensure_ascii=False),
+                "levels": " or ".join(map(quote, levels.levels)),
                 "severe": words_for(self.severities, *levels.severe),
                 "mild": words_for(self.severities, *levels.mild),
-                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
+                "by_score": self.least is not None,
+                "score": score
+                and {
+                    "min": f"{score.min:g}",
+                    "max": f"{score.max:g}",
+                    "least": f"{self.least or 0:g}",
+                },
                 "known": OF_KNOWN if self.known else "",
                 "keyed": self.shares_keys,
-                "origins": self.asked_origins,
+                "origins": " or ".join(map(quote, self.asked_origins)),
             }
         )
 
@@ -511,7 +544,9 @@ def report_form_of(
 ) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
+        form = OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
+        by_score = ReportMap(severity="severity")
+        return form if form.least is None else form.replace(parts=by_score)
     return ReportForm(
         levels=levels,
         cap=rule.severity,

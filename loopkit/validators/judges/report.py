@@ -14,7 +14,7 @@ from typing import Any
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import OF_CHECK, SAYS_NOTHING, Answer, Finding, verdict_of
+from loopkit.engine.findings import OF_CHECK, OF_SCORE, SAYS_NOTHING, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
@@ -180,6 +180,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     score = None
     with noting(unread):
         score = _score(report, form)
+        facts += identify(validator, _low_score(score, form), form, OF_SCORE)
     with noting(unread):
         if (verdict or verdict_of(findings)) == "pass":
             facts = [*_unmet_criteria(validator, report, form), *facts]
@@ -220,6 +221,13 @@ def _score(report: Report, form: ReportForm) -> float | None:
     return float(value)
 
 
+def _low_score(score: float | None, form: ReportForm) -> list[Finding]:
+    if score is None or form.least is None or score >= form.least:
+        return []
+    message = f"The score is {score:g}, and at least {form.least:g} is needed."
+    return [Finding(id="", message=message, severity=form.levels.ungraded, key="score")]
+
+
 def _own_words(report: Report, around: str, form: ReportForm) -> str:
     """The words of a `fail` that names nothing: texts in a report of ours, else those around it."""
     ours = {form.verdict, form.severity, form.parts.code, KNOWN, "key", NONCE, "origin"}
@@ -248,13 +256,16 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
     if not reports and found.broken:
         raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
-        mark = next(mark for mark in marks if form.has_verdict or mark != form.verdict)
+        mark = form.verdict if form.has_verdict else marks[-1]
         if any(_is_report(inner, marks) for value in values for inner in _values_in(value)):
             raise Doubt(f"The report with {quote(mark)} stands inside something else. Give it alone.")
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
-    if len({canonical(report) for report, _ in reports}) > 1:
+    given = {canonical(report): report for report, _ in reports if report != form.example}
+    if not given:
+        raise Doubt("The answer repeats the example. Give a report of your own.")
+    if len(given) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
-    report, _ = reports[0]
+    [report] = given.values()
     edges = pairwise([(0, 0), *(span for _, span in reports), (len(rest), len(rest))])
     around = "\n".join(rest[end:start] for (_, end), (start, _) in edges)
     if (stray := next(_stray_keys(around, report, form), None)) is not None:
@@ -311,8 +322,8 @@ def _yaml(text: str) -> object:
 
 
 def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
-    """The keys of verdict and findings that are also found outside the report."""
-    for path in (form.verdict, form.parts.findings):
+    """The keys of verdict, findings and deciding score that are also found outside the report."""
+    for path in form.marks:
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
@@ -358,7 +369,7 @@ def _items(
         listed = [listed] if listed.strip() else None
     if isinstance(listed, list):
         return listed
-    if verdict is None or not is_absent(listed):
+    if (verdict is None and form.least is None) or not is_absent(listed):
         kind = "findings" if form.is_mapped else "objects"
         doubts.append(f"{quote(form.parts.findings)} must be a list of {kind}, {but_was(listed)}.")
     return [listed] if listed and isinstance(listed, dict | str) else ()
