@@ -302,6 +302,8 @@ def test_a_schema_is_put_in_words_elsewhere(made: ModelAgent) -> None:
     assert told["messages"][0]["content"].startswith("Be brief.\n\n")
     assert json.dumps(SCHEMA) in told["messages"][0]["content"]
     assert told["messages"][1:] == [{"role": "user", "content": "Write."}]
+    asked.is_told = True
+    assert arguments(made, asked)["messages"][0]["content"] == "Be brief."
 
 
 def test_an_unknown_model_can_be_told_to_have_the_means() -> None:

@@ -68,7 +68,8 @@ def test_the_least_and_the_most_are_told_for_the_given_input(
     # One draft, one judge, one polish; with r revisions r + 1 of the first two.
     out = planned(capsys, "--set", "topic=tea", "--set", "rounds=2")
     assert row(out, "agent runs") == ["3", "7"]
-    # Two tries for each of four writings, one try for each of three judgements and of their contradictions.
+    # Two tries for each of four writings, one try for each of three judgements and of
+    # what may be asked about each.
     assert row(out, "calls")[:2] == ["3", "14"]
 
 

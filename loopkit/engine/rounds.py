@@ -57,7 +57,9 @@ class Round:
         self.report, self.judged, self.number = report, judged, number
         self.snapshot, self.reports = snapshot, reports
         self.attempt = attempt_at(judged.author, judged.attempt, report.made_from)
-        self.ids = frozenset(map(_ID, report.findings))
+        # Of a finding that several validators have, each has its own id.
+        told = (report.findings, *(answer.findings for answer in report.answers))
+        self.ids = frozenset(one.id for findings in told for one in findings)
         self.blocking_ids, self.blocked_by = what_blocks(report)
 
 

@@ -90,7 +90,8 @@ class Opinion(Value, frozen=True, kw_only=True):
         """Whether it is a fail that names a reason, and no more than its form is in doubt."""
         words = self.words not in ("", SAYS_NOTHING)
         is_named = words or self.findings or self.facts
-        return self.verdict == "fail" and bool(is_named and (words or self.doubts or self.conflicts))
+        is_in_doubt = words or self.doubts or self.conflicts
+        return self.verdict == "fail" and bool(is_named and is_in_doubt)
 
 
 class AnswerForm(Value, frozen=True, kw_only=True):

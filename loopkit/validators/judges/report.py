@@ -169,7 +169,8 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         for number, item in enumerate(_items(report, verdict, form, unread), 1)
     ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
-    findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread, conflicts)]
+    findings = list(listed)
+    findings += _open_findings(validator, report, verdict, listed, form, unread, conflicts)
     facts = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
     if form.is_mapped and verdict in ("warn", "fail") and not (findings or facts or unread):
         with noting(unread):
@@ -258,7 +259,8 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
     if not reports:
         mark = form.verdict if form.has_verdict else marks[-1]
         if any(_is_report(inner, marks) for value in values for inner in _values_in(value)):
-            raise Doubt(f"The report with {quote(mark)} stands inside something else. Give it alone.")
+            inside = "stands inside something else. Give it alone."
+            raise Doubt(f"The report with {quote(mark)} {inside}")
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
     given = {canonical(report): report for report, _ in reports if report != form.example}
     if not given:
