@@ -217,8 +217,8 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
         by_words = ids.setdefault(finding.sameness, finding.id)
         identity = finding.id if finding.id in unique else by_words
         known = unique.get(identity)
-        if known is None:
-            unique[identity] = finding
+        if known is None or (identity != finding.id and _is_told_apart(known, finding)):
+            unique[finding.id] = finding
             continue
         names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
         worst = min(known, finding, key=badness).replace(id=identity)
@@ -227,6 +227,12 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
         is_shared = (finding.key or finding.id != identity) and len(names) > 1
         unique[identity] = worst.replace(reviewers=names) if is_shared else worst
     return sorted(unique.values(), key=badness)
+
+
+def _is_told_apart(one: Finding, other: Finding) -> bool:
+    """Whether a validator says more of two findings than their words, and not the same."""
+    differs = (one.severity, one.item) != (other.severity, other.item)
+    return differs and one.validator == other.validator
 
 
 def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:

@@ -174,7 +174,7 @@ def test_a_judge_is_asked_who_injected_each_defect(desk: Desk) -> None:
     found = own({"message": "No unit.", "origin": "planning"}, {"message": "Odd."})
     played = play(desk, found, PASS, rule=OWN, agent="{model: some/critic}")
     asked = played.asked("critic")[0]
-    assert '"origin": "planning|design"' in asked.prompt
+    assert 'whose work has to change: "planning" or "design".' in asked.prompt
     item = asked.schema["properties"]["findings"]["items"]["properties"]
     assert item["origin"] == {"type": ["string", "null"], "enum": ["planning", "design", None]}
     assert origins(played.reports[0]) == [(("planning",), False), (("design",), True)]
