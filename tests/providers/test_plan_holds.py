@@ -41,8 +41,8 @@ CALLS = [
     *("lost", "Another line"),
     *("lost", "no opinion", "lost", "both", "lost", "pass"),
 ]
-"""The most that the machine can make: every call is lost once, and each judge is asked again, and about a
-contradiction."""
+"""The most that the machine can make: every call is lost once, and each judge is asked again, and
+about a contradiction."""
 
 
 @dataclass
