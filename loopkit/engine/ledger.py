@@ -62,12 +62,12 @@ def complete(
     answers = panel.answers
     line = earlier.line
     before = line.open
-    findings = merge_findings(answers, asked.levels)
+    found: Sequence[Finding] = merge_findings(answers, asked.levels)
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         author = program.graph.author_of(artifact.name, artifact.author)
-        findings = attribute(findings, origins, author)
-    findings = with_status(keep_ids(findings, before), line, before)
+        found = attribute(found, origins, author)
+    findings = with_status(keep_ids(found, before), line, before)
     verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.

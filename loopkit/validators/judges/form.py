@@ -312,7 +312,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def least(self) -> float | None:
         """The lowest score that passes, if the score decides."""
-        return self.score and self.score.pass_
+        return None if self.score is None else self.score.pass_
 
     @property
     def example(self) -> Report:

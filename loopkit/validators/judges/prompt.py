@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Replied
+from loopkit.engine.findings import Finding
 from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
@@ -22,9 +22,6 @@ from loopkit.validators.judges.form import (
     report_form_of,
 )
 from loopkit.validators.judges.text import TextForm
-
-if TYPE_CHECKING:
-    from loopkit.engine.findings import Finding
 
 _PROMPT = """\
 Review `{{ name }}`, which stands below between its markers.

@@ -258,7 +258,7 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
         raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
         mark = form.verdict if form.has_verdict else marks[-1]
-        if any(_is_report(inner, marks) for value in values for inner in _values_in(value)):
+        if any(_reports_in(inner, marks) for value in values for inner in _values_in(value)):
             inside = "stands inside something else. Give it alone."
             raise Doubt(f"The report with {quote(mark)} {inside}")
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
@@ -275,16 +275,14 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
     return report, around
 
 
-def _is_report(value: object, marks: Sequence[str]) -> bool:
-    return isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
-
-
 def _reports_in(value: object, marks: Sequence[str]) -> list[Report]:
     """The value if it is a report, or the reports of a list that holds nothing else."""
-    if isinstance(value, dict):
-        return [value] if _is_report(value, marks) else []
-    each = [_reports_in(item, marks) for item in value] if isinstance(value, list) else []
-    return [report for reports in each for report in reports] if all(each) else []
+    if isinstance(value, list):
+        each = [_reports_in(item, marks) for item in value]
+        return [report for reports in each for report in reports] if all(each) else []
+    if not isinstance(value, dict) or all(part(value, mark) is MISSING for mark in marks):
+        return []
+    return [value]
 
 
 def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
