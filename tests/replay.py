@@ -628,7 +628,7 @@ class Replay:
             for rule in rules:
                 if isinstance(rule, JudgeRule) and self._applies(run, rule):
                     tries = self.machine.agents[rule.judge].retry.attempts
-                    found.append((rule, (rule.judge, place, tries * (1 + rule.reask))))
+                    found.append((rule, (rule.judge, place, tries * (1 + rule.most_reasks))))
         return found
 
     def _applies(self, run: RunState, rule: Any) -> bool:

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from loopkit.engine.findings import Answer, Finding
+from loopkit.engine.findings import OF_JUDGE, Answer, Finding
+from loopkit.language.agents.model import ModelAgent
 from loopkit.language.facts import Severities
-from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.validators.judges.form import MISSING, Misread, OwnForm, ReportForm, as_text, part
+from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.report_map import VerdictReading
+from loopkit.validators.judges.form import MISSING, Misread, as_text, part, report_form_of
 from loopkit.validators.judges.report import read_report, read_verdict
 from loopkit.validators.judges.text import TextForm
 
@@ -36,11 +38,11 @@ def read(form: Mapping[str, Any], answer: Mapping[str, Any]) -> Answer | Misread
     if (reading := form.get("verdict")) is not None:
         text_form = TextForm(reading=VerdictReading.model_validate(reading), levels=levels)
         return read_verdict("v", said, text_form)
+    rule = {"judge": "v", **{key: form[key] for key in ("map", "score") if key in form}}
+    agent = ModelAgent.model_validate({"model": "a/b"})
     origins = tuple(form.get("origins", ()))
-    if "map" not in form:
-        return read_report("v", said[0], OwnForm(levels=levels, origins=origins))
-    parts = ReportMap.model_validate(form["map"])
-    return read_report("v", said[0], ReportForm(levels=levels, parts=parts, origins=origins))
+    report_form = report_form_of(JudgeRule.model_validate(rule), agent, levels, origins)
+    return read_report("v", said[0], report_form)
 
 
 def found(answer: Answer | None, expected: Sequence[Any]) -> list[Any]:
@@ -105,12 +107,15 @@ def test_no_change_of_a_report_makes_it_pass_that_does_not_say_so(
             verdict = meanings.get(
                 ("" if said is MISSING else as_text(said) or "").strip().casefold(), "none"
             )
-            if said is MISSING and not parts.keys() & {"verdict", "verdicts"}:
+            is_left = "score" in form or not parts.keys() & {"verdict", "verdicts"}
+            if said is MISSING and is_left:
                 verdict = "left to the findings"
             known = read(form, {"data": mutant})
             if isinstance(known, Misread):
                 kept = known.last_resort
-                assert kept is None or (verdict, kept.verdict) == ("fail", "fail"), mutant
+                is_vetoed = kept and any(f.blocking and f.rule != OF_JUDGE for f in kept.findings)
+                says = "fail" if is_vetoed else verdict
+                assert kept is None or (says, kept.verdict) == ("fail", "fail"), mutant
                 continue
             blocks = any(one.blocking for one in known.findings)
             passes = not known.findings

@@ -78,7 +78,7 @@ LOOP = """
   draft: {agent: writer, prompt: Write., next: check}
   check:
     validate: draft
-    by: [{min_chars: 9}, {judge: critic, reask: 1}]
+    by: [{min_chars: 9}, {judge: critic, reask: 0}]
     transitions:
       - {guard: valid, target: done}
       - {revise: draft, max: 2}
@@ -148,13 +148,13 @@ BLOCKED = (("guard: valid", "guard: error_count == 2"), ("{min_chars: 9}", "{not
     ("changes", "least"),
     [
         pytest.param(BLOCKED, 1, id="a rule blocks"),
-        pytest.param((*BLOCKED, ("reask: 1", "always: true")), 2, id="asked although it blocks"),
+        pytest.param((*BLOCKED, ("reask: 0", "always: true")), 2, id="asked although it blocks"),
         pytest.param((LOST,), 1, id="a rule comes to no verdict"),
-        pytest.param((LOST, ("reask: 1", "always: true")), 2, id="asked without that verdict"),
+        pytest.param((LOST, ("reask: 0", "always: true")), 2, id="asked without that verdict"),
         # Without a rule beside it the judge has been asked, whatever came of it.
         pytest.param((LOST, ("{min_chars: 9}, ", "")), 2, id="no rule beside it"),
-        pytest.param((("reask: 1", SCORED), SCORED_AND_LOST), 2, id="a judge gave a score"),
-        pytest.param((("reask: 1", SCORED), LOST), 1, id="none had to give one"),
+        pytest.param((("reask: 0", SCORED), SCORED_AND_LOST), 2, id="a judge gave a score"),
+        pytest.param((("reask: 0", SCORED), LOST), 1, id="none had to give one"),
     ],
 )
 def test_judges_cost_nothing_where_nothing_says_that_they_were_asked(
@@ -168,10 +168,10 @@ def test_a_judge_is_asked_as_often_as_it_has_samples_and_once_more_where_a_fail_
     None
 ):
     usd = {"writer": 5, "critic": 1}
-    sampled = explore(machine(LOOP.replace("reask: 1", "reask: 1, samples: 3")), price=_of(usd))
+    sampled = explore(machine(LOOP.replace("reask: 0", "reask: 0, samples: 3")), price=_of(usd))
     # In each of three rounds the writer once, the critic three times: 2 tries of 1 + 1 questions.
     assert totals(sampled) == ((4, 4, 8), (12, 45, 81))
-    confirmed = LOOP.replace("reask: 1", "reask: 1, samples: 3, confirm: fail")
+    confirmed = LOOP.replace("reask: 0", "reask: 0, samples: 3, confirm: fail")
     # One that passes has three samples; one that fails is asked a fourth time.
     assert totals(explore(machine(confirmed), price=_of(usd))) == ((4, 4, 8), (15, 57, 93))
     # A way to the end on which it has to fail once.
@@ -185,11 +185,11 @@ def _of(usd: Mapping[str, int]) -> Callable[[str, str, int], int]:
 
 
 def test_what_a_second_opinion_can_change_bounds_what_it_costs() -> None:
-    advising = LOOP.replace("reask: 1", "confirm: fail, severity: warning")
-    plain = LOOP.replace("reask: 1", "severity: warning")
+    advising = LOOP.replace("reask: 0", "confirm: fail, severity: warning")
+    plain = LOOP.replace("reask: 0", "severity: warning")
     assert totals(explore(machine(advising))) == totals(explore(machine(plain)))
     # Two reviewers: one of them rejects, and the cheaper one is enough.
-    two = LOOP.replace("{min_chars: 9}, {judge: critic, reask: 1}", "RULES").replace(
+    two = LOOP.replace("{min_chars: 9}, {judge: critic, reask: 0}", "RULES").replace(
         "{guard: valid", "{guard: error_count > 1"
     )
     rules = "{judge: critic, confirm: fail}, {judge: writer, confirm: fail}"
@@ -198,7 +198,7 @@ def test_what_a_second_opinion_can_change_bounds_what_it_costs() -> None:
 
 
 def test_a_judge_whose_guard_is_false_is_not_asked() -> None:
-    guarded = LOOP.replace("reask: 1", 'reask: 1, guard: "attempt == 2"')
+    guarded = LOOP.replace("reask: 0", 'reask: 0, guard: "attempt == 2"')
     # It judges the second of three attempts alone.
     assert explore(machine(guarded)).runs.worst.total == 4
 
@@ -409,7 +409,7 @@ def test_means_are_exact_under_given_probabilities() -> None:
 
 
 def test_what_a_configuration_decides_itself_needs_no_probability() -> None:
-    states = LOOP.replace("{judge: critic, reask: 1}", "{max_chars: 99}")
+    states = LOOP.replace("{judge: critic, reask: 0}", "{max_chars: 99}")
     chances = {"check.valid": Fraction(1, 2), "check.stalled": Fraction(1, 4)}
     stalling = states.replace("- {revise", "- {guard: stalled, target: failed}\n      - {revise")
     expected = explore(machine(stalling), assume=chances).expected
@@ -476,7 +476,7 @@ def test_what_is_missing_or_wrong_among_probabilities_is_named(
 
 def test_means_need_an_input_that_the_runs_depend_on() -> None:
     by_input = LOOP.replace("max: 2", "max: input.n")
-    analysis = machine(by_input.replace("{judge: critic, reask: 1}", "{max_chars: 9}"))
+    analysis = machine(by_input.replace("{judge: critic, reask: 0}", "{max_chars: 9}"))
     with pytest.raises(NotDetermined, match="input"):
         explore(analysis, assume={"check.valid": Fraction(1, 2)})
     expected = explore(analysis, inputs={"n": 1}, assume={"check.valid": Fraction(1, 2)}).expected

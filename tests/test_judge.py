@@ -126,9 +126,12 @@ def test_a_prompt_that_cannot_be_filled_in_is_a_template_error():
 
 
 def test_asking_again_gives_the_reason_and_the_form():
-    asked = reask_prompt(misread("I like it.").reason, OWN)
+    asked = reask_prompt(misread("I like it."), OWN)
     assert 'holds no JSON object with the key "verdict"' in asked
-    assert '{"verdict": "pass|warn|fail"' in asked
+    assert asked.index("Judge again.") < asked.index('{"verdict": "fail"')
+    asked = reask_prompt(misread(report("fail", "No goal.")), OWN)
+    assert "Your rejection stands." in asked
+    assert "Judge again" not in asked
 
 
 def test_the_form_itself_is_no_answer():
@@ -274,14 +277,14 @@ def test_a_mapped_judge_is_told_the_schema_of_its_agent_once(is_sent: bool):
     its_form = form({"schema": SCHEMA}, **TYPED)
     assert its_form.is_sent
     its_form = its_form.replace(is_sent=is_sent)
-    for asked in (judge_prompt(rule, PLAN, {}, its_form), reask_prompt("No.", its_form)):
+    for asked in (judge_prompt(rule, PLAN, {}, its_form), reask_prompt(Misread("No."), its_form)):
         assert ('"overall_assessment": {' in asked) is not is_sent
-        assert '"verdict": "pass|warn|fail"' not in asked
+        assert '"verdict": "fail"' not in asked
         assert '"overall_assessment" is "FAIL" if, and only if, some item of "issues" has' in asked
 
 
 def test_a_mapped_judge_with_a_prompt_of_its_own_is_asked_again_without_our_form():
-    asked = reask_prompt("No.", form(**OK))
+    asked = reask_prompt(Misread("No."), form(**OK))
     assert "in the form that was asked for" in asked
     assert "verdict" not in asked
 

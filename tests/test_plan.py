@@ -26,7 +26,7 @@ agents:
   critic: {command: [touch, asked], price_per_run: 0.01, retry: {attempts: 1}}
 validators:
   lint: {command: [touch, "{{ input.topic }}"]}
-  quality: {judge: critic, rubric: [Good.], reask: 1}
+  quality: {judge: critic, rubric: [Good.], reask: 0}
 states:
   prepare: {run: [touch, prepared], next: draft}
   draft: {agent: writer, prompt: "Write about {{ input.topic }}.", output: text, next: judge}
@@ -68,7 +68,8 @@ def test_the_least_and_the_most_are_told_for_the_given_input(
     # One draft, one judge, one polish; with r revisions r + 1 of the first two.
     out = planned(capsys, "--set", "topic=tea", "--set", "rounds=2")
     assert row(out, "agent runs") == ["3", "7"]
-    # Two tries for each of four writings, one try and one re-ask for each of three judgements.
+    # Two tries for each of four writings, one try for each of three judgements and of
+    # what may be asked about each.
     assert row(out, "calls")[:2] == ["3", "14"]
 
 
@@ -89,7 +90,7 @@ def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     out = planned(capsys, "--set", "rounds=0")
     # gpt-5: 272,000 tokens in at 1.25 USD a million, 1,000 out at 10.
     assert "openai/gpt-5-mini → openai/gpt-5  $0.3500" in out
-    # Two tries for each of two writings, and a judgement with a re-ask at a cent.
+    # Two tries for each of two writings, and a judgement that may contradict itself at a cent.
     assert row(out, "calls") == ["3", "6", "$1.42"]
     assert row(out, "  at judge") == ["2", "$0.0200"]
     assert row(out, "  of writer") == ["4", "$1.40"]
@@ -421,11 +422,11 @@ def planned_family(capsys: pytest.CaptureFixture[str], *options: str) -> str:
 
 def test_a_plan_counts_the_runs_that_its_states_start(capsys: pytest.CaptureFixture[str]) -> None:
     out = planned_family(capsys)
-    # A task with r revisions: (r + 1) · (2 + 1) calls and (r + 1) · 2 agent runs. The first one
+    # A task with r revisions: (r + 1) · (2 + 2) calls and (r + 1) · 2 agent runs. The first one
     # may fail, with an empty answer that nobody judges.
     assert row(out, "agent runs") == [str(1 + 2 + 1), str(2 + 9 * 4 + 1)]
-    assert row(out, "calls")[:2] == [str(1 + 2 + 1), str(3 + 9 * 6 + 1)]
-    assert row(out, "  at tasks")[0] == "54"
+    assert row(out, "calls")[:2] == [str(1 + 2 + 1), str(4 + 9 * 8 + 1)]
+    assert row(out, "  at tasks")[0] == "72"
     assert row(out, "  of tasks · coder") == ["36", "$18.00"]
     assert row(out, "  of lead") == ["1", "$0.2500"]
     assert "`first` runs machine task.yaml. Each run:" in out
@@ -439,8 +440,8 @@ def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
 ) -> None:
     _, first, each = re.split(r"^`\w+` runs .*$", planned_family(capsys), flags=re.MULTILINE)
     # What is written as the input of a child is known of it.
-    assert row(first, "  calls")[:2] == ["2", "3"]
-    assert row(each, "  calls")[:2] == ["2", "6"]
+    assert row(first, "  calls")[:2] == ["2", "4"]
+    assert row(each, "  calls")[:2] == ["2", "8"]
     assert "First prompt of build:\n    Build Everything." in first
     assert "First prompt" not in each
     for part in (first, each):
@@ -451,7 +452,7 @@ def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
 
 def test_a_plan_of_a_given_list_counts_its_items(capsys: pytest.CaptureFixture[str]) -> None:
     out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
-    assert row(out, "calls")[:2] == [str(1 + 2 * 2 + 1), str(3 + 2 * 6 + 1)]
+    assert row(out, "calls")[:2] == [str(1 + 2 * 2 + 1), str(4 + 2 * 8 + 1)]
     assert "of input.tasks, 2 times, up to 3 at once" in out
     assert "`tasks` is taken to run `task` 2 times" in out
 

@@ -95,6 +95,18 @@ class Finding(Record, frozen=True, kw_only=True):
         graded = "" if level == given else given
         return self.replace(severity=level, graded=graded, blocking=blocking)
 
+    @property
+    def sameness(self) -> object:
+        """A value that is equal for findings that say the same of the same place to the same state.
+
+        A key tells findings apart, and so do the codes of rules that need no model.
+        """
+        if self.key:
+            return self.id
+        kind = self.rule if self.rule in OF_JUDGES else ("", self.code)
+        message = " ".join(as_nfc(self.message).casefold().split()).rstrip(".! ")
+        return message, self.location, self.line, self.origins, kind
+
 
 class Answer(Record, frozen=True, kw_only=True):
     """The answer of one validator about one artifact."""
@@ -107,6 +119,9 @@ class Answer(Record, frozen=True, kw_only=True):
     error. Otherwise null."""
     not_started: bool = False
     """Whether a program of it does not exist, or cannot be executed."""
+    partial: tuple[str, ...] = ()
+    """The rules, as findings name them, that have not looked at everything: their guard is false,
+    the artifact could not be read, or they found more than they list."""
     reason: str = ""
     """With `error`, `unparsed` and `not_applicable`, and if only some of its rules gave a verdict:
     what happened, in a sentence. For a judge with several opinions: how they voted."""
@@ -353,6 +368,13 @@ SAYS_NOTHING = "The reviewer rejects it without a reason."
 
 OF_CHECK = "judge.check"
 """The rule of findings from false checks in a judge's report."""
+
+
+OF_SCORE = "judge.score"
+"""The rule of the finding from a judge's score that does not pass."""
+
+OF_JUDGES = (OF_JUDGE, OF_CHECK, OF_SCORE)
+"""The rules of what judges find."""
 
 
 class Defect(Value, frozen=True):

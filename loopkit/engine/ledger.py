@@ -21,6 +21,7 @@ from loopkit.engine.findings import (
     OF_ARTIFACT,
     OF_CHECK,
     OF_JUDGE,
+    OF_JUDGES,
     REPEATED,
     Answer,
     Finding,
@@ -63,12 +64,13 @@ def complete(
     answers = panel.answers
     line = earlier.line
     before = line.open
-    findings = with_status(merge_findings(answers, asked.levels), line, before)
+    found: Sequence[Finding] = merge_findings(answers, asked.levels)
     origins = program.graph.origins if program.graph.has_origins else None
     if origins is not None:
         author = program.graph.author_of(artifact.name, artifact.author)
-        findings = attribute(findings, origins, author)
-    verdict, counted = verdict_of(panel, findings, asked.state.quorum), findings
+        found = attribute(found, origins, author)
+    findings = counted = with_status(keep_ids(found, before), line, before)
+    verdict = verdict_of(panel, findings, asked.state.quorum)
     if verdict == "incomplete":
         # Once all programs can be started, it is found again.
         findings = counted = tuple([finding for finding in findings if not finding.blocking])
@@ -236,8 +238,8 @@ def settle(
 def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Finding]:
     """Each finding once, blocking ones first, the worst first, in the order of the validators.
 
-    A finding that several validators have under one key is taken from the one that grades it worst,
-    with all their names.
+    A finding that several validators have under one key, or in the same words, is taken from the
+    one that grades it worst, with all their names.
     """
 
     all_found = [finding for answer in answers for finding in answer.findings]
@@ -248,18 +250,39 @@ def merge_findings(answers: Iterable[Answer], levels: Severities) -> list[Findin
         return not finding.blocking, levels.rank(finding.severity)
 
     unique: dict[str, Finding] = {}
+    ids: dict[object, str] = {}
     for finding in all_found:
-        known = unique.get(finding.id)
-        if known is None:
+        by_words = ids.setdefault(finding.sameness, finding.id)
+        identity = finding.id if finding.id in unique else by_words
+        known = unique.get(identity)
+        if known is None or (identity != finding.id and _is_told_apart(known, finding)):
             unique[finding.id] = finding
             continue
         names = tuple(dict.fromkeys((*known.named_by, *finding.named_by)))
-        worst = min(known, finding, key=badness)
+        worst = min(known, finding, key=badness).replace(id=identity)
         if known.origins != finding.origins:
             worst = worst.replace(origins=(*known.origins, *finding.origins))
-        is_shared = finding.key and len(names) > 1
-        unique[finding.id] = worst.replace(reviewers=names) if is_shared else worst
+        is_shared = (finding.key or finding.id != identity) and len(names) > 1
+        unique[identity] = worst.replace(reviewers=names) if is_shared else worst
     return sorted(unique.values(), key=badness)
+
+
+def _is_told_apart(one: Finding, other: Finding) -> bool:
+    """Whether a validator says more of two findings than their words, and not the same."""
+    differs = (one.severity, one.item) != (other.severity, other.item)
+    return differs and one.validator == other.validator
+
+
+def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
+    """The findings, with the ids of open ones that another validator found in the same words."""
+    now, known = set(map(_ID, findings)), set(map(_ID, before))
+    ids = {one.sameness: one.id for one in before if one.id not in now}
+    if not ids:
+        return list(findings)
+    return [
+        one if one.id in known else one.replace(id=ids.get(one.sameness, one.id))
+        for one in findings
+    ]
 
 
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
@@ -389,9 +412,8 @@ def no_longer_found(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings that were open `before` and are not in this round: (resolved, unnamed, unseen).
 
-    Unseen are those whose rule or judge was not asked or gave no verdict. Unnamed are those of
-    the reviewers `by_words`, who do not say what became of them, unless they have a key or all
-    these reviewers approve.
+    Unseen are those whose rule or judge was not asked, gave no verdict, or has not looked at
+    everything. Unnamed are those that may be meant by what was found: see `_may_be_meant`.
     """
     now = set(map(_ID, findings))
     resolved: list[Finding] = []
@@ -400,35 +422,47 @@ def no_longer_found(
     for finding in before:
         if finding.id in now:
             continue
-        if not _is_looked_for(finding, panel):
+        asked = panel.judges if finding.rule in OF_JUDGES else panel.fixed
+        own = [answer for answer in asked if answer.validator in finding.named_by]
+        in_words = any((name, finding.rule) in by_words for name in finding.named_by)
+        if not _is_looked_for(finding, own, in_words):
             unseen.append(finding)
-        elif _may_be_reworded(finding, panel, by_words):
+        elif _may_be_meant(finding, own, in_words):
             unnamed.append(replace(finding, status=NOT_NAMED_AGAIN))
         else:
             resolved.append(replace(finding, status="resolved"))
     return tuple(resolved), tuple(unnamed), tuple(unseen)
 
 
-def _may_be_reworded(finding: Finding, panel: Panel, by_words: Container[Place]) -> bool:
-    """Whether a reviewer that does not approve may have named it in other words."""
-    named_by = [name for name in finding.named_by if (name, finding.rule) in by_words]
-    asked = panel.judges if finding.rule == OF_JUDGE else panel.fixed
-    is_rejected = any(each.verdict != "pass" for each in asked if each.validator in named_by)
-    return is_rejected and not finding.key
-
-
-def _is_looked_for(finding: Finding, panel: Panel) -> bool:
+def _is_looked_for(finding: Finding, own: Sequence[Answer], in_words: bool) -> bool:
+    """Whether all that found it have looked again; `own` are their answers."""
     if finding.validator == OF_ARTIFACT:
         # Every artifact has been checked for content faults.
         return True
-    asked = panel.judges if finding.rule in (OF_JUDGE, OF_CHECK) else panel.fixed
-    return all(_has_looked(validator, asked) for validator in finding.named_by)
+    applied = [answer for answer in own if answer.verdict != "not_applicable"]
+    has_gap = any(answer.is_missing or finding.rule in answer.partial for answer in own)
+    # In our form, each judge of a validator says what became of the findings of all.
+    may_stand_in = finding.rule == OF_JUDGE and not in_words
+    named = {answer.validator for answer in applied}
+    return (
+        not has_gap
+        and named.issuperset(finding.named_by)
+        and (may_stand_in or len(applied) == len(own))
+    )
 
 
-def _has_looked(validator: str, asked: Iterable[Answer]) -> bool:
-    own = [answer for answer in asked if answer.validator == validator]
-    has_verdict = any(answer.verdict != "not_applicable" for answer in own)
-    return has_verdict and not any(answer.is_missing for answer in own)
+def _may_be_meant(finding: Finding, own: Sequence[Answer], in_words: bool) -> bool:
+    """Whether what its reviewers found may mean it.
+
+    A reviewer that answers in words may have worded it otherwise, unless it has a key; and where
+    nothing tells what was found, as after an exit code alone, it can be anything.
+    """
+    if finding.rule == OF_JUDGE and not in_words:
+        return False
+    is_rejected = any(answer.verdict != "pass" for answer in own)
+    found = (one for answer in own for one in answer.findings if one.rule == finding.rule)
+    is_untold = finding.identified and any(not one.identified for one in found)
+    return is_untold or (in_words and is_rejected and not finding.key)
 
 
 def attribute(findings: Iterable[Finding], origins: Origins, author: str) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from operator import attrgetter
 
-from loopkit.engine.findings import OF_JUDGE, SAYS_NOTHING, Finding, Report
+from loopkit.engine.findings import OF_JUDGE, OF_SCORE, SAYS_NOTHING, Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.values import Mutable, Value, field
 
@@ -57,7 +57,9 @@ class Round:
         self.report, self.judged, self.number = report, judged, number
         self.snapshot, self.reports = snapshot, reports
         self.attempt = attempt_at(judged.author, judged.attempt, report.made_from)
-        self.ids = frozenset(map(_ID, report.findings))
+        # Of a finding that several validators have, each has its own id.
+        told = (report.findings, *(answer.findings for answer in report.answers))
+        self.ids = frozenset(one.id for findings in told for one in findings)
         self.blocking_ids, self.blocked_by = what_blocks(report)
 
 
@@ -199,7 +201,7 @@ def best_of(rounds: Iterable[Round]) -> Round | None:
 
 def _rank(entry: Round) -> tuple[bool, int, int, int, float, int]:
     report = entry.report
-    deterministic = sum(f.blocking and f.rule != OF_JUDGE for f in report.findings)
+    deterministic = sum(f.blocking and f.rule not in (OF_JUDGE, OF_SCORE) for f in report.findings)
     score = float("-inf") if report.score is None else report.score
     counts = (deterministic, len(report.blocking), len(report.warnings))
     return (bool(entry.judged.fault), *counts, -score, entry.number)

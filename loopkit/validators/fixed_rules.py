@@ -84,14 +84,18 @@ async def judge_placed(
     findings: list[Finding] = []
     remarks: list[str] = []
     skipped: list[str] = []
+    partial: list[str] = []
     errors: list[CannotJudge] = []
     for place, rule in rules:
         setting.place, setting.remark = place, ""
         try:
             if rule.guard is not None and not _applies(rule.guard, setting.facts):
                 skipped.append(f"the guard `{rule.guard}` of {place} is false")
+                partial.append(rule.code or place)
             elif found := await CHECKS[rule.kind](rule, subject, setting):
                 findings += complete(rule, found, subject, setting)
+                if len(found) >= MAX_FAULTS or any(one.is_unreadable for one in found):
+                    partial.append(rule.code or place)
             remarks += filter(None, [setting.remark])
         except CannotJudge as error:
             errors.append(error)
@@ -103,7 +107,7 @@ async def judge_placed(
     if len(skipped) == len(rules):
         reason = "; ".join(skipped) or "no rule of it judges without a model"
         return Answer(validator=name, verdict="not_applicable", reason=reason)
-    judged = answer_with(name, findings, "; ".join(remarks))
+    judged = answer_with(name, findings, "; ".join(remarks)).replace(partial=tuple(partial))
     return _answer_with_errors(judged, errors, setting.now) if errors else judged
 
 

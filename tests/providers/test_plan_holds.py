@@ -38,11 +38,12 @@ states:
 LOST = Answer(lost=b"HTTP/1.1 200 OK\r\n", reset=True)
 CALLS = [
     *("lost", "A line"),
-    *("lost", "no opinion", "lost", "fail"),
+    *("lost", "no opinion", "lost", "both", "lost", "fail"),
     *("lost", "Another line"),
-    *("lost", "no opinion", "lost", "pass"),
+    *("lost", "no opinion", "lost", "both", "lost", "pass"),
 ]
-"""The most that the machine can make: every call is lost once, and each judge is asked again."""
+"""The most that the machine can make: every call is lost once, and each judge is asked again, and
+about a contradiction."""
 
 
 @dataclass
@@ -59,10 +60,11 @@ class DearServer(HostileServer):
         said = self.says.pop(0)
         if said == "lost":
             return LOST
-        if said in ("fail", "pass"):
+        if said in ("fail", "both", "pass"):
             told = {"message": "Too short.", "severity": "error"}
-            findings = [told] if said == "fail" else []
-            said = json.dumps({"verdict": said, "findings": findings})
+            findings = [] if said == "pass" else [told]
+            verdict = "fail" if said == "fail" else "pass"
+            said = json.dumps({"verdict": verdict, "findings": findings})
         texts = [message["content"].encode() for message in request.body["messages"]]
         sent = min(self.window, FORMAT_TOKENS + sum(len(text) + ROLE_TOKENS for text in texts))
         answered = request.body["max_tokens"]

@@ -84,7 +84,7 @@ def test_declared_severities_decide_what_blocks(
 def test_a_judge_is_asked_for_the_severities_that_there_are(desk: Desk) -> None:
     played = play(desk, by="[{judge: one}]", top=LEVELS, one=[[found("error", "A"), PASS]])
     prompt, again = played.prompts("one")
-    assert '"severity": "critical|high|medium|low"' in prompt
+    assert '- "severity": "critical" or "high" or "medium" or "low".' in prompt
     assert 'has the severity "critical" or "high"' in prompt
     assert 'all with "medium" or "low"' in prompt
     assert '"error"' in again

@@ -142,7 +142,7 @@ def test_judges_in_our_form_are_asked_for_a_key_where_it_merges(desk: Desk) -> N
     merging = play(desk, [PASS], [PASS])
     plain = play(desk, [PASS], [PASS], MACHINE.replace("    merge: key\n", ""))
     [asked], [unasked] = merging.asked("one"), plain.asked("one")
-    assert '"key": "…"' in asked.prompt
+    assert '"key": "short name"' in asked.prompt
     assert '"key"' not in unasked.prompt
     assert asked.schema is not None
     finding = asked.schema["properties"]["findings"]["items"]

@@ -209,6 +209,44 @@ def test_what_nobody_looked_for_is_neither_resolved_nor_does_it_come_back(
     assert lines == ["Found before, and not looked for in this attempt:", "  - X"]
 
 
+OF_LINES = '{command: [sh, -c, "cat; exit 1"], stdin: "{{ artifact }}", parse: lines}'
+
+
+@pytest.mark.parametrize(
+    ("rules", "plans"),
+    [
+        ("{matches: Goal, guard: attempt != 2}, {max_chars: 9}", ["x", "x" * 10, "x"]),
+        ("{require: steps.count > 1}", ['{"steps": []}', "no data", '{"steps": []}']),
+        ("{not_matches: '\\w+'}", ["X", "a " * 60, "X"]),
+        (OF_LINES, ["a.py:1: X", "crash", "a.py:1: X"]),
+        ("{judge: one, guard: attempt != 2, verdict: {}}, {judge: two}", ["1", "2", "3"]),
+    ],
+)
+def test_what_its_rule_has_not_looked_for_is_not_called_resolved(
+    desk: Desk, rules: str, plans: list[str]
+) -> None:
+    """Its guard is false, there was nothing to read, too much was found, or nobody says what."""
+    said = {"one": ["Verdict: FAIL\n- [FAIL] X"] * 2, "two": [PASS, fails("Y"), PASS]}
+    top = f"validators: {{v: [{rules}]}}"
+    played = play(desk, by="[v]", top=top, plans=[*plans, "end"], **said)
+    first, second, third = played.reports[:3]
+    assert second.resolved == ()
+    assert [one.id for one in first.findings] == [one.id for one in third.findings]
+    assert "new" not in statuses(played, 3).values()
+
+
+def test_the_same_words_of_one_place_are_one_finding_of_all_who_use_them(desk: Desk) -> None:
+    one = [fails("X", "x.", "Y"), PASS, fails("X"), PASS]
+    two = [fails("Y", "X"), fails("x"), PASS, PASS]
+    played = play(desk, by="[{judge: one}, {judge: two}]", one=one, two=two)
+    assert statuses(played, 1) == {"X": "new", "Y": "new"}
+    assert [f.named_by for f in played.reports[0].findings] == [("by[0]", "by[1]")] * 2
+    assert statuses(played, 2) == {"x": "recurring", "Y": "resolved"}
+    assert statuses(played, 3) == {"X": "recurring"}
+    assert len({report.findings[0].id for report in played.reports[:3]}) == 1
+    assert statuses(played, 4) == {"X": "resolved"}
+
+
 def test_what_stop_leaves_out_is_not_called_resolved(desk: Desk) -> None:
     """S1.27, X.7: with the way back of a defect over a round that did not look."""
     by = "[{matches: Goal, code: G}, {matches: End, code: E, message: no end}]"

@@ -126,14 +126,13 @@ def test_a_later_phase_is_the_authors_own(desk: Desk) -> None:
 
 
 def test_an_undeclared_phase_is_the_reviewers_mistake(desk: Desk) -> None:
-    """S2.1: it is asked again with the words that there are; no author pays."""
+    """S2.1: it is asked again with the words that there are; its fail stands."""
     rule = MAPPED.replace("judge: critic", "judge: critic\n    prompt: Judge.")
     wrong = said("FAIL", issue("Odd.", "Deployment"))
     played = play(desk, [wrong, said("PASS")], rule=rule, agent="{model: some/critic}")
     asked = played.prompts("critic")[1]
     assert '"phase" of finding 1 must be one of "Planning", "Design", "Code", "Both"' in asked
-    assert played.outcome == "done"
-    assert played.state.counters == {}
+    assert [finding.message for finding in played.reports[0].blocking] == ["Odd."]
 
 
 def test_several_phases_may_be_listed(desk: Desk) -> None:
@@ -175,7 +174,7 @@ def test_a_judge_is_asked_who_injected_each_defect(desk: Desk) -> None:
     found = own({"message": "No unit.", "origin": "planning"}, {"message": "Odd."})
     played = play(desk, found, PASS, rule=OWN, agent="{model: some/critic}")
     asked = played.asked("critic")[0]
-    assert '"origin": "planning|design"' in asked.prompt
+    assert 'whose work has to change: "planning" or "design".' in asked.prompt
     item = asked.schema["properties"]["findings"]["items"]["properties"]
     assert item["origin"] == {"type": ["string", "null"], "enum": ["planning", "design", None]}
     assert origins(played.reports[0]) == [(("planning",), False), (("design",), True)]
@@ -188,7 +187,7 @@ def test_a_judge_that_names_no_such_state_is_asked_again(desk: Desk) -> None:
     played = play(desk, [wrong, PASS], rule=OWN, agent="{model: some/critic}")
     reason = '"origin" of finding 1 must be one of "planning", "design", "code", not "deployment"'
     assert reason in played.prompts("critic")[1]
-    assert played.outcome == "done"
+    assert origins(played.reports[0]) == [(("design",), True)]
 
 
 def test_nobody_is_asked_about_origins_that_are_no_choice(desk: Desk) -> None:

@@ -56,30 +56,35 @@ def test_a_judge_is_told_why_its_answer_could_not_be_used(desk: Desk) -> None:
     assert played.reports[0].verdict == "pass"
 
 
+HELD = {"verdict": "pass", "findings": [{"message": "No goal.", "severity": "error"}]}
+FORMLESS = {"verdict": "fail", "findings": ["No goal."]}
+
+
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("said", "outcome", "found"),
     [
-        ({"verdict": "pass", "findings": [{"message": "No goal.", "severity": "error"}]}, "pass"),
-        (
-            {
-                "verdict": "fail",
-                "error_count": 3,
-                "findings": [{"message": "No goal.", "severity": "error"}],
-            },
-            "error_count",
-        ),
+        ([HELD, PASS], "pass", []),
+        ([HELD, HELD], "a person decides", []),
+        ([HELD, "Hm.", HELD], "a person decides", []),
+        (["Hm.", HELD, "Hm.", PASS], "pass", []),
+        (["Hm.", "Hm.", HELD, PASS], "pass", []),
+        ([FORMLESS, PASS], "fail", ["No goal."]),
+        ([FORMLESS, "Hm.", HELD, PASS], "fail", ["No goal."]),
+        ([FORMLESS, fails("Aim.")], "fail", ["Aim."]),
+        ([{**HELD, "verdict": "fail", "error_count": 3}, PASS], "fail", ["No goal."]),
     ],
-    ids=["pass-with-error", "count"],
 )
-def test_a_judge_that_contradicts_itself_is_asked_again(
-    desk: Desk, said: dict[str, Any], reason: str
+def test_a_contradiction_is_asked_about_once_and_a_fail_stands_whatever_its_form(
+    desk: Desk, said: list[Any], outcome: str, found: list[str]
 ) -> None:
-    """It is the reviewer's mistake: the author pays nothing."""
-    played = play(desk, [[{"data": said}, PASS]])
-    assert f'"{reason}"' in played.prompts("critic")[1]
-    assert played.outcome == "accepted"
-    assert len(played.prompts("author")) == 1
-    assert played.state.counters == {}
+    """Neither costs a re-ask about the form, of which there are two."""
+    told = [{"data": one} if isinstance(one, dict) and "verdict" in one else one for one in said]
+    played = play(desk, [told, PASS])
+    assert len(played.prompts("critic")) == len(said) + (outcome == "fail")
+    if played.state.suspended is not None:
+        assert (outcome, played.state.suspended.reason) == ("a person decides", "content")
+    for report in played.reports[:1]:
+        assert (report.verdict, [one.message for one in report.findings]) == (outcome, found)
 
 
 def test_a_fail_that_names_nothing_to_the_end_counts_in_the_judges_own_words(desk: Desk) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 from loopkit.agents.port import Request, Tool
@@ -127,7 +128,7 @@ class Judge:
 
     def message(self, prompt: str, misread: Misread | None) -> str:
         """The next message: the question, or why the answer to it could not be used."""
-        text = prompt if misread is None else reask_prompt(misread.reason, self.form)
+        text = prompt if misread is None else reask_prompt(misread, self.form)
         text = with_nonce(text, self.form)
         if misread is not None and not self.agent.is_sent_turns:
             # A program starts anew each time, and has not seen the question.
@@ -178,35 +179,47 @@ async def _read_with_reasks(judge: Judge, prompt: str) -> Answer:
     """The answer of the judge after all its re-asks; stored replies are used first.
 
     A fail that could not be used as it was counts if nothing better follows, also if the judge
-    can't be asked again.
+    can't be asked again; if its reason can be read, an approval is nothing better. About an
+    approval that contradicts itself the judge is asked once, beyond the rule's re-asks.
     """
     task = judge.active.state.tasks.get(judge.work.task)
-    allowed = 1 + judge.rule.reask + (task.renewed if task else 0)
+    renewed = task.renewed if task else 0
+    left, is_confronted = judge.rule.reask, False
     misread: Misread | None = None
-    rejection: Answer | None = None
-    for index in range(allowed):
+    kept: Misread | None = None
+    for index in count():
         exchanges = exchanges_of(judge.active, judge.work)
         stored = exchanges[index].reply if index < len(exchanges) else None
         try:
             read = judge.read(stored or await judge.reply(judge.message(prompt, misread)))
         except CallFailed:
-            if rejection is None:
+            if kept is None or kept.last_resort is None:
                 raise
             break
         if isinstance(read, Answer):
-            return read
+            if read.verdict == "fail" or kept is None or not kept.stands:
+                return read
+            break
         misread = read
-        if read.last_resort is not None and read.last_resort.verdict == "fail":
-            rejection = read.last_resort
-    if rejection is not None:
-        return rejection
+        if index < renewed:
+            # A person has had it asked anew since.
+            continue
+        if read.stands or (read.rejects and not (kept and kept.stands)):
+            kept = read
+        if read.contradicts and not is_confronted:
+            is_confronted = True
+        elif left and not read.contradicts:
+            left -= 1
+        else:
+            break
+    last = kept or misread
     # It was asked at least once.
-    assert misread is not None
-    return misread.last_resort or Answer(
+    assert last is not None
+    return last.last_resort or Answer(
         validator=judge.validator,
         verdict="unparsed",
         error_class="content",
-        reason=f"no verdict could be read: {misread.reason}",
+        reason=f"no verdict could be read: {last.reason}",
     )
 
 

@@ -16,11 +16,17 @@ class Score(Noun):
     """The lowest score."""
     max: float = Field(10, strict=False, allow_inf_nan=False)
     """The highest score."""
+    pass_: float | None = Field(None, strict=False, allow_inf_nan=False, alias="pass")
+    """The lowest score that passes. A report then needs no verdict and no findings: below it is a
+    finding that names both numbers."""
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
         if self.min >= self.max:
             raise fault("empty-range", "`min` is not below `max`", ("min",), help="exchange them")
+        if self.pass_ is not None and not self.min < self.pass_ <= self.max:
+            message = f"`pass` is not above {self.min:g} and at most {self.max:g}"
+            raise fault("bad-value", message, ("pass",), help="no other score divides the range")
         return self
 
 
@@ -73,6 +79,11 @@ class JudgeRule(RuleBase):
             remedy = "delete it, or the `verdict:`"
             raise fault("no-effect", message, ("submit",), help=remedy)
         return self
+
+    @property
+    def most_reasks(self) -> int:
+        """With the one about an approval that contradicts itself."""
+        return self.reask + 1
 
     @property
     def is_own_form(self) -> bool:

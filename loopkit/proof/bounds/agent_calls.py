@@ -232,7 +232,7 @@ class Asking:
         for place, rules in validators_of(machine, state).items():
             for index, rule in enumerate(rules):
                 if isinstance(rule, JudgeRule):
-                    work = self._work(rule.judge, place, rule.reask, index)
+                    work = self._work(rule.judge, place, rule.most_reasks, index)
                     blocks = may_block(rule, levels)
                     yield _Judge(rule, work, blocks, blocks and rule.confirm == "fail")
 

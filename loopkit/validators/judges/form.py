@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from loopkit.engine.findings import OF_JUDGE, Answer, Defect, Finding, finding_ids
+from loopkit.engine.findings import OF_JUDGE, SAYS_NOTHING, Answer, Defect, Finding, finding_ids
 from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, conform
@@ -53,6 +53,15 @@ class Misread(Value, frozen=True):
     last_resort: Answer | None = None
     """For a rejection, or a warning in text that names nothing: what could be read of it, which
     counts if asking again brings nothing better."""
+    stands: bool = False
+    """Whether it rejects for a reason that can be read: an approval that follows does not count."""
+    contradicts: bool = False
+    """Whether it can be read, and approves against its own findings or numbers."""
+
+    @property
+    def rejects(self) -> bool:
+        rest = self.last_resort
+        return self.stands or (rest is not None and rest.verdict == "fail")
 
 
 class Opinion(Value, frozen=True, kw_only=True):
@@ -69,13 +78,21 @@ class Opinion(Value, frozen=True, kw_only=True):
     count by themselves."""
     score: float | None = None
     doubts: Sequence[str] = ()
-    """What of it can't be read, or contradicts itself."""
-    miscounts: Sequence[str] = ()
-    """Numbers that do not match what is listed: with them nothing else is believed."""
+    """What of it can't be read."""
+    conflicts: Sequence[str] = ()
+    """Numbers that do not match what is listed, and open findings that its verdict leaves out."""
     words: str = ""
     """Its own words, for a verdict that names nothing."""
     remark: str = ""
     """What a person should know of these words."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is a fail that names a reason, and no more than its form is in doubt."""
+        words = self.words not in ("", SAYS_NOTHING)
+        is_named = words or self.findings or self.facts
+        is_in_doubt = words or self.doubts or self.conflicts
+        return self.verdict == "fail" and bool(is_named and is_in_doubt)
 
 
 class AnswerForm(Value, frozen=True, kw_only=True):
@@ -89,6 +106,9 @@ class AnswerForm(Value, frozen=True, kw_only=True):
     """Whether one key is one finding, whichever judge of a panel names it."""
     nonce: str = ""
     """The code that the answer has to repeat; empty for none."""
+
+    is_mapped: ClassVar[bool] = True
+    """Whether an answer has another shape than ours."""
 
     @property
     @abstractmethod
@@ -105,8 +125,8 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         """The reason against a `fail` without an error; `names_any`: it has milder findings."""
 
     @abstractmethod
-    def unwanted_error(self) -> str:
-        """The reason against an error beside another verdict than `fail`."""
+    def unwanted_error(self, named: str) -> str:
+        """The reason against the errors `named` beside another verdict than `fail`."""
 
     def default_level(self, verdict: VerdictWord | None) -> str:
         """The severity of a finding that does not have to name one."""
@@ -124,9 +144,12 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         only_advises = self.cap is not None and not self.levels.is_severe(self.cap)
         start = f"The verdict is {said.word}, but"
         if said.verdict == "fail" and not (severities if only_advises else has_error):
-            yield f"{start} {self.missing_error(bool(severities))}"
+            other = "" if said.stands else ", or give another verdict"
+            yield f"{start} {self.missing_error(bool(severities))}{other}."
         elif said.verdict != "fail" and any(self.levels.rejects(s, self.cap) for s in severities):
-            yield f"{start} {self.unwanted_error()}"
+            wrong = [one for one in said.findings if self.levels.rejects(one.severity, self.cap)]
+            named = "; ".join(quote(shorten(one.message, 200)) for one in wrong[:MAX_FAULTS])
+            yield f"{start} {self.unwanted_error(named)}"
         elif said.verdict == "warn" and not severities:
             yield (
                 f"{start} there are no findings. "
@@ -149,6 +172,8 @@ Report: TypeAlias = dict[str, object]
 MISSING: Final = object()
 """A part that a report does not have; null is a part that it has."""
 MAX_LINE = 2**31
+MAX_FAULTS = 5
+"""The most faults of an answer that a judge is told at once."""
 OWN_WORDS_CHARS = 8_000
 """The most characters of a judge's own words in one finding."""
 
@@ -257,9 +282,6 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     known: Sequence[Finding] = ()
     """The earlier findings; a report in our form says of each whether it is still open."""
 
-    is_mapped: ClassVar[bool] = True
-    """Whether a report has another shape than ours."""
-
     @property
     def verdict(self) -> str:
         return self.parts.verdict or "verdict"
@@ -283,6 +305,22 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def has_severity(self) -> bool:
         return self.parts.severity is not None or bool(self.parts.severities)
+
+    @property
+    def marks(self) -> Sequence[str]:
+        """The paths of which a report has at least one."""
+        scores = () if self.least is None else (self.parts.score,)
+        return (self.verdict, self.parts.findings, *scores)
+
+    @property
+    def least(self) -> float | None:
+        """The lowest score that passes, if the score decides."""
+        return None if self.score is None else self.score.pass_
+
+    @property
+    def example(self) -> Report:
+        """The report that the instructions show; empty where they show none."""
+        return {}
 
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
         """The report with the defaults of its schema, and its violations of the schema."""
@@ -358,50 +396,53 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         is_empty = self.is_mapped and not names_any
         none = f"no finding has the severity {self._errors}"
         none = f"{quote(self.parts.findings)} names none" if is_empty else none
-        return f"{none}. Name what has to be corrected, or give another verdict."
+        return f"{none}. Name what has to be corrected"
 
-    def unwanted_error(self) -> str:
+    def unwanted_error(self, named: str) -> str:
         fails = words_for(self.verdicts, "fail")
         milder = words_for(self.severities, *self.levels.mild, NO_FINDING)
         ways = [f"the verdict {fails}"] if fails else []
         ways += [f"the finding a {milder}"] if milder else []
         made = ", or ".join(ways) or "them agree"
-        return f"a finding has the severity {self._errors}. Make {made}."
+        return f"a finding has the severity {self._errors}: {named}. Make {made}."
 
 
 _FORM = """\
-Answer with one JSON object and nothing else, in exactly this form:
+Answer with one JSON object and nothing else. For a version with one mistake it would be:
 
-{"verdict": "{{ verdicts | join('|') }}"{% if score %}, "score": {{ score.max }}{% endif %}, \
-{% if known %}"known": {"ID": "open|resolved"}, {% endif %}\
-"findings": [{"message": "…", "severity": "{{ levels | join('|') }}", \
-{% if keyed %}"key": "…", {% endif %}\
-{% if origins %}"origin": "{{ origins | join('|') }}", {% endif %}\
-"code": "…", "location": "…", "line": 1}]}
+{{ example }}
 
-- "fail": something has to be corrected; at least one finding{{ ", new or still open," if known }} \
-has the severity {{ severe }}.
+{% if by_score %}
+- "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better. What has less \
+than {{ score.least }} is rejected.
+- "findings" may be []; one with the severity {{ severe }} rejects whatever the score is.
+{% else %}
+- "verdict": "fail" where something has to be corrected; at least one finding\
+{{ ", new or still open," if known }} has the severity {{ severe }}.
 {% if mild %}
-- "warn": nothing has to be, but something should; at least one finding\
+- "verdict": "warn" where nothing has to be, but something should; at least one finding\
 {{ ", new or still open" if known }}, all with {{ mild }}.
 {% endif %}
-- "pass": nothing is wrong; "findings" is [].
+- "verdict": "pass" where nothing is wrong; "findings" is [].
 {% if score %}
 - "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better.
+{% endif %}
 {% endif %}
 {% if known %}
 - {{ known }}
 {% endif %}
+- "message": a sentence or two on what is wrong and what is expected instead.
+- "severity": {{ levels }}.
 {% if keyed %}
 - "key": a short name for the defect that every reviewer would give it, whatever the words of the \
 message.
 {% endif %}
 {% if origins %}
-- "origin": the state that has made the defect, the earliest one whose work has to change.
+- "origin": the state that has made the defect, the earliest one whose work has to change: \
+{{ origins }}. It may be left out where you cannot tell.
 {% endif %}
-- "message" says in a sentence or two what is wrong and what is expected instead.
-- "code" (a short name for the kind of defect), "location" (the heading or field) and "line" (a \
-line number) may be left out{{ ', and so may "origin" where you cannot tell' if origins }}."""
+- A finding may also have "code" (a short name for the kind of defect), "location" (the heading or \
+field) and "line" (a line number)."""
 
 
 class OwnForm(ReportForm, frozen=True, kw_only=True):
@@ -444,6 +485,8 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         parts: dict[str, Any] = {
             "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
         }
+        if self.least is not None:
+            parts = {}
         if self.score is not None:
             # The reader checks the bounds: not every provider takes them.
             parts["score"] = {"type": "number"}
@@ -455,18 +498,35 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
 
     @property
+    def example(self) -> Report:
+        message = "What is wrong, and what is expected instead."
+        finding = {"message": message, "severity": self.levels.worst}
+        finding |= {"key": "short name"} if self.shares_keys else {}
+        finding |= {"origin": self.asked_origins[0]} if self.asked_origins else {}
+        parts: Report = {"verdict": "fail"} if self.least is None else {}
+        parts |= {"score": int(self.score.min)} if self.score else {}
+        parts |= {KNOWN: {one.id: "open" for one in self.known}} if self.known else {}
+        return {**parts, "findings": [finding]}
+
+    @property
     def instructions(self) -> str:
         levels, score = self.levels, self.score
         return parse(_FORM).render(
             {
-                "verdicts": self._offered_verdicts,
-                "levels": levels.levels,
+                "example": json.dumps(self.example, ensure_ascii=False),
+                "levels": " or ".join(map(quote, levels.levels)),
                 "severe": words_for(self.severities, *levels.severe),
                 "mild": words_for(self.severities, *levels.mild),
-                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
+                "by_score": self.least is not None,
+                "score": score
+                and {
+                    "min": f"{score.min:g}",
+                    "max": f"{score.max:g}",
+                    "least": f"{self.least or 0:g}",
+                },
                 "known": OF_KNOWN if self.known else "",
                 "keyed": self.shares_keys,
-                "origins": self.asked_origins,
+                "origins": " or ".join(map(quote, self.asked_origins)),
             }
         )
 
@@ -490,7 +550,9 @@ def report_form_of(
 ) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
+        form = OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
+        by_score = ReportMap(severity="severity")
+        return form if form.least is None else form.replace(parts=by_score)
     return ReportForm(
         levels=levels,
         cap=rule.severity,

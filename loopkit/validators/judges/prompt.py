@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from loopkit.engine.events import Replied
+from loopkit.engine.findings import Finding
 from loopkit.language.agents import Agent
 from loopkit.language.facts import Severities
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fault import sees_values
-from loopkit.validators.judges.form import OF_KNOWN, AnswerForm, OwnForm, ReportForm, report_form_of
+from loopkit.validators.judges.form import (
+    OF_KNOWN,
+    AnswerForm,
+    Misread,
+    OwnForm,
+    ReportForm,
+    report_form_of,
+)
 from loopkit.validators.judges.text import TextForm
 
-if TYPE_CHECKING:
-    from loopkit.engine.findings import Finding
-
 _PROMPT = """\
-Review `{{ name }}`, which stands at the end between its markers.
+Review `{{ name }}`, which stands below between its markers.
 
 {% if rubric %}
 Judge it by these criteria and by nothing else:
@@ -55,7 +59,8 @@ NONCE_REQUEST = (
     'field "nonce", in text on a line of its own.'
 )
 UNUSED = "Your answer could not be used: "
-AGAIN = "\n\nJudge again. "
+AGAIN = "\n\n"
+STANDS = "Your rejection stands. Give its report in this form. "
 
 
 def judge_prompt(
@@ -86,9 +91,10 @@ def judge_prompt(
     )
 
 
-def reask_prompt(reason: str, form: AnswerForm) -> str:
-    """The prompt for a judge whose answer was misread for this reason."""
-    return f"{UNUSED}{reason}{AGAIN}{form.instructions}"
+def reask_prompt(misread: Misread, form: AnswerForm) -> str:
+    """The prompt for a judge whose answer was misread."""
+    request = STANDS if misread.stands else "Judge again. "
+    return f"{UNUSED}{misread.reason}{AGAIN}{request}{form.instructions}"
 
 
 def with_nonce(prompt: str, form: AnswerForm) -> str:

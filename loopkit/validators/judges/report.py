@@ -14,7 +14,7 @@ from typing import Any
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import OF_CHECK, SAYS_NOTHING, Answer, Finding, verdict_of
+from loopkit.engine.findings import OF_CHECK, OF_SCORE, SAYS_NOTHING, Answer, Finding, verdict_of
 from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
@@ -25,6 +25,7 @@ from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
 from loopkit.validators.judges.form import (
     KNOWN,
+    MAX_FAULTS,
     MAX_LINE,
     MISSING,
     NONCE,
@@ -51,9 +52,6 @@ from loopkit.validators.judges.form import (
 )
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
-
-MAX_FAULTS = 5
-"""The most violations of its schema that a judge is told at once."""
 
 
 def read_answer(
@@ -114,12 +112,20 @@ def read_report(
 def conclude(validator: str, said: Opinion, form: AnswerForm) -> Answer | Misread:
     """What counts of an opinion; Misread where any of it can't be read, or it contradicts itself.
 
-    `pass` with warnings is `warn`.
+    `pass` with warnings is `warn`, and with a check that failed and blocks it is a fail.
     """
-    reasons = said.doubts or said.miscounts or tuple(form.contradictions(said))
-    if not reasons:
+    if said.verdict != "fail" and any(one.blocking for one in said.facts):
+        said = said.replace(verdict="fail", conflicts=())
+    conflicts = () if said.doubts else said.conflicts or tuple(form.contradictions(said))
+    if not (said.doubts or conflicts):
         return answer_with(validator, [*said.findings, *said.facts]).replace(score=said.score)
-    return Misread(" ".join(reasons), _last_resort(validator, said, form))
+    names_nothing = not (said.findings or said.conflicts)
+    return Misread(
+        " ".join(said.doubts or conflicts),
+        _last_resort(validator, said, form),
+        stands=said.stands,
+        contradicts=bool(conflicts) and said.verdict != "fail" and not names_nothing,
+    )
 
 
 def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | None:
@@ -130,7 +136,8 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     """
     found, levels = [*said.findings, *said.facts], form.levels
     names_nothing = said.verdict == "warn" and not found and not said.doubts
-    if said.miscounts or not (said.verdict == "fail" or names_nothing):
+    is_believed = not (said.conflicts and form.is_mapped)
+    if not (is_believed and (said.verdict == "fail" or names_nothing)):
         return None
     if not found and said.words:
         level = form.default_level(said.verdict)
@@ -152,7 +159,7 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     report, faults = form.conform_report(found)
     if is_played and part(report, KNOWN) is MISSING:
         form = form.replace(known=())
-    verdict, doubts = _verdict(report, form), list[str]()
+    verdict, doubts, conflicts = _verdict(report, form), list[str](), list[str]()
     if faults:
         violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
         doubts.append(f"The report breaks its schema: {violations}.")
@@ -162,7 +169,8 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         for number, item in enumerate(_items(report, verdict, form, unread), 1)
     ]
     listed = identify(validator, [one for _, one in named if one.severity != NO_FINDING], form)
-    findings = [*listed, *_open_findings(validator, report, verdict, listed, form, unread)]
+    findings = list(listed)
+    findings += _open_findings(validator, report, verdict, listed, form, unread, conflicts)
     facts = identify(validator, _failed_checks(report, form, unread), form, OF_CHECK)
     if form.is_mapped and verdict in ("warn", "fail") and not (findings or facts or unread):
         with noting(unread):
@@ -173,12 +181,13 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     score = None
     with noting(unread):
         score = _score(report, form)
+        facts += identify(validator, _low_score(score, form), form, OF_SCORE)
     with noting(unread):
         if (verdict or verdict_of(findings)) == "pass":
             facts = [*_unmet_criteria(validator, report, form), *facts]
     # What breaks the schema is told once.
     doubts = doubts or unread
-    miscounts = [] if doubts else _miscounts(report, named, (listed, findings), form)
+    conflicts += _miscounts(report, named, (listed, findings), form)
     names_nothing = verdict == "fail" and not findings
     words = _own_words(report, around, form) if names_nothing else ""
     is_silent = names_nothing and not form.is_mapped and not words
@@ -188,9 +197,8 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
         findings=findings,
         facts=facts,
         score=score,
-        # In our own form the numbers only repeat what is listed.
-        doubts=doubts if form.is_mapped else doubts or miscounts,
-        miscounts=miscounts if form.is_mapped else (),
+        doubts=doubts,
+        conflicts=() if doubts else conflicts,
         words=SAYS_NOTHING if is_silent else words,
         remark=f"it rejects and names nothing: {one_line(text, 500)}" if is_silent else "",
     )
@@ -214,6 +222,13 @@ def _score(report: Report, form: ReportForm) -> float | None:
     return float(value)
 
 
+def _low_score(score: float | None, form: ReportForm) -> list[Finding]:
+    if score is None or form.least is None or score >= form.least:
+        return []
+    message = f"The score is {score:g}, and at least {form.least:g} is needed."
+    return [Finding(id="", message=message, severity=form.levels.ungraded, key="score")]
+
+
 def _own_words(report: Report, around: str, form: ReportForm) -> str:
     """The words of a `fail` that names nothing: texts in a report of ours, else those around it."""
     ours = {form.verdict, form.severity, form.parts.code, KNOWN, "key", NONCE, "origin"}
@@ -227,30 +242,47 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
 
     The object may stand by itself, in a fence or in prose; several equal ones are one. Raises Doubt
     if there is none or a different one, or if such a key is anywhere else: in something broken, in
-    another object, or twice in the report with other capitals.
+    another object, or twice in the report with other capitals. A list of reports is these reports.
     """
-    marks = (form.verdict, form.parts.findings)
+    marks = form.marks
     in_yaml, rest, unread = _yaml_in(text, form) if form.is_mapped else ([], text, "")
     found = json_in(rest)
     spans = [(0, 0)] * len(in_yaml) + list(found.spans)
+    values = (*in_yaml, *found.values)
     reports = [
-        (value, span)
-        for value, span in zip((*in_yaml, *found.values), spans, strict=True)
-        if isinstance(value, dict) and any(part(value, mark) is not MISSING for mark in marks)
+        (report, span)
+        for value, span in zip(values, spans, strict=True)
+        for report in _reports_in(value, marks)
     ]
     if not reports and found.broken:
         raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
-        mark = form.verdict if form.has_verdict else form.parts.findings
+        mark = form.verdict if form.has_verdict else marks[-1]
+        if any(_reports_in(inner, marks) for value in values for inner in _values_in(value)):
+            inside = "stands inside something else. Give it alone."
+            raise Doubt(f"The report with {quote(mark)} {inside}")
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
-    if len({canonical(report) for report, _ in reports}) > 1:
+    given = {canonical(report): report for report, _ in reports if report != form.example}
+    if not given:
+        raise Doubt("The answer repeats the example. Give a report of your own.")
+    if len(given) > 1:
         raise Doubt("The answer holds several different reports. Give exactly one.")
-    report, _ = reports[0]
+    [report] = given.values()
     edges = pairwise([(0, 0), *(span for _, span in reports), (len(rest), len(rest))])
     around = "\n".join(rest[end:start] for (_, end), (start, _) in edges)
     if (stray := next(_stray_keys(around, report, form), None)) is not None:
         raise Doubt(f"The answer has {quote(stray)} in other places too. Give the report alone.")
     return report, around
+
+
+def _reports_in(value: object, marks: Sequence[str]) -> list[Report]:
+    """The value if it is a report, or the reports of a list that holds nothing else."""
+    if isinstance(value, list):
+        each = [_reports_in(item, marks) for item in value]
+        return [report for reports in each for report in reports] if all(each) else []
+    if not isinstance(value, dict) or all(part(value, mark) is MISSING for mark in marks):
+        return []
+    return [value]
 
 
 def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
@@ -290,8 +322,8 @@ def _yaml(text: str) -> object:
 
 
 def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
-    """The keys of verdict and findings that are also found outside the report."""
-    for path in (form.verdict, form.parts.findings):
+    """The keys of verdict, findings and deciding score that are also found outside the report."""
+    for path in form.marks:
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
@@ -337,7 +369,7 @@ def _items(
         listed = [listed] if listed.strip() else None
     if isinstance(listed, list):
         return listed
-    if verdict is None or not is_absent(listed):
+    if (verdict is None and form.least is None) or not is_absent(listed):
         kind = "findings" if form.is_mapped else "objects"
         doubts.append(f"{quote(form.parts.findings)} must be a list of {kind}, {but_was(listed)}.")
     return [listed] if listed and isinstance(listed, dict | str) else ()
@@ -538,6 +570,7 @@ def _open_findings(
     listed: Sequence[Finding],
     form: ReportForm,
     doubts: list[str],
+    conflicts: list[str],
 ) -> list[Finding]:
     """The earlier findings that are still open, without those that the report lists again.
 
@@ -558,7 +591,7 @@ def _open_findings(
             standings[identity] = meaning(word, STANDINGS, place)
     repeated = {one.id for one in listed}
     if again := [i for i in repeated if standings.get(i) == "resolved"]:
-        doubts.append(
+        conflicts.append(
             f"{quote(KNOWN)} says that {quote(again[0])} is resolved, and a finding says "
             "the same again. Make them agree."
         )
@@ -575,7 +608,7 @@ def _open_findings(
     ]
     severe = [quote(f.id) for f in still_open if form.levels.rejects(f.severity, form.cap)]
     if severe and verdict != "fail":
-        doubts.append(
+        conflicts.append(
             f"The verdict is {excerpt(part(report, form.verdict))}, but {quote(KNOWN)} says that "
             f"{', '.join(severe)} is open, which has to be corrected. Make them agree."
         )

@@ -252,13 +252,10 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         )
 
     def missing_error(self, names_any: bool) -> str:
-        return (
-            "no finding says what has to be corrected. "
-            "Name it in the form of a finding, or give another verdict."
-        )
+        return "no finding says what has to be corrected. Name it in the form of a finding"
 
-    def unwanted_error(self) -> str:
-        return "a finding says that something has to be corrected. Make them agree."
+    def unwanted_error(self, named: str) -> str:
+        return f"a finding says that something has to be corrected: {named}. Make them agree."
 
 
 def _with_words(pattern: str, words: Iterable[str]) -> str:
