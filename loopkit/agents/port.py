@@ -123,6 +123,10 @@ class Reply(Value, frozen=True):
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
+    thoughts: str = ""
+    """What the model wrote for itself, which is no part of `text`."""
+    raw: str = ""
+    """The whole answer, where thoughts were taken out of it."""
     cut_off: bool = False
     played: bool = False
     """It comes from a scenario, which was written before the run."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
-from loopkit.agents.port import Message, Reply, Request
+from loopkit.agents.port import AgentPort, Message, Reply, Request
 from loopkit.drive.limits import (
     KEPT_CHARS,
     LONGEST_ANSWER,
@@ -37,6 +37,7 @@ from loopkit.outside.redaction import Redact
 from loopkit.text import one_line, or_empty, storable
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
+from loopkit.text.thoughts import set_apart
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
@@ -61,6 +62,21 @@ class Written(Value, frozen=True):
 NOTHING_WRITTEN = Written()
 
 
+async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
+    """The reply of an agent, its thoughts apart from its answer; raises AgentError."""
+    reply, thoughts = await port.ask(request), getattr(agent, "thoughts", "keep")
+    text, thought = set_apart(reply.text, thoughts)
+    said = [set_apart(message, thoughts)[0] for message in reply.said]
+    if text == reply.text and said == [*reply.said]:
+        return reply
+    return reply.replace(
+        text=text,
+        said=tuple(filter(str.strip, said)),
+        thoughts="\n\n".join(filter(None, (reply.thoughts, thought))),
+        raw=reply.text,
+    )
+
+
 def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
@@ -80,6 +96,8 @@ def reply_event(
         said=tuple([storable_text(redact, message) for message in reply.said])
         if reply.said
         else (),
+        thoughts=_output(storable_text(redact, reply.thoughts)) if reply.thoughts else "",
+        raw=_output(storable_text(redact, reply.raw)) if reply.raw else "",
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls) if reply.tool_calls else (),
@@ -243,7 +261,8 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
         return text, "", ""
     # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
     if not text.strip() and reply.folder is None:
-        return text, EMPTY, "the answer is empty"
+        is_thought = written is None and reply.raw
+        return text, EMPTY, "the answer is all thought" if is_thought else "the answer is empty"
     if reply.cut_off and written is None:
         return text, CUT_OFF, f"the answer was cut off before its end{_own_cap(agent)}"
     return text, "", ""

@@ -135,6 +135,10 @@ class Replied(Event, frozen=True, kw_only=True):
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, in order, if there are more than `text`."""
+    thoughts: str = ""
+    """What the model thought, which is no part of `text`."""
+    raw: str = ""
+    """The whole answer, if thoughts were taken out of it."""
     cut_off: bool = False
     """Whether the answer was cut off at its maximum length."""
     played: bool = False

@@ -142,6 +142,8 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
     role = call.role if call is not None else ""
     if call is not None and role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
+    if event.raw:
+        yield _row("", f"answered with {plural(len(event.thoughts), 'character', ',')} of thoughts")
     elif role == "tool":
         word, tone = _tool_result(event)
         yield _row("", cost, word=word, tone=tone)

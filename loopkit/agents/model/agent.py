@@ -25,6 +25,7 @@ from loopkit.agents.model.pricing import (
 from loopkit.agents.model.reply import (
     SELL_CLAUDE,
     chat_answer,
+    chat_text,
     fields_to_return,
     has_tools,
     is_from,
@@ -39,6 +40,7 @@ from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.json_schema import part_at, parts, rewrite, steps_of
 from loopkit.text.json_text import NoJson, parse_output
+from loopkit.text.thoughts import set_apart
 
 
 class ModelAgentPort:
@@ -87,8 +89,13 @@ class ModelAgentPort:
                 raise failure from error
             response = await client.read(answer, request.model)
         reply = read_reply(agent, request, response)
+        if agent.thoughts is not None and (whole := chat_text(received.record)):
+            # LiteLLM takes out a thought at the start by itself.
+            reply = reply.replace(text=whole, thoughts="")
         if (schema := native_schema(agent, request)) is not None:
-            return reply.replace(text=without_added_nulls(reply.text, schema))
+            answer = set_apart(reply.text, agent.thoughts)[0]
+            text = reply.text.replace(answer, without_added_nulls(answer, schema))
+            return reply.replace(text=text)
         return reply
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from loopkit.agents.port import Request, Tool
@@ -15,7 +15,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import conversation
+from loopkit.drive.replies import ask_agent, conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
@@ -103,7 +103,7 @@ class Judge:
             role="judge",
             callees=callees_for(self.active, self.agent, self.author),
             quote=port.quote,
-            ask=port.ask,
+            ask=partial(ask_agent, port, self.agent),
             ready=port.ready,
             opinion=self._opinion,
         )

@@ -1,0 +1,147 @@
+"""Thoughts in a text: what a model writes for itself before, or amid, its answer.
+
+A mark counts where a line or a sentence begins. In a fence, between backticks and in a string of
+JSON it belongs to the answer; so does all of a text that is JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal, TypeAlias
+
+from loopkit.text.json_text import NoJson, parse_output
+from loopkit.values import Value
+
+Marks: TypeAlias = tuple[str, str]
+"""The text that opens a thought, and the one that closes it."""
+
+_WORDS = "(?i:think|thinking|thoughts?|reasoning)"
+# Qwen, DeepSeek and many others; Mistral; Kimi; Sky-T1; Gemma.
+_OPENING = rf"<{_WORDS}>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought"
+_CLOSING = rf"</{_WORDS}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
+_OTHERS = {"<|begin_of_thought|>": "<|end_of_thought|>", "<|channel>thought": "<channel|>"}
+# gpt-oss: each message has a channel, and only that of `final` is the answer. A server that leaves
+# out the marks runs their words together.
+_CHANNEL = r"(?:<\|start\|>[^<\n]*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*(?:<\|constrain\|>[^<]*)?"
+_MESSAGE = rf"{_CHANNEL}<\|message\|>|\A(?P<bare>analysis)(?=.*assistantfinal)"
+_END_OF_MESSAGE = re.compile(
+    r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|assistantfinal|\Z"
+)
+_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
+_INLINE = r"(?<!`)(?P<ticks>``?)(?!`)[^`\n]+(?P=ticks)"
+_STRING = r'[\[{,:]\s*+"(?:[^"\\\n]|\\.)*+"(?=\s*[,:}\]])'
+_NEAR = 200
+"""The characters before a mark that are looked at."""
+
+
+class _Known(Value, frozen=True):
+    """The patterns for one pair of marks, or for the known ones."""
+
+    any: re.Pattern[str]
+    closing: re.Pattern[str]
+    scan: re.Pattern[str]
+
+
+@cache
+def _known(marks: Marks | None) -> _Known:
+    opening, closing = (_OPENING, _CLOSING) if marks is None else map(re.escape, marks)
+    message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?!)))"
+    alone = rf"^[ \t]*(?P<alone>{closing})[ \t]*$"
+    words = [_FENCE.pattern, _INLINE, _STRING, message, alone, rf"(?P<open>{opening})"]
+    return _Known(
+        re.compile(f"{message}|{opening}|{closing}", re.DOTALL),
+        re.compile(closing),
+        re.compile("|".join(words), re.MULTILINE | re.DOTALL),
+    )
+
+
+def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[str, str]:
+    """The text without its thoughts, and the thoughts; the text unchanged where it has none.
+
+    `marks` are looked for instead of the known ones; with `keep` there are none. A thought that is
+    never closed has all that follows. A closing mark that was never opened and is alone on its line
+    closes a thought that began with the text.
+    """
+    if marks == "keep":
+        return text, ""
+    known = _known(marks)
+    if not known.any.search(text) or not isinstance(parse_output(text), NoJson):
+        return text, ""
+    kept: list[str] = []
+    thoughts: list[str] = []
+    unclosed: dict[str, int] = {}
+    at = position = 0
+    last = {one[0].lower(): one.start() for one in known.closing.finditer(text)}
+    while mark := known.scan.search(text, position):
+        start, position = mark.span()
+        if mark["fence"]:
+            position = _after_fence(text, mark, unclosed)
+        elif mark["channel"] or mark["bare"]:
+            end = _END_OF_MESSAGE.search(text, position)
+            assert end is not None
+            kept.append(text[at:start])
+            part = kept if mark["channel"] == "final" else thoughts
+            part.append(text[position : end.start()])
+            at = position = end.end()
+        elif mark["alone"]:
+            thoughts.append("".join([*kept, text[at:start]]))
+            kept, at = [], position
+        elif mark["open"]:
+            closing = marks[1] if marks else _closing_of(mark["open"])
+            is_closed = position <= last.get(closing.lower(), -1)
+            if _may_begin(text, at, start, is_closed=is_closed):
+                kept.append(text[at:start])
+                closed, at = _end_of_thought(text, mark, closing)
+                thoughts.append(text[position:closed])
+                position = at
+    if not at:
+        return text, ""
+    answer = "".join([*kept, text[at:]]).lstrip()
+    return answer, "\n\n".join(filter(None, map(str.strip, thoughts)))
+
+
+def _may_begin(text: str, at: int, start: int, *, is_closed: bool) -> bool:
+    """Whether a thought may begin there; the answer goes on at `at`."""
+    before = text[max(at, start - _NEAR) : start].rstrip(" \t")
+    return not before or before[-1] in "\n.!?…" or (is_closed and before[-1] in ":,>")
+
+
+def _closing_of(opening: str) -> str:
+    """The mark that closes a thought which a known mark has opened."""
+    return _OTHERS.get(opening, f"{opening[0]}/{opening[1:]}")
+
+
+def _end_of_thought(text: str, mark: re.Match[str], closing: str) -> tuple[int, int]:
+    """Where the thought that a mark opens ends, and where the text goes on.
+
+    A thought that is opened inside it is a part of it. Both are the end of the text where it is
+    never closed.
+    """
+    pair = re.compile(f"{re.escape(closing)}|(?P<open>{re.escape(mark['open'])})", re.IGNORECASE)
+    depth, last = 1, (len(text), len(text))
+    for one in pair.finditer(text, mark.end()):
+        start, end = one.span()
+        if text[start - 1] + text[end : end + 1] in ("``", '""', "''"):
+            continue
+        if not one["open"]:
+            depth, last = depth - 1, one.span()
+        elif _may_begin(text, mark.end(), start, is_closed=True):
+            depth += 1
+        if depth == 0:
+            break
+    return last
+
+
+def _after_fence(text: str, fence: re.Match[str], unclosed: dict[str, int]) -> int:
+    """Where a fenced block ends; where its fence ends if it is never closed.
+
+    `unclosed` has the length from which on no later fence is closed either.
+    """
+    mark = fence["fence"]
+    if len(mark) < unclosed.get(mark[0], len(mark) + 1):
+        ends = re.compile(rf"^ {{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$", re.MULTILINE)
+        if end := ends.search(text, fence.end()):
+            return end.end()
+        unclosed[mark[0]] = len(mark)
+    return fence.end()
