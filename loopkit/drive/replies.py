@@ -35,6 +35,7 @@ from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JS
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
 from loopkit.text import one_line, or_empty, storable
+from loopkit.text.json_slips import mend
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
 from loopkit.text.thoughts import set_apart
@@ -220,7 +221,7 @@ def make_artifact(
 
 
 _CONTENT = (
-    *("text", "data", "is_data", "tree"),
+    *("text", "data", "is_data", "mended", "tree"),
     *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
 )
 
@@ -277,14 +278,27 @@ def _own_cap(agent: Agent) -> str:
 
 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:
-    found = extract_json(plain.text)
+    datatype = parse_fields(agent.schema_ or {})
+    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
+
+    def infeasible(value: object) -> object:
+        """What an answer says of why it can't be done; None where it does not say that."""
+        said = value.get(agent.infeasible) if declared and isinstance(value, Mapping) else None
+        is_said = declared and declared.scalar != "bool" and _says_something(said)
+        return said if said is True or is_said else None
+
+    def fits(value: object) -> bool:
+        return infeasible(value) is not None or not conform(value, datatype)[1]
+
+    found = extract_json(plain.text, fits)
+    if isinstance(found, NoJson):
+        text, slips = mend(plain.text)
+        found = extract_json(text, fits) if slips else found
+        plain = plain.replace(mended=slips)
     if isinstance(found, NoJson):
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
-    datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(found, datatype)
-    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
-    said = found.get(agent.infeasible) if declared and isinstance(found, Mapping) else None
-    if said is True or (declared and declared.scalar != "bool" and _says_something(said)):
+    if (said := infeasible(found)) is not None:
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))

@@ -261,6 +261,8 @@ def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any
         size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _without_known_faults(before, artifact.fault) or "nothing"
+    if artifact.mended:
+        size += f" · mended: {', '.join(artifact.mended)}"
     if "exit_code" in facts:
         size = f"exit {facts['exit_code']}, {size}"
     return f"{artifact.name}, attempt {artifact.attempt}: {size}"
