@@ -126,7 +126,9 @@ class Reply(Value, frozen=True):
     thoughts: str = ""
     """What the model wrote for itself, which is no part of `text`."""
     raw: str = ""
-    """The whole answer, where thoughts were taken out of it."""
+    """The whole answer, where thoughts or repetitions were taken out of it."""
+    loops: bool = False
+    """It says the same again and again, up to its end; `text` has it once."""
     cut_off: bool = False
     played: bool = False
     """It comes from a scenario, which was written before the run."""

@@ -31,10 +31,10 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, LOOPS, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import one_line, or_empty, storable
+from loopkit.text import one_line, or_empty, storable, without_loop
 from loopkit.text.json_slips import mend
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
@@ -64,14 +64,19 @@ NOTHING_WRITTEN = Written()
 
 
 async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply of an agent, its thoughts apart from its answer; raises AgentError."""
+    """The reply of an agent, without its thoughts and without what an author repeats at its end.
+
+    Raises AgentError.
+    """
     reply, thoughts = await port.ask(request), getattr(agent, "thoughts", "keep")
     text, thought = set_apart(reply.text, thoughts)
     said = [set_apart(message, thoughts)[0] for message in reply.said]
+    whole, text = text, text if request.role == "judge" else without_loop(text)
     if text == reply.text and said == [*reply.said]:
         return reply
     return reply.replace(
         text=text,
+        loops=text != whole,
         said=tuple(filter(str.strip, said)),
         thoughts="\n\n".join(filter(None, (reply.thoughts, thought))),
         raw=reply.text,
@@ -98,6 +103,7 @@ def reply_event(
         if reply.said
         else (),
         thoughts=_output(storable_text(redact, reply.thoughts)) if reply.thoughts else "",
+        loops=reply.loops,
         raw=_output(storable_text(redact, reply.raw)) if reply.raw else "",
         cut_off=reply.cut_off or is_cut,
         played=reply.played,
@@ -256,7 +262,8 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written
-    text = text if agent is not None and agent.schema_ is not None else body(text, output)
+    if agent is None or agent.schema_ is None:
+        text = body(text, output, is_answer=agent is not None and written is None)
     if agent is None:
         # A program may have nothing to say.
         return text, "", ""
@@ -264,8 +271,11 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
     if not text.strip() and reply.folder is None:
         is_thought = written is None and reply.raw
         return text, EMPTY, "the answer is all thought" if is_thought else "the answer is empty"
+    if reply.loops and written is None:
+        return text, LOOPS, "the answer says the same again and again, up to its end"
     if reply.cut_off and written is None:
-        return text, CUT_OFF, f"the answer was cut off before its end{_own_cap(agent)}"
+        where = _own_cap(agent) or _length_of(reply)
+        return text, CUT_OFF, f"the answer was cut off before its end{where}; it has to be shorter"
     return text, "", ""
 
 
@@ -275,6 +285,11 @@ def _own_cap(agent: Agent) -> str:
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""
+
+
+def _length_of(reply: Replied) -> str:
+    tokens = reply.counted.output if reply.counted else 0
+    return f" (at {tokens:,} tokens)" if tokens else ""
 
 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:
@@ -328,10 +343,18 @@ def _words_of(said: object) -> str:
     return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)
 
 
-def body(text: str, output: Output) -> str:
-    """The artifact in a text: the whole text, or the content of its only fence."""
-    blocks = code_blocks(text) if output.fence == "strip" else ()
-    return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
+def body(text: str, output: Output, *, is_answer: bool = False) -> str:
+    """The artifact in a text: the whole text, or the content of its only fence.
+
+    The fence of an answer goes where nothing stands around it, unless it is to be kept.
+    """
+    blocks = code_blocks(text) if output.fence == "strip" or is_answer else ()
+    if len(blocks) != 1 or output.fence == "keep":
+        return text
+    content, whole = blocks[0][1].removesuffix("\n"), text.strip()
+    # The content is not indented, and the last line is a fence of its own.
+    spans = whole.startswith(("```", "~~~")) and whole.count("\n") == content.count("\n") + 2
+    return content if spans or output.fence == "strip" else text
 
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."

@@ -138,7 +138,9 @@ class Replied(Event, frozen=True, kw_only=True):
     thoughts: str = ""
     """What the model thought, which is no part of `text`."""
     raw: str = ""
-    """The whole answer, if thoughts were taken out of it."""
+    """The whole answer, if thoughts or repetitions were taken out of it."""
+    loops: bool = False
+    """Whether the answer says the same again and again, up to its end. `text` has it once."""
     cut_off: bool = False
     """Whether the answer was cut off at its maximum length."""
     played: bool = False

@@ -679,6 +679,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
 
 
 EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
+LOOPS = "loops"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
 NO_ANSWER, NOT_VALIDATED = "no-answer", "not-validated"
@@ -705,7 +706,7 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
     if not state.may_leave_none or graph.on(author, "content"):
         return
     if state.asks:
-        yield from (EMPTY, CUT_OFF, REFUSED)
+        yield from (EMPTY, CUT_OFF, LOOPS, REFUSED)
     if may_be_nobody(graph, author):
         yield NO_AGENT
     if any(agent.callable_tools and not agent.leaves_tools_alone for agent in agents):

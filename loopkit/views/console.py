@@ -142,7 +142,7 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
     role = call.role if call is not None else ""
     if call is not None and role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
-    if event.raw:
+    if event.thoughts and event.raw:
         yield _row("", f"answered with {plural(len(event.thoughts), 'character', ',')} of thoughts")
     elif role == "tool":
         word, tone = _tool_result(event)
