@@ -274,22 +274,22 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
     if reply.loops and written is None:
         return text, LOOPS, "the answer says the same again and again, up to its end"
     if reply.cut_off and written is None:
-        where = _own_cap(agent) or _length_of(reply)
+        where = _own_cap(agent, reply)
         return text, CUT_OFF, f"the answer was cut off before its end{where}; it has to be shorter"
     return text, "", ""
 
 
-def _own_cap(agent: Agent) -> str:
-    """The longest answer that the machine's options allow, if it is the same for all callees."""
+def _own_cap(agent: Agent, reply: Replied) -> str:
+    """The longest answer that the machine's options allow, if it is the same for all callees.
+
+    Otherwise, how long this one was.
+    """
     options = (getattr(asked, "params", {}) for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
+    if cap is None and reply.counted is not None:
+        return f" (at {reply.counted.output:,} tokens)"
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""
-
-
-def _length_of(reply: Replied) -> str:
-    tokens = reply.counted.output if reply.counted else 0
-    return f" (at {tokens:,} tokens)" if tokens else ""
 
 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:

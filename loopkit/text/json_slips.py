@@ -20,7 +20,7 @@ MOST_VALUES = 1_000
 _ESCAPE = r"\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})"
 _TOKEN = re.compile(
     rf"""
-      \s+
+      (?P<blank>\s+)
     | (?P<comment>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)
     | (?P<single>'(?:[^'\\\x00-\x09\x0b\x0c\x0e-\x1f]|{_ESCAPE}|\\')*+')
     | (?P<text>"(?:[^"\\\x00-\x09\x0b\x0c\x0e-\x1f]|{_ESCAPE})*+")
@@ -31,12 +31,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_SAID = {"comment": "comments", "single": "single quotes"}
+_SLIPS = {"comment": "comments", "single": "single quotes"}
 _OPENING = re.compile(r"[{\[]")
-
-
-class _CutOff(Exception):
-    """The text ends within a value."""
 
 
 @lru_cache(maxsize=16)
@@ -54,15 +50,13 @@ def mend(text: str) -> tuple[str, tuple[str, ...]]:
         if opening is None:
             break
         start = opening.start()
-        try:
-            end, own = _slips_in(text, start)
-        except _CutOff:
+        own: dict[str, None] = {}
+        end = _end_of_value(text, start, own)
+        if end > len(text):
             return text, ()
-        written = text[start:end]
-        mended = None
-        if own and (left := left - len(written)) >= 0:
-            mended = _read(written)
-        if mended is not None:
+        left -= (end - start) if own else 0
+        mended = _read(text[start:end]) if own and end > start and left >= 0 else ""
+        if mended:
             parts += [text[at:start], mended]
             slips |= own
             at = end
@@ -70,39 +64,35 @@ def mend(text: str) -> tuple[str, tuple[str, ...]]:
     return "".join([*parts, text[at:]]), tuple(slips)
 
 
-def _slips_in(text: str, start: int) -> tuple[int, dict[str, None]]:
-    """Where the value that starts there ends, and its slips; it has no end if it is no JSON.
-
-    Raises _CutOff.
-    """
-    slips: dict[str, None] = {}
-    depth, position, comma = 0, start, False
+def _end_of_value(text: str, start: int, slips: dict[str, None]) -> int:
+    """Where a value ends, whose slips are added to `slips`: at its start if it is no JSON, and
+    beyond the text if that ends within it."""
+    depth, position, after_comma = 0, start, False
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None or depth > MAX_DEPTH:
-            return start, {}
+            return start
         position, kind = token.end(), token.lastgroup
-        if kind in _SAID:
-            slips[_SAID[kind]] = None
+        if kind in _SLIPS:
+            slips[_SLIPS[kind]] = None
         if kind in ("single", "text") and "\n" in token[0]:
             slips["line breaks in a text"] = None
-        if kind == "close" and comma:
+        if kind == "close" and after_comma:
             slips["trailing commas"] = None
-        if kind is not None or not token[0].isspace():
-            comma = kind == "comma" or (comma and kind == "comment")
+        if kind not in ("blank", "comment"):
+            after_comma = kind == "comma"
         depth += (kind == "open") - (kind == "close")
         if depth == 0:
-            return position, slips
-    raise _CutOff
+            return position
+    return position + 1
 
 
-def _read(written: str) -> str | None:
-    """The JSON of a value with slips; None where it has other faults, such as a key twice."""
+def _read(written: str) -> str:
+    """The JSON of a value with slips; empty where it has other faults, such as a key twice."""
     import json5  # noqa: PLC0415 - only an answer with slips needs it
 
     try:
-        value = json5.loads(written, strict=False, allow_duplicate_keys=False)
+        mended = json.dumps(json5.loads(written, strict=False, allow_duplicate_keys=False))
     except (ValueError, RecursionError):
-        return None
-    mended = json.dumps(value)
-    return None if isinstance(parse_output(mended), NoJson) else mended
+        return ""
+    return "" if isinstance(parse_output(mended), NoJson) else mended

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from loopkit.text.json_text import NoJson, parse_output
-from loopkit.values import Value
 
 Marks: TypeAlias = tuple[str, str]
 """The text that opens a thought, and the one that closes it."""
@@ -23,37 +22,30 @@ _CLOSING = rf"</{_WORDS}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\
 _OTHERS = {"<|begin_of_thought|>": "<|end_of_thought|>", "<|channel>thought": "<channel|>"}
 # gpt-oss: each message has a channel, and only that of `final` is the answer. A server that leaves
 # out the marks runs their words together.
-_CHANNEL = r"(?:<\|start\|>[^<\n]*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*(?:<\|constrain\|>[^<]*)?"
-_MESSAGE = rf"{_CHANNEL}<\|message\|>|\A(?P<bare>analysis)(?=.*assistantfinal)"
+_MESSAGE = (
+    r"(?:<\|start\|>[^<\n]*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*(?:<\|constrain\|>[^<]*)?"
+    r"<\|message\|>|\A(?P<bare>analysis)(?=.*assistantfinal)"
+)
 _END_OF_MESSAGE = re.compile(
     r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|assistantfinal|\Z"
 )
-_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*$", re.MULTILINE)
-_INLINE = r"(?<!`)(?P<ticks>``?)(?!`)[^`\n]+(?P=ticks)"
-_STRING = r'[\[{,:]\s*+"(?:[^"\\\n]|\\.)*+"(?=\s*[,:}\]])'
+_CODE = (
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*$|(?<!`)(?P<ticks>``?)(?!`)[^`\n]+(?P=ticks)"
+    r'|[\[{,:]\s*+"(?:[^"\\\n]|\\.)*+"(?=\s*[,:}\]])'
+)
 _NEAR = 200
 """The characters before a mark that are looked at."""
 
 
-class _Known(Value, frozen=True):
-    """The patterns for one pair of marks, or for the known ones."""
-
-    any: re.Pattern[str]
-    closing: re.Pattern[str]
-    scan: re.Pattern[str]
-
-
 @cache
-def _known(marks: Marks | None) -> _Known:
+def _patterns(marks: Marks | None) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A pattern for any mark, and one for a mark or what protects it."""
     opening, closing = (_OPENING, _CLOSING) if marks is None else map(re.escape, marks)
     message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?!)))"
     alone = rf"^[ \t]*(?P<alone>{closing})[ \t]*$"
-    words = [_FENCE.pattern, _INLINE, _STRING, message, alone, rf"(?P<open>{opening})"]
-    return _Known(
-        re.compile(f"{message}|{opening}|{closing}", re.DOTALL),
-        re.compile(closing),
-        re.compile("|".join(words), re.MULTILINE | re.DOTALL),
-    )
+    scanned = f"{_CODE}|{message}|{alone}|(?P<open>{opening})"
+    flags = re.MULTILINE | re.DOTALL
+    return re.compile(f"{message}|{opening}|{closing}", re.DOTALL), re.compile(scanned, flags)
 
 
 def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[str, str]:
@@ -65,15 +57,15 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
     """
     if marks == "keep":
         return text, ""
-    known = _known(marks)
-    if not known.any.search(text) or not isinstance(parse_output(text), NoJson):
+    any_mark, scanned = _patterns(marks)
+    if not any_mark.search(text) or not isinstance(parse_output(text), NoJson):
         return text, ""
     kept: list[str] = []
     thoughts: list[str] = []
     unclosed: dict[str, int] = {}
     at = position = 0
-    last = {one[0].lower(): one.start() for one in known.closing.finditer(text)}
-    while mark := known.scan.search(text, position):
+    last = {one[0].lower(): one.start() for one in any_mark.finditer(text)}
+    while mark := scanned.search(text, position):
         start, position = mark.span()
         if mark["fence"]:
             position = _after_fence(text, mark, unclosed)
@@ -87,12 +79,12 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
         elif mark["alone"]:
             thoughts.append("".join([*kept, text[at:start]]))
             kept, at = [], position
-        elif mark["open"]:
-            closing = marks[1] if marks else _closing_of(mark["open"])
+        elif opening := mark["open"]:
+            closing = marks[1] if marks else _OTHERS.get(opening, f"{opening[0]}/{opening[1:]}")
             is_closed = position <= last.get(closing.lower(), -1)
             if _may_begin(text, at, start, is_closed=is_closed):
                 kept.append(text[at:start])
-                closed, at = _end_of_thought(text, mark, closing)
+                closed, at = _end_of_thought(text, position, opening, closing)
                 thoughts.append(text[position:closed])
                 position = at
     if not at:
@@ -107,26 +99,19 @@ def _may_begin(text: str, at: int, start: int, *, is_closed: bool) -> bool:
     return not before or before[-1] in "\n.!?…" or (is_closed and before[-1] in ":,>")
 
 
-def _closing_of(opening: str) -> str:
-    """The mark that closes a thought which a known mark has opened."""
-    return _OTHERS.get(opening, f"{opening[0]}/{opening[1:]}")
+def _end_of_thought(text: str, begin: int, opening: str, closing: str) -> tuple[int, int]:
+    """Where a thought ends, and where the text goes on; the end of the text if it is never closed.
 
-
-def _end_of_thought(text: str, mark: re.Match[str], closing: str) -> tuple[int, int]:
-    """Where the thought that a mark opens ends, and where the text goes on.
-
-    A thought that is opened inside it is a part of it. Both are the end of the text where it is
-    never closed.
+    A thought that is opened inside it is a part of it.
     """
-    pair = re.compile(f"{re.escape(closing)}|(?P<open>{re.escape(mark['open'])})", re.IGNORECASE)
+    pair = re.compile(f"{re.escape(closing)}|(?P<open>{re.escape(opening)})", re.IGNORECASE)
     depth, last = 1, (len(text), len(text))
-    for one in pair.finditer(text, mark.end()):
-        start, end = one.span()
-        if text[start - 1] + text[end : end + 1] in ("``", '""', "''"):
+    for mark in pair.finditer(text, begin):
+        if text[mark.start() - 1] + text[mark.end() : mark.end() + 1] in ("``", '""', "''"):
             continue
-        if not one["open"]:
-            depth, last = depth - 1, one.span()
-        elif _may_begin(text, mark.end(), start, is_closed=True):
+        if not mark["open"]:
+            depth, last = depth - 1, mark.span()
+        elif _may_begin(text, begin, mark.start(), is_closed=True):
             depth += 1
         if depth == 0:
             break
@@ -134,7 +119,7 @@ def _end_of_thought(text: str, mark: re.Match[str], closing: str) -> tuple[int, 
 
 
 def _after_fence(text: str, fence: re.Match[str], unclosed: dict[str, int]) -> int:
-    """Where a fenced block ends; where its fence ends if it is never closed.
+    """Where a fenced block ends; the end of its fence if it is never closed.
 
     `unclosed` has the length from which on no later fence is closed either.
     """
