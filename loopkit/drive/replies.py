@@ -68,7 +68,8 @@ async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
 
     Raises AgentError.
     """
-    reply, thoughts = await port.ask(request), getattr(agent, "thoughts", "keep")
+    reply = await port.ask(request)
+    thoughts: Any = getattr(agent, "thoughts", "keep")
     text, thought = set_apart(reply.text, thoughts)
     said = [set_apart(message, thoughts)[0] for message in reply.said]
     whole, text = text, text if request.role == "judge" else without_loop(text)

@@ -93,8 +93,8 @@ class ModelAgentPort:
             # LiteLLM takes out a thought at the start by itself.
             reply = reply.replace(text=whole, thoughts="")
         if (schema := native_schema(agent, request)) is not None:
-            answer = set_apart(reply.text, agent.thoughts)[0]
-            text = reply.text.replace(answer, without_added_nulls(answer, schema))
+            said = set_apart(reply.text, agent.thoughts)[0]
+            text = reply.text.replace(said, without_added_nulls(said, schema))
             return reply.replace(text=text)
         return reply
 
