@@ -23,6 +23,8 @@ CASES = [
     ("<think>One.", "", "One."),
     ("Two.\n<think>One.", "Two.\n", "One."),
     ("One.\n</think>\n\nTwo.", "Two.", "One."),
+    ("One.\r\n</think>\r\nTwo.", "Two.", "One."),
+    ("```py\nOne.\n</think>\n```py\nTwo.\n```", "```py\nTwo.\n```", "```py\nOne."),
     ("One.\n</think>\nTwo.\n</think>\nThree.", "Three.", "One.\n\nTwo."),
     ("<think>1\n<think>2</think>\n3</think>Two.", "Two.", "1\n<think>2</think>\n3"),
     ("<think>I write `</think>` next.</think>Two.", "Two.", "I write `</think>` next."),

@@ -30,7 +30,9 @@ _END_OF_MESSAGE = re.compile(
     r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|assistantfinal|\Z"
 )
 _CODE = (
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*$|(?<!`)(?P<ticks>``?)(?!`)[^`\n]+(?P=ticks)"
+    r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+"
+    r" {0,3}(?P=fence)[`~]*[ \t\r]*$"
+    r"|(?<!`)(?P<ticks>``?)(?!`)[^`\n]+(?P=ticks)"
     r'|[\[{,:]\s*+"(?:[^"\\\n]|\\.)*+"(?=\s*[,:}\]])'
 )
 _NEAR = 200
@@ -42,7 +44,7 @@ def _patterns(marks: Marks | None) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A pattern for any mark, and one for a mark or what protects it."""
     opening, closing = (_OPENING, _CLOSING) if marks is None else map(re.escape, marks)
     message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?!)))"
-    alone = rf"^[ \t]*(?P<alone>{closing})[ \t]*$"
+    alone = rf"^[ \t]*(?P<alone>{closing})[ \t\r]*$"
     scanned = f"{_CODE}|{message}|{alone}|(?P<open>{opening})"
     flags = re.MULTILINE | re.DOTALL
     return re.compile(f"{message}|{opening}|{closing}", re.DOTALL), re.compile(scanned, flags)
@@ -62,14 +64,11 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
         return text, ""
     kept: list[str] = []
     thoughts: list[str] = []
-    unclosed: dict[str, int] = {}
     at = position = 0
     last = {one[0].lower(): one.start() for one in any_mark.finditer(text)}
     while mark := scanned.search(text, position):
         start, position = mark.span()
-        if mark["fence"]:
-            position = _after_fence(text, mark, unclosed)
-        elif mark["channel"] or mark["bare"]:
+        if mark["channel"] or mark["bare"]:
             end = _END_OF_MESSAGE.search(text, position)
             assert end is not None
             kept.append(text[at:start])
@@ -95,7 +94,7 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
 
 def _may_begin(text: str, at: int, start: int, *, is_closed: bool) -> bool:
     """Whether a thought may begin there; the answer goes on at `at`."""
-    before = text[max(at, start - _NEAR) : start].rstrip(" \t")
+    before = text[max(at, start - _NEAR) : start].rstrip(" \t\r")
     return not before or before[-1] in "\n.!?…" or (is_closed and before[-1] in ":,>")
 
 
@@ -116,17 +115,3 @@ def _end_of_thought(text: str, begin: int, opening: str, closing: str) -> tuple[
         if depth == 0:
             break
     return last
-
-
-def _after_fence(text: str, fence: re.Match[str], unclosed: dict[str, int]) -> int:
-    """Where a fenced block ends; the end of its fence if it is never closed.
-
-    `unclosed` has the length from which on no later fence is closed either.
-    """
-    mark = fence["fence"]
-    if len(mark) < unclosed.get(mark[0], len(mark) + 1):
-        ends = re.compile(rf"^ {{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$", re.MULTILINE)
-        if end := ends.search(text, fence.end()):
-            return end.end()
-        unclosed[mark[0]] = len(mark)
-    return fence.end()
