@@ -55,8 +55,7 @@ def mend(text: str) -> tuple[str, tuple[str, ...]]:
         if end > len(text):
             return text, ()
         left -= (end - start) if own else 0
-        mended = _read(text[start:end]) if own and end > start and left >= 0 else ""
-        if mended:
+        if own and end > start and left >= 0 and (mended := _read(text[start:end])):
             parts += [text[at:start], mended]
             slips |= own
             at = end

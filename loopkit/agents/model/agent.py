@@ -25,7 +25,6 @@ from loopkit.agents.model.pricing import (
 from loopkit.agents.model.reply import (
     SELL_CLAUDE,
     chat_answer,
-    chat_text,
     fields_to_return,
     has_tools,
     is_from,
@@ -89,9 +88,11 @@ class ModelAgentPort:
                 raise failure from error
             response = await client.read(answer, request.model)
         reply = read_reply(agent, request, response)
-        if agent.thoughts is not None and (whole := chat_text(received.record)):
-            # LiteLLM takes out a thought at the start by itself.
-            reply = reply.replace(text=whole, thoughts="")
+        if agent.thoughts is not None and (whole := chat_answer(received.record)):
+            text = whole["choices"][0]["message"]["content"]
+            if text and text != reply.text:
+                # LiteLLM has taken out a thought at the start by itself.
+                reply = reply.replace(text=text, thoughts="")
         if (schema := native_schema(agent, request)) is not None:
             said = set_apart(reply.text, agent.thoughts)[0]
             text = reply.text.replace(said, without_added_nulls(said, schema))

@@ -204,14 +204,6 @@ def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[s
     return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
 
 
-def chat_text(record: Mapping[str, Any]) -> str:
-    """The text of an answer as the provider sent it; empty where it is not in this form."""
-    match record:
-        case {"choices": [{"message": {"content": content}}, *_]}:
-            return text_of_content(content)
-    return ""
-
-
 def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
     """The text, the refusal or the calls of tools; None where a message has none of them."""
     if has_tools and (calls := _calls(message.get("tool_calls"))):
