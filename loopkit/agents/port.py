@@ -132,6 +132,12 @@ class Reply(Value, frozen=True):
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
+    thoughts: str = ""
+    """What the model wrote for itself, which is no part of `text`."""
+    raw: str = ""
+    """The whole answer, where thoughts or repetitions were taken out of it."""
+    loops: bool = False
+    """It says the same again and again, up to its end; `text` has it once."""
     cut_off: bool = False
     in_words: str = ""
     """Why the schema was asked for in words for the first time, though the model takes schemas."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
-from loopkit.agents.port import Message, Reply, Request
+from loopkit.agents.port import AgentPort, Message, Reply, Request
 from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
 from loopkit.engine.findings import OF_ARTIFACT, Finding, finding_id
 from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
@@ -22,12 +22,14 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage, v
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, LOOPS, MISSING, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import one_line, or_empty, storable
+from loopkit.text import one_line, or_empty, storable, without_loop
+from loopkit.text.json_slips import mend
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
+from loopkit.text.thoughts import set_apart
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
@@ -67,6 +69,27 @@ class Written(Value, frozen=True):
 NOTHING_WRITTEN = Written()
 
 
+async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
+    """The reply of an agent, without its thoughts and without what an author repeats at its end.
+
+    Raises AgentError.
+    """
+    reply = await port.ask(request)
+    thoughts: Any = getattr(agent, "thoughts", "keep")
+    text, thought = set_apart(reply.text, thoughts)
+    said = [set_apart(message, thoughts)[0] for message in reply.said]
+    whole, text = text, text if request.role == "judge" else without_loop(text)
+    if text == reply.text and said == [*reply.said]:
+        return reply
+    return reply.replace(
+        text=text,
+        loops=text != whole,
+        said=tuple(filter(str.strip, said)),
+        thoughts="\n\n".join(filter(None, (reply.thoughts, thought))),
+        raw=reply.text,
+    )
+
+
 def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
@@ -86,6 +109,9 @@ def reply_event(
         said=tuple([storable_text(redact, message) for message in reply.said])
         if reply.said
         else (),
+        thoughts=_output(storable_text(redact, reply.thoughts)) if reply.thoughts else "",
+        loops=reply.loops,
+        raw=_output(storable_text(redact, reply.raw)) if reply.raw else "",
         cut_off=reply.cut_off or is_cut,
         in_words=storable_text(redact, reply.in_words) if reply.in_words else "",
         prompt_cut=storable_text(redact, reply.prompt_cut) if reply.prompt_cut else "",
@@ -232,7 +258,7 @@ def make_artifact(
 
 
 _CONTENT = (
-    *("text", "data", "is_data", "tree"),
+    *("text", "data", "is_data", "mended", "tree"),
     *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
 )
 
@@ -267,35 +293,58 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
     if output.may_be_missing and written is None:
         return "", MISSING, reply.artifact_fault or "the output file was not written"
     text = reply.text if written is None else written
-    text = text if agent is not None and agent.schema_ is not None else body(text, output)
+    if agent is None or agent.schema_ is None:
+        text = body(text, output, is_answer=agent is not None and written is None)
     if agent is None:
         # A program may have nothing to say.
         return text, "", ""
     # An attempt that reverts all changes leaves the original folder, which is not an empty answer.
     if not text.strip() and reply.folder is None:
-        return text, EMPTY, "the answer is empty"
+        is_thought = written is None and reply.raw
+        return text, EMPTY, "the answer is all thought" if is_thought else "the answer is empty"
+    if reply.loops and written is None:
+        return text, LOOPS, "the answer says the same again and again, up to its end"
     if reply.cut_off and written is None:
-        return text, CUT_OFF, f"the answer was cut off before its end{_own_cap(agent)}"
+        where = _own_cap(agent, reply)
+        return text, CUT_OFF, f"the answer was cut off before its end{where}; it has to be shorter"
     return text, "", ""
 
 
-def _own_cap(agent: Agent) -> str:
-    """The longest answer that the machine's options allow, if it is the same for all callees."""
+def _own_cap(agent: Agent, reply: Replied) -> str:
+    """The longest answer that the machine's options allow, if it is the same for all callees.
+
+    Otherwise, how long this one was.
+    """
     options = (getattr(asked, "params", {}) for asked in agent.in_turn)
     caps = {next(((c, p[c]) for c in OUTPUT_CAPS if p.get(c) is not None), None) for p in options}
     [cap] = caps if len(caps) == 1 else {None}
+    if cap is None and reply.counted is not None:
+        return f" (at {reply.counted.output:,} tokens)"
     return f" (`{cap[0]}` is {cap[1]:,})" if cap is not None else ""
 
 
 def _with_data(plain: Artifact, agent: Agent) -> Artifact:
-    found = extract_json(plain.text)
+    datatype = parse_fields(agent.schema_ or {})
+    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
+
+    def infeasible(value: object) -> object:
+        """What an answer says of why it can't be done; None where it does not say that."""
+        said = value.get(agent.infeasible) if declared and isinstance(value, Mapping) else None
+        is_said = declared and declared.scalar != "bool" and _says_something(said)
+        return said if said is True or is_said else None
+
+    def fits(value: object) -> bool:
+        return infeasible(value) is not None or not conform(value, datatype)[1]
+
+    found = extract_json(plain.text, fits)
+    if isinstance(found, NoJson):
+        text, slips = mend(plain.text)
+        found = extract_json(text, fits) if slips else found
+        plain = plain.replace(mended=slips)
     if isinstance(found, NoJson):
         return plain.replace(fault=f"the answer is not JSON: {found.reason}", fault_code=NOT_JSON)
-    datatype = parse_fields(agent.schema_ or {})
     data, faults = conform(found, datatype)
-    declared = datatype.field(agent.infeasible) if agent.infeasible is not None else None
-    said = found.get(agent.infeasible) if declared and isinstance(found, Mapping) else None
-    if said is True or (declared and declared.scalar != "bool" and _says_something(said)):
+    if (said := infeasible(found)) is not None:
         # An infeasible answer need not fill in the rest.
         data, missing = salvage(data, datatype)
         known = plain.replace(data=data, is_data=True, missing=tuple(sorted(missing)))
@@ -336,10 +385,18 @@ def _words_of(said: object) -> str:
     return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)
 
 
-def body(text: str, output: Output) -> str:
-    """The artifact in a text: the whole text, or the content of its only fence."""
-    blocks = code_blocks(text) if output.fence == "strip" else ()
-    return blocks[0][1].removesuffix("\n") if len(blocks) == 1 else text
+def body(text: str, output: Output, *, is_answer: bool = False) -> str:
+    """The artifact in a text: the whole text, or the content of its only fence.
+
+    The fence of an answer goes where nothing stands around it, unless it is to be kept.
+    """
+    blocks = code_blocks(text) if output.fence == "strip" or is_answer else ()
+    if len(blocks) != 1 or output.fence == "keep":
+        return text
+    content, whole = blocks[0][1].removesuffix("\n"), text.strip()
+    # The content is not indented, and the last line is a fence of its own.
+    spans = whole.startswith(("```", "~~~")) and whole.count("\n") == content.count("\n") + 2
+    return content if spans or output.fence == "strip" else text
 
 
 NO_MORE_CALLS = "Not called: no call is left. Give your answer now."

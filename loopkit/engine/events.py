@@ -135,6 +135,12 @@ class Replied(Event, frozen=True, kw_only=True):
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, in order, if there are more than `text`."""
+    thoughts: str = ""
+    """What the model thought, which is no part of `text`."""
+    raw: str = ""
+    """The whole answer, if thoughts or repetitions were taken out of it."""
+    loops: bool = False
+    """Whether the answer says the same again and again, up to its end. `text` has it once."""
     cut_off: bool = False
     """Whether the answer was cut off at its maximum length."""
     in_words: str = ""

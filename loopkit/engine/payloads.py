@@ -73,6 +73,8 @@ class Artifact(Record, frozen=True, kw_only=True):
     text: str
     data: Any = None
     is_data: bool = False
+    mended: tuple[str, ...] = ()
+    """The slips in its JSON that were mended before it was read."""
     fields: dict[str, Any] = NOTHING
     fault: str = ""
     """Why the artifact is unusable: missing, empty, cut off, not JSON, or in breach of its schema.

@@ -679,6 +679,7 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
 
 
 EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
+LOOPS = "loops"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
 NO_ANSWER, NOT_VALIDATED, ECHO = "no-answer", "not-validated", "echo"
@@ -705,7 +706,7 @@ def _faults_of(graph: Graph, author: str) -> Iterator[str]:
     if not state.may_leave_none or graph.on(author, "content"):
         return
     if state.asks:
-        yield from (EMPTY, CUT_OFF, REFUSED)
+        yield from (EMPTY, CUT_OFF, LOOPS, REFUSED)
         if author in graph.repeated:
             yield ECHO
     if may_be_nobody(graph, author):

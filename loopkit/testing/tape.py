@@ -290,7 +290,7 @@ def reply_of(
     replied: Replied, intent: Intended, machine: Machine, limits: frozenset[str], file: str
 ) -> dict[str, Any]:
     """The call with a reply; `file` is the one to which the agent writes its output, if any."""
-    call = _reply_part(replied.text)
+    call = _reply_part(replied.raw or replied.text)
     agent = machine.agents[intent.agent]
     if replied.has_no_tools and agent.callable_tools:
         # loopkit makes the call that this agent could not make.

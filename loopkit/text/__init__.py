@@ -14,6 +14,10 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@
 
 WIDTH = 80
 """The width of a terminal by default."""
+MANY_TIMES = 20
+"""How often lines come before they count as repeated without end."""
+LONGEST_REPEATED = 1_000
+"""Characters of the lines that are recognised as repeated."""
 EMPTY = "(empty)"
 """Shown in place of an empty text, so that it does not look like a missing one."""
 
@@ -88,6 +92,22 @@ def end_of(text: str, chars: int) -> str:
         return text
     _cut, _newline, lines = text[-chars:].partition("\n")
     return lines or text[-chars:]
+
+
+def without_loop(text: str) -> str:
+    """The text with the lines that come many times at its end only once."""
+    end = len(text.rstrip())
+    for period in range(2, min(LONGEST_REPEATED, end // MANY_TIMES) + 1):
+        unit, first = text[end - period : end], end - MANY_TIMES * period
+        if text[first : first + period] == unit and text[first:end] == unit * MANY_TIMES:
+            if "\n" not in unit or not any(map(str.isalpha, unit)):
+                continue
+            while text[first - period : first] == unit:
+                first -= period
+            while first and text[first - 1] == text[first - 1 + period]:
+                first -= 1
+            return text[: first + period]
+    return text
 
 
 def as_nfc(text: str) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from loopkit.text import one_line, storable
@@ -17,6 +17,9 @@ MAX_DEPTH = 64
 
 MAX_OPENINGS = 10_000
 """The maximum number of braces and brackets tried in a text; it takes time to place each error."""
+
+MOST_FITTED = 100
+"""The maximum number of different values of which the one that fits is looked for."""
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _OPENING = re.compile(r"[{\[]")
@@ -84,24 +87,24 @@ def _parse(text: str) -> object | NoJson:
     return _limit_depth(value)
 
 
-def extract_json(text: str) -> object | NoJson:
+def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> object | NoJson:
     """The one value in a text: the whole of it, else in a fence, else an object or list in prose.
 
     A fence goes before prose, one labelled json before others, and in prose an object before a
     list. A list in prose has to hold an object or to stand on lines of its own: others are marks,
-    links or check boxes. Equal values are one. Different ones, or one beside something broken, are
-    refused: nobody knows which was meant.
+    links or check boxes. Equal values are one. Of different ones the only one that `fits` is taken.
+    Otherwise, and beside something broken, they are refused: nobody knows which was meant.
     """
     whole = parse_output(text)
     if not isinstance(whole, NoJson):
         return whole
     if fenced := _values_in_fences(text):
-        return _only_one(fenced)
+        return _only_one(fenced, fenced, fits)
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
     placed = zip(found.values, found.alone, strict=True)
     lists = [value for value, alone in placed if alone or _holds_object(value)]
-    return _only_one([*(objects or lists), *found.broken])
+    return _only_one([*(objects or lists), *found.broken], [*objects, *lists], fits)
 
 
 def json_in(text: str) -> JsonInText:
@@ -238,7 +241,8 @@ _DECODER = json.JSONDecoder(
 
 
 def _no_json_at(message: str, line: int, column: int) -> NoJson:
-    return NoJson(f"{message[:1].lower()}{message[1:]} at line {line}, column {column}")
+    said = f"{message[:1].lower()}{message[1:]}".removesuffix(" at")
+    return NoJson(f"{said} at line {line}, column {column}")
 
 
 def _limit(error: ValueError | RecursionError) -> str:
@@ -300,12 +304,20 @@ def _values_in_fences(text: str) -> list[object]:
     ]
 
 
-def _only_one(candidates: list[object]) -> object | NoJson:
+def _only_one(
+    candidates: list[object], values: list[object], fits: Callable[[object], bool] | None
+) -> object | NoJson:
+    """The only candidate; of several, or where that does not fit, the only value that does."""
     broken = next((value for value in candidates if isinstance(value, NoJson)), None)
     if broken is not None:
         return broken
     if not candidates:
         return NoJson("there is none in the text")
+    different = {canonical(value): value for value in values} if fits is not None else {}
+    if 1 < len(different) <= MOST_FITTED and fits is not None:
+        fitting = [value for value in different.values() if fits(value)]
+        if len(fitting) == 1:
+            return fitting[0]
     if len({canonical(value) for value in candidates}) > 1:
         return NoJson("there are several different values in the text, and only one is expected")
     return candidates[0]

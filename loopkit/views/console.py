@@ -142,6 +142,8 @@ def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[L
     role = call.role if call is not None else ""
     if call is not None and role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
+    if event.thoughts and event.raw:
+        yield _row("", f"answered with {plural(len(event.thoughts), 'character', ',')} of thoughts")
     elif role == "tool":
         word, tone = _tool_result(event)
         yield _row("", cost, word=word, tone=tone)
@@ -269,6 +271,8 @@ def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any
         size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _without_known_faults(before, artifact.fault) or "nothing"
+    if artifact.mended:
+        size += f" · mended: {', '.join(artifact.mended)}"
     if "exit_code" in facts:
         size = f"exit {facts['exit_code']}, {size}"
     return f"{artifact.name}, attempt {artifact.attempt}: {size}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Failed, Intended, Suspended
+from loopkit.engine.events import Failed, Intended, Replied, Suspended
 from tests.providers.anthropic_mock import AnthropicMock
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer, json_answer
@@ -222,3 +222,43 @@ def test_after_a_resume_the_same_work_is_asked_for_again(
     again = durable.resume(played.state.run)
     assert (again.outcome, len(hostile.requests())) == ("done", 2)
     assert len(again.of(Intended)) == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "line", "thoughts"),
+    [
+        ("", "A line.", "Let me think."),
+        (", thoughts: keep", "<think>Let me think.</think>A line.", ""),
+        (', thoughts: ["<think>", "</think>"]', "A line.", "Let me think."),
+    ],
+)
+def test_a_thought_that_litellm_takes_out_by_itself_is_stored_or_kept(
+    hostile: HostileServer, desk: Desk, keys: str, line: str, thoughts: str
+) -> None:
+    hostile.say("<think>Let me think.</think>A line.")
+    parts = {"MODEL": hostile.model, "URL": hostile.base_url, "VARIABLE": KEY_VARIABLE}
+    text = MACHINE.replace("CAP", "max_tokens").replace("RULE", "{min_chars: 1}")
+    for name, value in (parts | {", price: 1": f", price: 1{keys}"}).items():
+        text = text.replace(name, value)
+    played = desk.play(text)
+    assert played.result == {"line": line}
+    assert played.of(Replied)[0].thoughts == thoughts
+
+
+def test_nulls_that_the_form_of_a_schema_added_go_behind_a_thought_as_well(
+    hostile: HostileServer, desk: Desk
+) -> None:
+    hostile.say('[THINK]No age?[/THINK]{"name": "Bo", "age": null}')
+    agent = f"model: {hostile.model}, base_url: {hostile.base_url}, api_key_env: {KEY_VARIABLE}"
+    fields = "properties: {name: {type: string}, age: {type: integer}}, required: [name]"
+    schema = f"structured: native, schema: {{type: object, {fields}}}"
+    played = desk.play(f"""
+loopkit: 1
+agents: {{writer: {{{agent}, {schema}}}}}
+states:
+  write: {{agent: writer, prompt: Who?, output: who, on_error: {{content: failed}}, next: done}}
+  done: {{final: success, result: who}}
+  failed: {{final: failure}}
+""")
+    assert played.result == {"who": {"name": "Bo"}}
+    assert played.of(Replied)[0].thoughts == "No age?"

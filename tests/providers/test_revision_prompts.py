@@ -171,8 +171,8 @@ def test_what_a_prompt_names_itself_gets_no_label(ask: Ask, prompt: str, second:
 
 
 def test_an_old_answer_that_has_fences_gets_longer_ones(ask: Ask) -> None:
-    second = ask.prompts("```\nmaybe\n```", GOOD)[1][0]
-    assert "\n````\n```\nmaybe\n```\n````\n" in second
+    second = ask.prompts("So:\n```\nmaybe\n```", GOOD)[1][0]
+    assert "\n````\nSo:\n```\nmaybe\n```\n````\n" in second
 
 
 def test_an_empty_old_answer_is_called_that(ask: Ask) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.engine.events import Replied
 from tests.machines import loop
 from tests.support import Desk, scenario
 
@@ -106,6 +107,8 @@ def test_without_a_file_the_reply_is_the_artifact_only_where_that_is_written(des
     assert played.result == {"plan": GOOD}
 
 
+FILE = ', file: "{{ input.file }}"'
+LOOP = "The tide.\n\nIt comes.\n" * 30 + "The ti"
 WHOLE = loop(
     '[{require: title != ""}]',
     {"valid": "accepted", "cap_reached": "exhausted"},
@@ -124,11 +127,12 @@ limits: {revisions: 1}
         ("", "empty", "- the answer is empty"),
         ("   \n\t\n", "empty", "- the answer is empty"),
         ({"reply": '{"title": "A', "cut_off": True}, "cut-off", "- the answer was cut off"),
+        ({"reply": '{"a": "' + LOOP, "cut_off": True}, "loops", "- the answer says the same"),
         ("Here it is!", "not-json", "- the answer is not JSON"),
         ('{"titel": "A"}', "schema", "- `title` is missing (code `schema`)"),
         ('{"title": NaN}', "not-json", "- the answer is not JSON"),
     ],
-    ids=["empty", "blank", "cut-off", "prose", "schema", "nan"],
+    ids=["empty", "blank", "cut-off", "loop", "prose", "schema", "nan"],
 )
 def test_an_unusable_answer_enters_the_loop(desk: Desk, call: Any, code: str, told: str) -> None:
     """S0.46: missing, empty, unparseable: a content error with a finding, no end of the run."""
@@ -136,7 +140,37 @@ def test_an_unusable_answer_enters_the_loop(desk: Desk, call: Any, code: str, to
     played = desk.play(WHOLE, scenario(agents={"author": [call, good]}))
     assert played.reports[0].findings[0].code == code
     assert told in played.prompts("author")[1]
+    assert played.prompts("author")[1].count("The tide") <= 1
     assert played.result == {"plan": {"title": "A"}}
+
+
+def test_what_is_kept_of_a_loop_is_its_first_round(desk: Desk) -> None:
+    """What was said 20 times is no artifact; a list of things that are alike is one."""
+    rows = "| a | b |\n|---|---|\n" + "|   |   |\n" * 40
+    machine = FILED.replace("ELSE", ", else: reply")
+    played = desk.play(machine, scenario(agents={"author": [f"Well:\n{LOOP}", GOOD + rows]}))
+    assert played.of(Replied)[0].text == "Well:\nThe tide.\n\nIt comes."
+    assert played.of(Replied)[0].raw == f"Well:\n{LOOP}"
+    assert played.result == {"plan": GOOD + rows}
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "plan"),
+    [
+        ("\n```markdown\n# A plan\n\nIt is long.\n```\n", "", "# A plan\n\nIt is long."),
+        ("~~~\n```\nmake\n```\n~~~", "", "```\nmake\n```"),
+        ("```\nmake\n```", ", fence: keep", None),
+        ("Do this:\n```\nmake\n```", "", None),
+        ("```\nmake\n```\nthen\n```\nrun\n```", "", None),
+        ("```\nmake\nand so on", "", None),
+    ],
+)
+def test_an_answer_loses_the_fence_around_the_whole_of_it(
+    desk: Desk, text: str, keys: str, plan: str | None
+) -> None:
+    machine = STRICT.replace("{min_chars: 20}", "{min_chars: 1}").replace(FILE, keys)
+    played = desk.play(machine, scenario(agents={"author": [text]}))
+    assert played.result == {"plan": text if plan is None else plan}
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe broken \xc3", b"plan\0plan" * 10])

@@ -50,6 +50,7 @@ from loopkit.language.json_schema import (
     steps_of,
 )
 from loopkit.text.json_text import NoJson, parse_output
+from loopkit.text.thoughts import set_apart
 
 
 class ModelAgentPort:
@@ -121,8 +122,15 @@ class ModelAgentPort:
                 raise failure from error
             response = await client.read(answer, request.model)
         reply = read_reply(agent, request, response)
+        if agent.thoughts is not None and (whole := chat_answer(received.record)):
+            text = whole["choices"][0]["message"]["content"]
+            if text and text != reply.text:
+                # LiteLLM has taken out a thought at the start by itself.
+                reply = reply.replace(text=text, thoughts="")
         if (schema := native_schema(agent, request)) is not None:
-            return reply.replace(text=without_added_nulls(reply.text, schema))
+            said = set_apart(reply.text, agent.thoughts)[0]
+            text = reply.text.replace(said, without_added_nulls(said, schema))
+            return reply.replace(text=text)
         return reply
 
     async def _complete(self, agent: ModelAgent, request: Request, received: Received) -> Any:

@@ -28,9 +28,8 @@ from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request, Tool
 from loopkit.engine.payloads import TokenUse, ToolCall
 from loopkit.language.agents.model import ModelAgent
 from loopkit.text import plural
+from loopkit.text.thoughts import set_apart
 
-_THOUGHT = re.compile(r"([<\[])((?:think|thinking|thought|reasoning)[>\]])", re.IGNORECASE)
-"""The mark that begins a thought in a text; the mark with a slash ends it."""
 BROKEN_OFF = {"message": "the answer ended in an error"}
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 """The reasons by which Gemini ends an answer that it discards for a bad tool call."""
@@ -79,6 +78,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens)
     return Reply(
         text,
+        thoughts=text_of_content(getattr(message, PLAIN, None)),
         cut_off=finish == "length",
         tool_calls=calls,
         kept=thoughts_to_keep(message, request.model) if calls else {},
@@ -165,11 +165,9 @@ def _all_thought_message(
     answered = used.output if used else 0
     thoughts = (getattr(message, place, None) for place in THOUGHTS)
     # Some providers hide the thoughts, but the tokens were spent on something.
-    is_thought = any(thoughts) or (answered > 0 and not text)
-    visible = text.strip()
-    opened = _THOUGHT.match(visible)
-    is_open = opened is not None and f"{opened[1]}/{opened[2]}" not in visible
-    if not is_open and (visible or not is_thought):
+    visible = set_apart(text, agent.thoughts)[0]
+    is_thought = any(thoughts) or (answered > 0 and not text) or visible != text
+    if visible.strip() or not is_thought:
         return ""
     spent = f"all {plural(answered, 'token', ',')}" if answered else "all tokens"
     cap = next((option for option in OUTPUT_CAPS if option in agent.params), "max_tokens")

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -16,7 +16,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import conversation
+from loopkit.drive.replies import ask_agent, conversation
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Answer, Finding, with_findings
@@ -101,7 +101,7 @@ class Judge:
             task=self._task,
             callees=callees_for(self.active, self.agent, self.author),
             quote=port.quote,
-            ask=port.ask,
+            ask=partial(ask_agent, port, self.agent),
             ready=port.ready,
             opinion=self._opinion,
         )

@@ -12,7 +12,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of, find_stored_reply
 from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
-from loopkit.drive.replies import conversation, faulty_artifact, is_answer
+from loopkit.drive.replies import ask_agent, conversation, faulty_artifact, is_answer
 from loopkit.drive.retries import CallFailed, SessionLost
 from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
 from loopkit.drive.tools.call import Answered, Conversation, artifact_of
@@ -200,7 +200,7 @@ def _prepare(
         callees=asked.callees or callees_for(active, agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),
-        ask=partial(_ask, port, agent) if asked.is_model else port.ask,
+        ask=partial(_ask, port, agent),
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, output) if leaves_files else None,
         instead_of=_unknown_word(active, name, state),
@@ -238,8 +238,8 @@ def _prepare(
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    assert isinstance(agent, ModelAgent)
-    return with_calls(agent, await port.ask(request))
+    reply = await ask_agent(port, agent, request)
+    return with_calls(agent, reply) if isinstance(agent, ModelAgent) else reply
 
 
 def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:

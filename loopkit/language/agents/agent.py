@@ -7,9 +7,26 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, Tag
 
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, ErrorRule, Noun, OnInDoubt, Retry, Schema, Written
+from loopkit.language.section import (
+    FROM_LIST,
+    Duration,
+    ErrorRule,
+    Noun,
+    OnInDoubt,
+    Retry,
+    Schema,
+    Written,
+)
 
 Session = Literal["keep", "fresh"]
+
+
+Mark = Annotated[str, Field(min_length=1)]
+Thoughts = Annotated[
+    Annotated[Literal["keep"], Tag("<keep>")]
+    | Annotated[tuple[Mark, Mark], FROM_LIST, Tag("<marks>")],
+    Discriminator(lambda value: "<keep>" if isinstance(value, str) else "<marks>"),
+]
 
 
 class KeptSession(Noun):
@@ -200,6 +217,10 @@ class CalledAgent(AgentBase):
     """How to retry a call after a transient error."""
     timeout: Duration = 600.0
     """The wall-clock time limit of one call."""
+    thoughts: Thoughts | None = None
+    """`keep`: the thoughts in an answer are a part of it. `[OPEN, CLOSE]`: they stand between these
+    marks. Default: what stands between known marks, such as `<think>`, is taken out of the
+    answer."""
     on_in_doubt: OnInDoubt | None = None
     """The policy for a call in doubt, which may have been made before a crash. Default: `retry` for
     models, `ask` for programs and tools."""

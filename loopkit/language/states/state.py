@@ -152,8 +152,9 @@ class Output(Noun):
     else_: Literal["reply"] | None = Field(None, alias="else")
     """`reply`: use the reply as the artifact if the attempt did not write the file or change the
     folder."""
-    fence: Literal["strip"] | None = None
-    """`strip`: if the text has exactly one code fence, its content is the artifact."""
+    fence: Literal["strip", "keep"] | None = None
+    """`strip`: if the text has exactly one code fence, its content is the artifact. `keep`: a fence
+    stays. Default: the fence of an answer goes if nothing stands around it."""
     fields: dict[Id, Extract] = {}
     """Typed fields to extract from the text."""
 

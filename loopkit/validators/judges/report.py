@@ -62,7 +62,7 @@ def read_answer(
     `echoes` are its prompts, which the answer may quote.
     """
     if not replied.text.strip():
-        return Misread("Your answer was empty.")
+        return Misread(f"Your answer was {'all thought' if replied.raw else 'empty'}.")
     if replied.cut_off:
         return Misread("Your answer was cut off before its end. Answer shorter.")
     repeats = any(form.nonce in text for text in (replied.text, *replied.said))
