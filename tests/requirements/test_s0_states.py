@@ -55,7 +55,7 @@ def test_a_check_that_an_earlier_one_leaves_nothing_to_find_is_told(desk: Desk) 
     assert (problem.code, problem.path) == ("judged-before", "states.judge.by.0")
     played = desk.play(SUBSUMED, scenario(agents={"author": ["no tasks"]}))
     assert played.route == ["draft", "precheck", "failed"]
-    goalless = desk.play(SUBSUMED, scenario(agents={"author": ["### Task 1", "### Task 1"]}))
+    goalless = desk.play(SUBSUMED, scenario(agents={"author": ["### Task 1", "### Task 2"]}))
     assert [f.message for r in goalless.reports for f in r.findings if r.state == "judge"] == [
         'no section "Goal": it needs a heading or a label `**Goal:**`, with text under it'
     ] * 2

@@ -212,7 +212,7 @@ def test_s3_11_drafts_without_progress_end_in_a_fallback_that_is_labelled(desk: 
     """S3.8, S3.11, S3.12 and S3.21: each draft has its number, the fallback that of the last."""
     foreign = draft(1, capabilityId="nobody")
     cases: list[tuple[list[Any], str, list[str]]] = [
-        ([INACTIVE, foreign, foreign], "stalled", ["CAPABILITY_NOT_REGISTERED"]),
+        ([INACTIVE, foreign, foreign], "stalled", ["CAPABILITY_NOT_REGISTERED", "repeated"]),
         ([INACTIVE, foreign, draft(1, capabilityId=None)], "exhausted", ["CAPABILITY_MISSING"]),
         ([INACTIVE, {"diagnostic": "Nobody draws.", "missingFacets": []}], "infeasible", []),
     ]
