@@ -143,6 +143,25 @@ def test_what_is_the_fault_of_the_request_or_the_key_is_not_sent_to_a_fallback(
     assert (len(first.requests()), len(second.requests())) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("message", "asked_times"),
+    [
+        ("Requests per minute are used up. Try again in 0.1s.", (2, 0)),
+        ("Requests per day are used up. Try again in 0.1s.", (2, 0)),
+        ("Requests per day are used up. Try again in 8h.", (1, 1)),
+        ("Requests per day are used up.", (1, 1)),
+    ],
+)
+def test_a_limit_is_waited_for_unless_it_is_one_for_longer_than_anybody_waits(
+    own: HostileServer, first: ModelServer, desk: Desk, message: str, asked_times: tuple[int, int]
+) -> None:
+    own.fail(429, message=message)
+    own.say("A short line")
+    first.say("A short line")
+    assert desk.play(machine(own, first)).outcome == "done"
+    assert (len(own.requests()), len(first.requests())) == asked_times
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_wait_beyond_the_longest_is_not_waited_for_where_there_is_a_fallback(
     first: ModelServer, second: ModelServer, desk: Desk, status: int
