@@ -527,8 +527,8 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
         # Another version may keep it elsewhere: a start then says that no price is known.
         return {}
     named = {name: entry for entry in table.values() for name in entry.get("aliases") or ()}
-    meant = {key: entry.get("alias_of") for key, entry in table.items()}
-    return {**named, **table, **{key: table[name] for key, name in meant.items() if name in table}}
+    meant = {key: table.get(str(entry.get("alias_of"))) for key, entry in table.items()}
+    return {**named, **table, **{key: entry for key, entry in meant.items() if entry is not None}}
 
 
 def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
