@@ -71,7 +71,7 @@ def asked(desk: Desk, server: Any, limits: str = "cost_usd: 1", **parts: str) ->
 def usd(model: str, tokens: int) -> float:
     """What an answer of so many tokens costs."""
     known = known_model(model)
-    rates = known.highest() if known else None
+    rates = known.highest(sent=100) if known else None
     assert rates is not None
     return rates.output * tokens
 

@@ -46,8 +46,9 @@ def test_no_connection_is_left_open_when_the_clients_of_an_hour_are_forgotten(
         for _ in range(3):
             hostile.say("Good morning")
             await client.complete({**sent, "base_url": hostile.base_url}, Received())
-            forgotten = litellm.in_memory_llm_clients_cache
-            forgotten.ttl_dict.update(dict.fromkeys(forgotten.ttl_dict, 0.0))
+            kept = litellm.in_memory_llm_clients_cache
+            for key in [*kept.cache_dict]:
+                kept.delete_cache(key)
             gc.collect()
         await client.close()
 

@@ -23,6 +23,7 @@ MOST_PACKED_BYTES = 1_000_000
 """The most of a compressed answer, which may be a thousand times as long."""
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60)
 HIGHEST_PORT = 65_535
+RETRIED = (httpx.ConnectError, httpx.RemoteProtocolError)
 Verify = ssl.SSLContext | str | bool
 """How a server's certificate is verified: as httpx takes it."""
 
@@ -51,8 +52,8 @@ class UnsendableKey(UnsendableHeader):
     """The header is the one with the key."""
 
 
-class Unconnected(httpx.NetworkError):
-    """No connection was made. LiteLLM takes httpx's own class for a reason to try again."""
+class Lost(httpx.NetworkError):
+    """A connection was not made, or broke. For httpx's own classes LiteLLM may try again."""
 
 
 class Client(httpx.AsyncClient):
@@ -103,8 +104,9 @@ class _Transport(httpx.AsyncBaseTransport):
         received.request = request
         try:
             response = await pool.handle_async_request(request)
-        except httpx.ConnectError as error:
-            failed = httpx.ProxyError if proxy else Unconnected
+        except RETRIED as error:
+            is_of_proxy = proxy and isinstance(error, httpx.ConnectError)
+            failed = httpx.ProxyError if is_of_proxy else Lost
             raise failed(str(error), request=request) from error
         received.begin(response.status_code, response.headers)
         if response.has_redirect_location:
@@ -145,12 +147,15 @@ class _Bounded(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
-        async for chunk in self._stream:
-            read += len(chunk)
-            if read > self._most:
-                raise AnswerTooLong(self._request)
-            self._received.add(chunk)
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                read += len(chunk)
+                if read > self._most:
+                    raise AnswerTooLong(self._request)
+                self._received.add(chunk)
+                yield chunk
+        except RETRIED as error:
+            raise Lost(str(error), request=self._request) from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()
