@@ -96,7 +96,7 @@ def test_the_command_line_lists_what_servers_offer(
 ) -> None:
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     machine = tmp_path / "machine.yaml"
-    served = {"command": [sys.executable, str(BY_HAND), "honest"], "env": ["NOTES"]}
+    served = {"command": [sys.executable, str(BY_HAND), "malformed"], "env": ["NOTES"]}
     gone = {"command": ["no-such-program"]}
     servers = json.dumps({"files": served, "gone": gone})
     states = "{start: {render: x, next: done}, done: {final: success}}"
@@ -106,6 +106,7 @@ def test_the_command_line_lists_what_servers_offer(
     look, description, *_ = said.out.splitlines()
     assert re.fullmatch("files.look  sha256:[0-9a-f]{64}", look)
     assert description == "  Looks."
+    assert "warning: `files.empty` is left out: `inputSchema.type`: Field required" in said.err
     assert "error: MCP server `gone`: its program was not started" in said.err
     assert run(["mcp", "tools", str(machine), "fils"]) == 2
     assert "did you mean `files`?" in capsys.readouterr().err
@@ -131,6 +132,42 @@ async def test_a_tool_that_the_server_does_not_have_is_fatal(obedient: Connectio
     failed = await failure(obedient.tools(["looks"]))
     assert not failed.transient
     assert failed.message == "MCP server `files`: it has no tool `looks`; did you mean `look`?"
+
+
+async def test_one_malformed_tool_is_named_and_does_not_take_the_others_with_it(
+    connect: Connect,
+) -> None:
+    connection = connect("malformed")
+    faults = {tool.name: tool.fault for tool in await connection.every_tool()}
+    assert faults.keys() == {"look", "empty", "null", "typeless", "foreign", "?"}
+    assert not faults["look"]
+    assert (await look(connection)).startswith("sea from ")
+    for name in ("empty", "null", "typeless", "foreign"):
+        failed = await failure(connection.tools(["look", name]))
+        assert not failed.transient
+        message = f"MCP server `files`: its tool `{name}` is malformed: {faults[name]}"
+        assert failed.message == message
+        assert "chema" in faults[name]
+
+
+@SHARED
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, ""),
+        ({"content": None, "structuredContent": {"boats": 2}}, '{"boats": 2}'),
+        ({"isError": True}, "error: "),
+        ({"content": [{"type": "chart", "of": 1}, "two"]}, '{"type": "chart", "of": 1}\ntwo'),
+        (
+            {"isError": []},
+            "error: what it gave is malformed: `isError`: Input should be a valid boolean",
+        ),
+    ],
+)
+async def test_a_result_is_read_as_far_as_it_goes(
+    obedient: Connection, given: dict[str, Any], read: str
+) -> None:
+    assert await look(obedient, at=json.dumps(given)) == read
 
 
 @pytest.mark.parametrize(

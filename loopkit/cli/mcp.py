@@ -139,7 +139,10 @@ def tools(machine: Path, server: str | None) -> int:
                 say(redact(f"error: {offered.message}"))
                 failed = True
             else:
-                echo(redact("\n".join(_lines(name, offered))))
+                echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
+                for tool in (one for one in offered if one.fault):
+                    left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
+                    say(redact(printable(left_out)))
     return ERROR if failed else OK
 
 

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -67,11 +67,13 @@ class OfferedTool:
     """A tool as its server describes it."""
 
     name: str
-    description: str
-    schema: Mapping[str, Any]
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema of its arguments."""
-    digest: str
+    digest: str = ""
     """`sha256:` of its name, its description and its schema."""
+    fault: str = ""
+    """Why it can't be offered to a model; such a tool has nothing but its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Connection:
         return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def every_tool(self) -> list[OfferedTool]:
+        """All tools, also those that can't be offered; raises ServerFailed."""
         offered = await self._ask({"list": None}, self._timeout_s)
         return [OfferedTool(**tool) for tool in offered["tools"]]
 
