@@ -239,7 +239,7 @@ def _prepare(
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
     assert isinstance(agent, ModelAgent)
-    return with_calls(agent, await port.ask(request))
+    return with_calls(agent, request, await port.ask(request))
 
 
 def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
