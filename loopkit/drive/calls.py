@@ -26,7 +26,14 @@ from loopkit.drive.limits import (
     shorten,
     size_of,
 )
-from loopkit.drive.replies import NOTHING_WRITTEN, Written, reply_event, storable_text, usage_of
+from loopkit.drive.replies import (
+    NOTHING_WRITTEN,
+    Written,
+    refuse_halves,
+    reply_event,
+    storable_text,
+    usage_of,
+)
 from loopkit.drive.retries import (
     PROBE_S,
     CallFailed,
@@ -202,6 +209,7 @@ async def _try(active: ActiveRun, work: CallSeries, callee: Callee, request: Req
             if isinstance(reply, Begun):
                 async with active.in_hand(request.deadline_s):
                     reply = await reply
+            refuse_halves(request, reply)
         except (TimeoutError, AgentError) as error:
             spent_s = active.clock.monotonic() - started
             raise _classify_failure(active, work, request, error, spent_s) from error

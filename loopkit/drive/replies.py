@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
-from loopkit.agents.port import Message, Reply, Request
+from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.limits import (
     KEPT_CHARS,
     LONGEST_ANSWER,
@@ -34,7 +34,7 @@ from loopkit.language.states.state import OF_FOLDERS, Output
 from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, MISSING, NO_ANSWER, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import one_line, or_empty, storable
+from loopkit.text import HALF, is_broken, one_line, or_empty, storable
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
 from loopkit.text.written_calls import WrittenCall, read_call
@@ -60,6 +60,13 @@ class Written(Value, frozen=True):
 
 
 NOTHING_WRITTEN = Written()
+
+
+def refuse_halves(request: Request, reply: Reply) -> None:
+    """Raise AgentError if the answer of an agent can't be stored as it is."""
+    if request.role in ANSWERING and is_broken("".join((reply.text, *reply.said))):
+        message = f"the answer has {HALF}"
+        raise AgentError("content", message, tokens=reply.tokens, cost_usd=reply.cost_usd)
 
 
 def reply_event(
