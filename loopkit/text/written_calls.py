@@ -31,6 +31,8 @@ _NAMED = re.compile(
 )
 """What stands before the arguments where these are the only JSON."""
 
+_KEYS = {"name", "arguments", "parameters", "type", "id"}
+
 
 class WrittenCall(Value, frozen=True):
     name: str
@@ -85,15 +87,14 @@ def _values_in(text: str) -> tuple[list[object], list[str]]:
 
 
 def _call_in(value: object) -> WrittenCall | None:
-    match value:
-        case {"function": {"name": str()} as inner} | ({"name": str()} as inner) if (
-            inner.keys() <= {"name", "arguments", "parameters", "type", "id"}
-        ):
-            given = [inner[key] for key in ("arguments", "parameters") if key in inner]
-            if len(given) == 1 and isinstance(given[0], dict | str | None):
-                text = given[0] if isinstance(given[0], str) else json.dumps(given[0] or {})
-                return WrittenCall(inner["name"], text)
-    return None
+    record = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(record, dict) or not record.keys() <= _KEYS:
+        return None
+    given = [record[key] for key in ("arguments", "parameters") if key in record]
+    if not isinstance(record.get("name"), str) or len(given) != 1:
+        return None
+    text = given[0] if isinstance(given[0], str) else json.dumps(given[0] or {}, ensure_ascii=False)
+    return WrittenCall(record["name"], text)
 
 
 def _call_in_code(code: str) -> WrittenCall | None:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import anyio
@@ -82,18 +82,15 @@ class Session:
     async def list_tools(self, names: Sequence[str] | None, timeout_s: float) -> dict[str, Any]:
         offered = await self._within(timeout_s, self._every_tool(), "it did not say what it offers")
         if names is None:
-            faulty = {name: _schema_fault(tool) for name, tool in offered.items()}
-            faulty = {name: why for name, why in faulty.items() if why} | self._heard.malformed
-            sound = [offer(tool) for name, tool in offered.items() if name not in faulty]
-            return {"tools": [*sound, *({"name": n, "fault": why} for n, why in faulty.items())]}
+            left_out = [{"name": one, "fault": why} for one, why in self._heard.malformed.items()]
+            return {"tools": [*map(offer, offered.values()), *left_out]}
         return {"tools": [offer(self._tool(name, offered)) for name in names]}
 
     def _tool(self, name: str, offered: Mapping[str, types.Tool]) -> types.Tool:
-        fault = self._heard.malformed.get(name)
-        if name not in offered and not fault:
-            raise ServerFailed(unknown(name, list(offered)), transient=False)
-        if fault := fault or _schema_fault(offered[name]):
+        if fault := self._heard.malformed.get(name):
             raise ServerFailed(f"its tool `{name}` is malformed: {fault}", transient=False)
+        if name not in offered:
+            raise ServerFailed(unknown(name, list(offered)), transient=False)
         return offered[name]
 
     async def _every_tool(self) -> dict[str, types.Tool]:
@@ -251,12 +248,14 @@ class Heard:
     def _is_sound(self, tool: Any, result: Mapping[str, Any]) -> bool:
         try:
             parse_server_result("tools/list", self._version, {**result, "tools": [tool]})
+            schemas = (tool.get(key) or {} for key in ("inputSchema", "outputSchema"))
+            fault = next(filter(None, map(_schema_fault, map(json.dumps, schemas))), "")
         except ValidationError as error:
-            name = tool.get("name") if isinstance(tool, dict) else None
             fault = in_words(error).replace("`tools.0.", "`")
+        if fault:
+            name = tool.get("name") if isinstance(tool, dict) else None
             self.malformed[name if isinstance(name, str) else "?"] = fault
-            return False
-        return True
+        return not fault
 
     def __str__(self) -> str:
         """The program's end and its output, in words."""
@@ -475,17 +474,18 @@ def offer(tool: types.Tool) -> dict[str, Any]:
     return {**described, "digest": f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"}
 
 
-def _schema_fault(tool: types.Tool) -> str:
-    """Why a schema of a tool is none; empty if both are."""
-    for schema in filter(None, (tool.input_schema, tool.output_schema)):
-        judge = validator_for(schema, Draft202012Validator)
-        try:
-            # Its patterns need not be Python's.
-            judge.check_schema(schema, format_checker=FormatChecker(()))
-        except SchemaError as error:
-            return f"its schema is no JSON Schema: at {error.json_path}, {error.message:.300}"
-        except RecursionError:
-            return "its schema is nested too deep"
+@lru_cache(1_000)
+def _schema_fault(written: str) -> str:
+    """Why a text of JSON is no schema; empty if it is one."""
+    schema = json.loads(written)
+    judge: Any = validator_for(schema, Draft202012Validator)
+    try:
+        # Its patterns need not be Python's.
+        judge.check_schema(schema, format_checker=FormatChecker(()))
+    except SchemaError as error:
+        return f"its schema is no JSON Schema: at {error.json_path}, {error.message:.300}"
+    except RecursionError:
+        return "its schema is nested too deep"
     return ""
 
 
