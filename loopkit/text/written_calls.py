@@ -22,15 +22,14 @@ _AROUND = re.compile(rf"{_MARK}|^[ \t]*```\w*[ \t]*$", re.MULTILINE)
 _MARKED = re.compile(rf"^[ \t]*{_MARK}\s*(?:[\[{{<]|[\w.:-]+\s*[\[{{<])", re.MULTILINE)
 """A mark at the beginning of a line, with the beginning of a call behind it."""
 _BEGUN = re.compile(
-    r"""\s*(?:```\w*\s*)?\[?\s*\{\s*["']name["']\s*:\s*["']([\w.-]+)["']\s*,"""
+    r"""\s*+(?:```\w*\s*+)?\[?\s*+\{\s*["']name["']\s*:\s*["']([\w.-]+)["']\s*,"""
     r"""\s*["'](?:arguments|parameters)["']"""
 )
-_CODE = re.compile(r"\s*```tool_(?:code|calls?)\s*\n(.*?)```", re.DOTALL)
+_CODE = re.compile(r"\s*```tool_(?:code|calls?)[ \t]*\n(.*?)```", re.DOTALL)
 _NAMED = re.compile(
     rf"(?:{_MARK}|\s)*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)\s*(?:\[ARGS\])?"
 )
 """What stands before the arguments where these are the only JSON."""
-
 _KEYS = {"name", "arguments", "parameters", "type", "id"}
 
 

@@ -163,14 +163,10 @@ class Connection:
         try:
             async with asyncio.timeout(_START_S):
                 self._dialogue = await Dialogue.start()
-        except TimeoutError as error:
-            reason = f"its worker did not start within {_START_S:g} s"
-            raise self._failure(reason, transient=True) from error
-        except OSError as error:
-            reason = f"its worker was not started: {error.strerror}"
-            raise self._failure(reason, transient=True) from error
-        except Ended as error:
-            raise self._failure(_NO_ANSWER, transient=True) from error
+        except (Ended, OSError) as error:
+            late = f"it took longer than {_START_S:g} s"
+            reason = late if isinstance(error, TimeoutError) else str(error) or "it ended"
+            raise self._failure(f"its worker did not start: {reason}", transient=True) from error
         request = self._address.as_request()
         try:
             await self._answer({**request, "timeout_s": self._timeout_s}, self._timeout_s)
