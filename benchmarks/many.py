@@ -56,9 +56,9 @@ def resident() -> int:
 
 
 async def with_loopkit(folder: Path) -> Gate:
-    from loopkit.agents.players import Messages  # noqa: PLC0415 - only this process pays for it
-    from loopkit.app import App  # noqa: PLC0415
-    from loopkit.language.load import load  # noqa: PLC0415
+    from loopkit.agents.players import Messages
+    from loopkit.app import App
+    from loopkit.language.load import load
 
     loaded, gate = load(MACHINE), None
 

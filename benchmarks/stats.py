@@ -52,9 +52,9 @@ def judged(times: int) -> Iterator[dict[str, Any]]:
 
 async def play(folder: Path, runs: int) -> None:
     """Store so many played runs."""
-    from loopkit.app import App, Script  # noqa: PLC0415 - only this process pays for it
-    from loopkit.language.load import load  # noqa: PLC0415 - likewise
-    from loopkit.scenario.cases import load_scenario  # noqa: PLC0415 - likewise
+    from loopkit.app import App, Script
+    from loopkit.language.load import load
+    from loopkit.scenario.cases import load_scenario
 
     loaded, scripts = load(MACHINE), []
     for number, faults in enumerate(FAULTS):

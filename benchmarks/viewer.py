@@ -137,7 +137,7 @@ def timed(times: list[float], work: Callable[[], Any]) -> Any:
 
 def _in_browser(program: str, url: str, address: str, times: list[float]) -> None:
     """From asking for the page until the browser has drawn it with all its steps."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a browser
+    from playwright.sync_api import sync_playwright
 
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

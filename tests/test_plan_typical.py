@@ -39,7 +39,7 @@ states:
   judge:
     validate: text
     by: [form]
-    transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
+    transitions: [{guard: valid, target: done}, {revise: draft, previous: show}, {target: failed}]
   done: {final: success, result: text}
   failed: {final: failure}
 """
@@ -63,6 +63,10 @@ def costs(
 def test_a_fresh_session_sends_prompt_last_version_and_findings(desk: Desk) -> None:
     # An answer of 40 tokens, and findings of 10.
     assert costs(machine(desk)) == [100, 100 + 150, 100 + 2 * 150, 100 + 3 * 150]
+    # By itself only a long version is sent.
+    by_itself = machine(desk, MACHINE.replace(", previous: show", ""))
+    assert costs(by_itself)[:2] == [100, 100 + 110]
+    assert costs(by_itself, answer=600)[1] == 100 + 100 + 600 + 150
 
 
 def test_a_kept_session_sends_all_that_was_said(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """Feedback: what a decision tells each state that has to work again.
 
-The text of an edge; without one, what has to be fixed, what is fixed, and how to reply.
+The text of an edge; without one, the mistakes to avoid in a new answer, or, where the version that
+has them is shown, what has to be fixed, what is fixed, and how to reply.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from textwrap import indent
 from typing import Any
 
 from loopkit.engine.events import Worked
-from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
+from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report, points_into
 from loopkit.engine.payloads import Deferral, Feedback
 from loopkit.engine.revisions import after_edge, revision_of
 from loopkit.engine.state import RunState
@@ -24,7 +25,7 @@ from loopkit.engine.template_values import (
     render,
     waiting_reports,
 )
-from loopkit.language.states.state import AuthorState
+from loopkit.language.states.kinds import AgentState
 from loopkit.machine.edges import Edge
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
@@ -49,12 +50,13 @@ def feedback_for(
     about, has_origins = report and part_for(program, report, to), program.graph.has_origins
     text = _fill_template(program, run, edge, about, revision, names)
     is_worded = bool(text.strip())
+    hides = hides_previous(program, run, edge, about, to, is_worded)
     if not is_worded:
-        text = _default(program, run, work, about, to, revision)
+        text = _default(program, run, work, about, to, revision, hides=hides)
     tells = None
     if about and program.graph.notes_told and _tells_findings(program, edge, to, is_worded):
         tells = _deferral(about, to, edge.id, revision, answer)
-    own = _feedback(to, text, revision, tells)
+    own = _feedback(to, text, revision, tells, hides=hides)
     waited: Iterable[Feedback] = ()
     if run.deferred:
         waited = _waiting_feedback(program, run, edge.target, tells.findings if tells else ())
@@ -80,9 +82,44 @@ def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> b
     return is_of_findings and (not graph.has_origins or to in graph.origins)
 
 
-def _feedback(to: str, text: str, revision: tuple[int, int], tells: Deferral | None) -> Feedback:
+SHORT_BYTES = 2_000
+"""The longest version that is written anew, some 350 words. In a longer one its author would lose
+what nobody has found fault with; a shorter one in view is given again as it is."""
+
+
+def hides_previous(
+    program: Program, run: RunState, edge: Edge | None, report: Report | None, to: str, is_own: bool
+) -> bool:
+    """Whether a state is told of the findings without its version; `is_own` if an edge has words.
+
+    A long version, and one in which findings name a place, has to be seen.
+    """
+    if report is None and (edge is None or edge.previous == "auto"):
+        return False
+    asked = choose_agent(program, run, to)
+    hides = asked is not None and program.hides_previous(edge, to, asked, is_own=is_own)
+    if hides is not None or report is None:
+        return bool(hides)
+    version = run.artifacts.get(program.graph.written[to])
+    if version is None or version.edited or version.name != report.artifact:
+        return False
+    is_last = (version.author, version.attempt) == (to, run.attempts.get(to))
+    is_short = len(version.text.encode()) <= SHORT_BYTES
+    is_text = program.type_from(to) is None
+    has_places = is_text and any(points_into(found, version.text) for found in report.blocking)
+    return is_last and is_short and not has_places
+
+
+def _feedback(
+    to: str, text: str, revision: tuple[int, int], tells: Deferral | None, *, hides: bool
+) -> Feedback:
     return Feedback(
-        to=to, text=text.strip("\n"), revision=revision[0], max_revisions=revision[1], tells=tells
+        to=to,
+        text=text.strip("\n"),
+        revision=revision[0],
+        max_revisions=revision[1],
+        hides_previous=hides,
+        tells=tells,
     )
 
 
@@ -112,9 +149,11 @@ def _default(
     report: Report | None,
     to: str,
     revision: tuple[int, int],
+    *,
+    hides: bool,
 ) -> str:
     asked = choose_agent(program, run, to) if report else None
-    if report and (text := default_feedback(program, report, to, revision, asked)):
+    if report and (text := default_feedback(program, report, to, revision, asked, hides=hides)):
         return text
     if work.answer is not None:
         return f"The reviewer chose `{work.answer.choice}` without a comment."
@@ -171,24 +210,34 @@ def _waiting_feedback(
             whole = plain_report(run.reports[deferral.by], program.report_items)
             names = {**deferral.answer, "attempt": report.attempt, "report": whole}
             text = _fill_template(program, run, edge, report, revision, names)
+        hides = hides_previous(program, run, edge, report, state, bool(text.strip()))
         if not text.strip():
             asked = choose_agent(program, run, state)
-            text = default_feedback(program, report, state, revision, asked)
+            text = default_feedback(program, report, state, revision, asked, hides=hides)
         tells = deferral.replace(findings=tuple(found.id for found in report.findings))
-        yield _feedback(state, text, revision, tells)
+        yield _feedback(state, text, revision, tells, hides=hides)
 
 
 WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
 IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
+EARLIER_ANSWER = "An earlier answer to"
+"""How the feedback begins that is sent before the prompt, without the version."""
 _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 
 
 def default_feedback(
-    program: Program, report: Report, to: str, revision: tuple[int, int], asked: str | None
+    program: Program,
+    report: Report,
+    to: str,
+    revision: tuple[int, int],
+    asked: str | None,
+    *,
+    hides: bool = False,
 ) -> str:
     """A whole message for the agent of the state `to`; empty if nothing in the report blocks.
 
-    `revision` is this revision's number and the maximum.
+    `revision` is this revision's number and the maximum. With `hides` it is about a version that
+    the agent is not shown.
     """
     blocking = report.blocking
     if not blocking:
@@ -197,6 +246,8 @@ def default_feedback(
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
     items = program.report_items
+    if hides:
+        return _list_mistakes(program, report, to, where, asked)
     parts = [_heading(len(blocking), where, *revision), _list_findings(blocking, most, items)]
     if report.resolved:
         fixed = _list_findings(report.resolved, most, items)
@@ -208,27 +259,44 @@ def default_feedback(
     return "\n\n".join([part for part in parts if part])
 
 
+def _list_mistakes(program: Program, report: Report, to: str, where: str, asked: str | None) -> str:
+    """What to avoid: what was found, and what nobody has found to be mended since."""
+    before = (*report.unnamed, *report.unseen)
+    known = (*report.blocking, *(one for one in before if one.blocking and one.is_for(to)))
+    named = program.template(program.machine.states_of(AgentState)[to].prompt).names
+    task = "this task" if "feedback" in named else "the task below"
+    these, them = ("this mistake", "it") if len(known) == 1 else ("these mistakes", "them")
+    most, items = program.machine.limits.feedback_items, program.report_items
+    request = _request(program, to, asked)
+    if request == WHOLE_VERSION:
+        request = f"Avoid {them} in a new answer."
+    heading = f"{EARLIER_ANSWER} {task} had {these}{where}:"
+    return "\n\n".join((heading, _list_findings(known, most, items, is_seen=False), request))
+
+
 def _heading(count: int, where: str, revision: int, most: int) -> str:
     last = ", the last one" if revision == most else ""
     these = "this problem" if count == 1 else f"these {count} problems, the most severe first"
     return f"Revision {revision} of {most}{last}. Fix {these}{where}:"
 
 
-def _list_findings(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
-    lines = [_item(finding, items) for finding in findings[:most]]
+def _list_findings(
+    findings: Sequence[Finding], most: int, items: ReportItems | None, *, is_seen: bool = True
+) -> str:
+    lines = [_item(finding, items, is_seen=is_seen) for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")
     return "\n".join(lines)
 
 
-def _item(finding: Finding, items: ReportItems | None) -> str:
-    marks = ", ".join(_marks(finding, items))
+def _item(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> str:
+    marks = ", ".join(_marks(finding, items, is_seen=is_seen))
     message = indent(finding.message.strip(), "  ").strip()
     return f"- {message} ({marks})" if marks else f"- {message}"
 
 
-def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed."""
+def _marks(finding: Finding, items: ReportItems | None, *, is_seen: bool) -> Iterator[str]:
+    """Its place, code, further fields and origin, and if its version is seen, its status."""
     if finding.location:
         yield f"at `{finding.location}`"
     if finding.line is not None:
@@ -237,7 +305,7 @@ def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)
-    if finding.status in _MARKS:
+    if finding.status in _MARKS and is_seen:
         yield _MARKS[finding.status]
     if finding.defaulted:
         yield "origin assumed"
@@ -247,9 +315,5 @@ def _request(program: Program, to: str, asked: str | None) -> str:
     """How an agent has to reply; empty for a state that only fills in a template."""
     if asked is None:
         return ""
-    machine = program.machine
-    agent = machine.agents[asked]
-    author = machine.states_of(AuthorState)[to]
-    folder = machine.workspace_at(to, agent)
-    is_in_files = agent.works_on_files and (author.output_at(to).is_left or folder)
-    return IN_THE_FILES if is_in_files else WHOLE_VERSION
+    works = program.machine.agents[asked].works_on_files and program.works_in_files(to, asked)
+    return IN_THE_FILES if works else WHOLE_VERSION

@@ -312,6 +312,19 @@ def diagnostic(finding: Finding) -> dict[str, Any]:
 _LINE = re.compile(
     r"\b(?:(?:at|on|in|near)\s+)?(?:lines?|columns?|col\.?)\s*\d+(?:\s*(?:[-–,]|to|and)\s*\d+)*"
 )
+PLACES = frozenset({"column", "file", "offset", "path", "quote", "range"})
+"""The fields of a reviewer, beside line and location, that say where in a text it is."""
+_QUOTATION = re.compile(r"[\"'`“„«‘]([^\"'`“”„«»‘’\n]{20,})[\"'`”“»’]")
+
+
+def points_into(finding: Finding, text: str) -> bool:
+    """Whether a finding names a place in a text, or quotes a passage of it."""
+    has_place = finding.line is not None or bool(finding.location)
+    if has_place or not PLACES.isdisjoint(map(str.lower, finding.item)):
+        return True
+    return any(quoted in text for quoted in _QUOTATION.findall(finding.message))
+
+
 _LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
 
 REMEMBERED_CHARS = 1000

@@ -173,6 +173,9 @@ class Feedback(Record, frozen=True, kw_only=True):
     text: str
     revision: int
     max_revisions: int
+    hides_previous: bool = False
+    """Whether the version that it is about is not sent with it. It then stands before the prompt,
+    else after it."""
     tells: Deferral | None = None
     """With `origins` or `from: best`: the findings in the feedback, which is rewritten if some of
     them go to other states or are given up."""

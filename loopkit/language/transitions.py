@@ -55,6 +55,9 @@ class Transition(Noun):
     each origin."""
     resets: Ids = ()
     """The states whose other incoming revise edges have their counters reset to zero."""
+    previous: Literal["auto", "show", "hide"] = "auto"
+    """Whether the author is shown the version that is refused. Default: only where its place in the
+    text, its length or who asks for the change calls for it."""
     from_: Literal["last", "best"] | None = Field(None, alias="from")
     """The version from which the author starts. Default: the last one."""
     emit: Emit | None = None
@@ -67,8 +70,8 @@ class Transition(Noun):
             remedy = "forward is `target: STATE`; back, counted and with feedback, `revise: STATE`"
             raise fault("one-direction", message, help=remedy)
         if self.target is not None:
-            for field in ("feedback", "max", "budget", "resets", "from_"):
-                if getattr(self, field) not in (None, ()):
+            for field in ("feedback", "max", "budget", "resets", "previous", "from_"):
+                if getattr(self, field) not in (None, (), "auto"):
                     key = field.removesuffix("_")
                     message = f"`{key}` belongs to `revise`"
                     remedy = "delete it; a forward transition is taken at most once on each path"

@@ -38,6 +38,8 @@ class Edge(Value, frozen=True):
     feedback: str | None = None
     resets: tuple[str, ...] = ()
     """The counters that it sets to zero before it spends any."""
+    previous: Literal["auto", "show", "hide"] = "auto"
+    """Whether the author is shown the version that is refused."""
     from_best: bool = False
     """Whether the best version becomes the current one again."""
     emit: Emission | None = None
@@ -137,6 +139,7 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
             counters=revision.counters(machine),
             feedback=written.feedback,
             resets=_reset_by(machine, revision.id, written.resets),
+            previous=written.previous,
             from_best=written.from_ == "best",
             emit=Emission.of(written.emit),
             origin=revision.origin,

@@ -174,6 +174,34 @@ class Program:
             return ""
         return self.machine.feedback.get(edge.feedback, edge.feedback)
 
+    def hides_previous(
+        self, edge: Edge | None, to: str, asked: str, *, is_own: bool, is_repeat: bool = False
+    ) -> bool | None:
+        """Whether an agent asked again is not shown its version; None if that depends on it.
+
+        `is_own` if the feedback is in words of the machine's author. A kept session knows the
+        version, a prompt may insert it, and what is in files is there anyway.
+        """
+        state, wanted = self.machine.states[to], edge.previous if edge is not None else "auto"
+        if not isinstance(state, AgentState) or self.machine.agents[asked].session != "fresh":
+            return False
+        named = self.template(state.prompt).names
+        if wanted == "hide":
+            return "previous" not in named
+        is_judged = edge is None or self.machine.states[edge.source].judges is not None
+        is_placed = "previous" in named or "feedback" in named
+        if not is_judged or is_placed or self.works_in_files(to, asked):
+            return False
+        is_needed = wanted == "show" or is_own or (edge is not None and edge.from_best)
+        return True if is_repeat else False if is_needed else None
+
+    def works_in_files(self, name: str, asked: str) -> bool:
+        """Whether what an agent has to mend in a state is in files."""
+        agent, output = self.machine.agents[asked], self.machine.states[name].output_at(name)
+        assert output is not None
+        folder = agent.works_on_files and self.machine.workspace_at(name, agent)
+        return output.is_left or bool(folder)
+
     template = staticmethod(parse_template)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:

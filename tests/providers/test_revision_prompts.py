@@ -6,7 +6,7 @@ import pytest
 
 from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.server import ModelServer
-from tests.support import Desk
+from tests.support import Desk, asked_anew
 
 pytestmark = pytest.mark.usefixtures("provider_key")
 
@@ -71,8 +71,42 @@ THIRD = "maybe due 9"
 GOOD = "done, due 9"
 
 
-def test_a_fresh_author_gets_its_task_its_old_answer_and_what_to_fix(ask: Ask) -> None:
-    _, second, third, fourth = ask.prompts(FIRST, SECOND, THIRD, GOOD)
+SHOWN = {"max: 3": "max: 3, previous: show"}
+
+
+def test_a_fresh_author_gets_what_was_wrong_and_then_its_task(ask: Ask) -> None:
+    """The task has the last word, and nothing but the list says that there was an answer."""
+    _, second, third = ask.prompts("this is due some day.", SECOND, GOOD)
+    told = "the text has 21 characters, at most 20 are allowed (code `too-long`)"
+    assert second == [asked_anew("Write a line.", told, "It lacks a date. (code `no-date`)")]
+    assert third == [asked_anew("Write a line.", "It lacks a date. (code `no-date`)")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "parts", "is_shown"),
+    [
+        pytest.param("word " * 400, {}, False, id="some 2,000 bytes"),
+        pytest.param("words " * 600, {}, True, id="a text of 600 words"),
+        pytest.param("maybe", {}, True, id="a finding with a line"),
+        pytest.param("maybe", {"max: 3": "max: 3, previous: hide"}, False, id="hide"),
+        pytest.param("no", SHOWN, True, id="show"),
+        pytest.param("no", {"max: 3": "max: 3, feedback: Again."}, True, id="words of an edge"),
+        pytest.param("no", {"max: 3": "max: 3, from: best"}, True, id="from the best version"),
+        pytest.param(
+            "no", {"PROMPT": "Write. {{ feedback }}"}, True, id="placed by the prompt"
+        ),
+    ],
+)
+def test_a_version_is_shown_where_it_is_the_work_itself(
+    ask: Ask, answer: str, parts: dict[str, str], is_shown: bool
+) -> None:
+    second = ask.prompts(answer, GOOD, **parts)[1][0]
+    assert ("Your previous version" in second) == is_shown
+    assert second.endswith("\n\nWrite a line.") != is_shown
+
+
+def test_an_author_that_is_shown_its_version_gets_it_after_its_task(ask: Ask) -> None:
+    _, second, third, fourth = ask.prompts(FIRST, SECOND, THIRD, GOOD, **SHOWN)
     assert second == [
         f"""\
 Write a line.
@@ -144,11 +178,11 @@ def test_an_old_answer_that_has_fences_gets_longer_ones(ask: Ask) -> None:
 
 
 def test_an_empty_old_answer_is_called_that(ask: Ask) -> None:
-    assert "\n\nYour previous version was empty.\n\n" in ask.prompts(" ", GOOD)[1][0]
+    assert "\n\nYour previous version was empty.\n\n" in ask.prompts(" ", GOOD, **SHOWN)[1][0]
 
 
 def test_the_last_revision_is_that_of_all_counters_in_force(ask: Ask) -> None:
-    second, third = ask.prompts("no", "no", "no", LIMITS="total_revisions: 2")[1:]
+    second, third = ask.prompts("no", "no", "no", LIMITS="total_revisions: 2", **SHOWN)[1:]
     assert "Revision 1 of 2. Fix" in second[0]
     assert "Revision 2 of 2, the last one. Fix" in third[0]
 

@@ -165,7 +165,7 @@ def test_after_settling_what_comes_back_blocks(desk: Desk) -> None:
     played = play(desk, by="[{judge: one}]", top=LEVELS, state=state, one=critic)
     told = [{f.message: f.blocking for f in report.findings} for report in played.reports]
     assert told == [{"Old.": True}, {"Old.": True, "New.": False}, {"New.": False}]
-    assert listed(played.prompts("author")[2]) == "- Old. (not fixed yet)"
+    assert listed(played.prompts("author")[2]) == "- Old."
 
 
 def test_the_worst_severity_blocks_after_any_round(desk: Desk) -> None:

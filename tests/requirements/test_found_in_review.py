@@ -43,7 +43,7 @@ from tests.waiting import LONG_S, until
 DATA = loop(
     "[{require: tags.count >= 2, message: Two tags are needed.}]",
     {"valid": "done", "cap_reached": "failed"},
-    "{revise: draft}",
+    "{revise: draft, previous: show}",
     top="agents: {author: {model: openai/m/x, schema: {title: str, tags: [str]}}}",
     draft="draft: {agent: author, prompt: Name it., output: entry}",
     result="entry",

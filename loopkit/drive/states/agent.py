@@ -285,6 +285,10 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
     run, program = active.state, active.program
     if not (feedback := run.feedback_for(name)):
         return render(program, run, state.prompt)
+    named = program.template(state.prompt).names
+    if all(each.hides_previous for each in run.pending[name]):
+        prompt = render(program, run, state.prompt)
+        return prompt if "feedback" in named else f"{feedback}\n\n{prompt}"
     edge = program.graph.by_id.get(run.entered_by or "")
     last = last_version(program, run)
     is_edited = last is not None and last.edited
@@ -294,7 +298,6 @@ def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool
         parts = ["" if is_known else _previous_version(active, last), feedback]
         return "\n\n".join(filter(None, parts))
     parts = [render(program, run, state.prompt).rstrip("\n")]
-    named = program.template(state.prompt).names
     if "previous" not in named and not is_known:
         parts.append(_previous_version(active, last))
     if "feedback" not in named:

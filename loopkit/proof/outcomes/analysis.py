@@ -20,7 +20,6 @@ from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
-from loopkit.proof.outcomes.table import InputParts
 from loopkit.values import Value
 
 Kind = TypeVar("Kind", bound=RuleBase)
@@ -49,8 +48,6 @@ class Analysis(Value, frozen=True, dict=True):
 
     graph: Graph
     scope: Scope
-    parts: InputParts = InputParts()
-    """The parts of guards that replace inputs."""
 
     @classmethod
     def of_machine(cls, machine: Machine) -> Analysis:
@@ -99,7 +96,7 @@ class Analysis(Value, frozen=True, dict=True):
     @cached_property
     def guards(self) -> GuardTexts:
         """The guards of the machine, parsed as far as possible."""
-        return GuardTexts(self.machine.guards, self.parts)
+        return GuardTexts(self.machine.guards)
 
     @cached_property
     def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
@@ -144,9 +141,8 @@ Parsed = Guard | GuardProblem
 class GuardTexts:
     """Parses each guard once; a guard that cannot be used is represented by its problem."""
 
-    def __init__(self, named: Mapping[str, str], parts: InputParts) -> None:
+    def __init__(self, named: Mapping[str, str]) -> None:
         self._texts = named
-        self._parts = parts
         self._whole: dict[str, Guard | None] = {}
 
     @cached_property
@@ -187,7 +183,7 @@ class GuardTexts:
         return self.usable.keys() >= names & self._texts.keys()
 
     def whole(self, text: str) -> Guard | None:
-        """A guard with named guards and parts expanded; None if any of them cannot be used."""
+        """A guard with named guards expanded; None if any of them cannot be used."""
         if text not in self._whole:
             self._whole[text] = self._assemble(text)
         return self._whole[text]
@@ -206,7 +202,7 @@ class GuardTexts:
         if not isinstance(guard, Guard) or not self.is_usable(guard):
             return None
         expanded = _expand_or_problem(guard, self.usable)
-        return self._parts.substitute(expanded) if isinstance(expanded, Guard) else None
+        return expanded if isinstance(expanded, Guard) else None
 
     def problem_of(self, text: str) -> GuardProblem | None:
         """The problem in a guard's own text; None if there is none, or it is in a named guard."""

@@ -27,6 +27,7 @@ from loopkit.agents.model.pricing import (
     usual_cost,
 )
 from loopkit.engine.events import Entered, Event, Failed, Intended
+from loopkit.engine.feedback import SHORT_BYTES
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import PromptSize
 from loopkit.engine.state import RunState
@@ -544,7 +545,7 @@ class _Walk:
         self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
     ) -> Iterator[float | None]:
         turns, asked = self.turns[name, asks], self.program.plans[name].agents[asks]
-        sent = self._turn(name, entered, agent)
+        sent = self._turn(name, entered, asks, agent)
         resent = [] if agent.session == "fresh" else _resent_turns(turns, agent)
         turns.append(sent)
         model = self._model(agent, name)
@@ -556,7 +557,7 @@ class _Walk:
             whole = again + sent + schema + _tool_tokens(agent, asked) + number * answer
             yield self._usd(agent, model, whole)
 
-    def _turn(self, name: str, entered: Edge | None, agent: ModelAgent) -> int:
+    def _turn(self, name: str, entered: Edge | None, asks: str, agent: ModelAgent) -> int:
         """The tokens of the prompt itself, with the feedback of a revision."""
         state = self.program.machine.states_of(AgentState)[name]
         prompt = self.sizes.prompt(name, state.prompt)
@@ -566,7 +567,13 @@ class _Walk:
         if agent.session != "fresh":
             return feedback
         named = self.program.template(state.prompt).names
-        previous = 0 if "previous" in named else self.sizes.artifact_size(name)
+        size = self.sizes.artifact_size(name)
+        hides = self.program.hides_previous(
+            entered, name, asks, is_own=entered.feedback is not None
+        )
+        if hides is None:
+            hides = size * BYTES_A_TOKEN <= SHORT_BYTES
+        previous = 0 if hides or "previous" in named else size
         return prompt + previous + (0 if "feedback" in named else feedback)
 
     def _judge(self, name: str, work: AgentCalls, agent: ModelAgent) -> float | None:
