@@ -119,14 +119,12 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 
 def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
-    for one in reversed(rounds):
-        for number, called in reversed(
-            [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
-        ):
+    last = None
+    for one in rounds:
+        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1):
             given = talk.tool_reply(number) if called.name == talk.definition.require_tool else None
-            if given is not None and given.found_clean is not None:
-                return given
-    return None
+            last = given if given is not None and given.found_clean is not None else last
+    return last
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
