@@ -78,7 +78,7 @@ async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
     program = Program([sys.executable, "-m", "mcp_server_time"], command_environment(), Path.cwd())
     clock = Connection("clock", program, 30)
     try:
-        offered = {tool.name: tool for tool in await clock.every_tool()}
+        offered = await clock.tools()
         tool = offered["convert_time"]
         assert {"source_timezone", "time", "target_timezone"} <= tool.schema["properties"].keys()
         asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
@@ -138,7 +138,7 @@ async def test_one_malformed_tool_is_named_and_does_not_take_the_others_with_it(
     connect: Connect,
 ) -> None:
     connection = connect("malformed")
-    faults = {tool.name: tool.fault for tool in await connection.every_tool()}
+    faults = {name: tool.fault for name, tool in (await connection.tools()).items()}
     assert faults.keys() == {"look", "empty", "null", "typeless", "foreign", "?"}
     assert not faults["look"]
     assert (await look(connection)).startswith("sea from ")
@@ -329,7 +329,7 @@ async def test_a_server_on_the_network_is_reached_as_the_environment_says(
         monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/mcp"))
         monkeypatch.setenv("no_proxy", "")
         address = Website("http://mcp.example/mcp", {})
-        await failure(Connection("walls", address, 30).every_tool())
+        await failure(Connection("walls", address, 30).tools())
     assert set(asked) == {"mcp.example"}
 
 
@@ -363,7 +363,7 @@ asyncio.run(main())
 
 async def test_a_program_that_does_not_exist_is_fatal() -> None:
     nowhere = Program(["no-such-program"], command_environment(), Path.cwd())
-    failed = await failure(Connection("files", nowhere, 30).every_tool())
+    failed = await failure(Connection("files", nowhere, 30).tools())
     assert not failed.transient
     assert "its program was not started: no-such-program: No such file" in failed.message
 
@@ -435,10 +435,10 @@ async def test_a_server_that_lets_nobody_in_is_fatal_and_one_that_is_down_is_not
     async with serving(guarded) as url:
         for token, transient, said in (("wrong", False, "401"), ("right", True, "503")):
             address = Website(url, {"Authorization": f"Bearer {token}"})
-            failed = await failure(Connection("walls", address, 30).every_tool())
+            failed = await failure(Connection("walls", address, 30).tools())
             assert failed.transient is transient
             assert f"HTTP status {said}" in failed.message
     assert {b"Bearer wrong", b"Bearer right"} == set(seen)
-    failed = await failure(Connection("walls", Website(url, {}), 30).every_tool())
+    failed = await failure(Connection("walls", Website(url, {}), 30).tools())
     assert failed.transient
     assert "ConnectError" in failed.message

@@ -247,7 +247,7 @@ async def _ask(
         for name in names:
             try:
                 connection = servers.connection(name, machine.mcp[name], Path.cwd())
-                found[name] = await connection.every_tool()
+                found[name] = list((await connection.tools()).values())
             except ServerFailed as failed:
                 found[name] = failed
     finally:

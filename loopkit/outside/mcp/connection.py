@@ -114,15 +114,13 @@ class Connection:
         self._turn = asyncio.Lock()
         self._dialogue: Dialogue | None = None
 
-    async def tools(self, names: Sequence[str]) -> dict[str, OfferedTool]:
-        """The tools of these names, as they are now; raises ServerFailed where one is missing."""
-        offered = await self._ask({"list": list(names)}, self._timeout_s)
-        return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
+    async def tools(self, names: Sequence[str] | None = None) -> dict[str, OfferedTool]:
+        """The tools of these names, as they are now; without names all, also malformed ones.
 
-    async def every_tool(self) -> list[OfferedTool]:
-        """All tools, also those that can't be offered; raises ServerFailed."""
-        offered = await self._ask({"list": None}, self._timeout_s)
-        return [OfferedTool(**tool) for tool in offered["tools"]]
+        Raises ServerFailed, also where one of these names is missing or malformed.
+        """
+        offered = await self._ask({"list": names}, self._timeout_s)
+        return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], digest: str, timeout_s: float
