@@ -51,6 +51,12 @@ def tools(behaviour, listed):
         return []
     if behaviour == "pattern":
         tool["outputSchema"] = SLOW_PATTERN
+    if behaviour == "malformed":
+        odd = {"empty": {}, "null": None, "typeless": {"properties": {"at": {"type": "string"}}}}
+        odd["foreign"] = {"type": "object", "properties": {"at": {"type": "str"}}}
+        # A pattern of ECMAScript is none of Python.
+        tool["inputSchema"]["properties"]["at"]["pattern"] = r"^\p{L}+$"
+        return ["no tool", tool, *({"name": name, "inputSchema": odd[name]} for name in odd)]
     return [tool, {**tool, "name": "hidden"}]
 
 
@@ -69,6 +75,8 @@ def call(behaviour, number, arguments):
             print("not a message", flush=True)
             print("{" * 100_000, flush=True)
             answer(number, text("still here"))
+        case _ if behaviour.startswith("{"):
+            answer(number, json.loads(behaviour))
         case "refuses":
             refuse(number, -32602, "there is nothing to look at")
         case _:

@@ -78,7 +78,7 @@ async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
     program = Program([sys.executable, "-m", "mcp_server_time"], command_environment(), Path.cwd())
     clock = Connection("clock", program, 30)
     try:
-        offered = {tool.name: tool for tool in await clock.every_tool()}
+        offered = await clock.tools()
         tool = offered["convert_time"]
         assert {"source_timezone", "time", "target_timezone"} <= tool.schema["properties"].keys()
         asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
@@ -96,7 +96,7 @@ def test_the_command_line_lists_what_servers_offer(
 ) -> None:
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     machine = tmp_path / "machine.yaml"
-    served = {"command": [sys.executable, str(BY_HAND), "honest"], "env": ["NOTES"]}
+    served = {"command": [sys.executable, str(BY_HAND), "malformed"], "env": ["NOTES"]}
     gone = {"command": ["no-such-program"]}
     servers = json.dumps({"files": served, "gone": gone})
     states = "{start: {render: x, next: done}, done: {final: success}}"
@@ -106,6 +106,7 @@ def test_the_command_line_lists_what_servers_offer(
     look, description, *_ = said.out.splitlines()
     assert re.fullmatch("files.look  sha256:[0-9a-f]{64}", look)
     assert description == "  Looks."
+    assert "warning: `files.empty` is left out: `inputSchema.type`: Field required" in said.err
     assert "error: MCP server `gone`: its program was not started" in said.err
     assert run(["mcp", "tools", str(machine), "fils"]) == 2
     assert "did you mean `files`?" in capsys.readouterr().err
@@ -131,6 +132,42 @@ async def test_a_tool_that_the_server_does_not_have_is_fatal(obedient: Connectio
     failed = await failure(obedient.tools(["looks"]))
     assert not failed.transient
     assert failed.message == "MCP server `files`: it has no tool `looks`; did you mean `look`?"
+
+
+async def test_one_malformed_tool_is_named_and_does_not_take_the_others_with_it(
+    connect: Connect,
+) -> None:
+    connection = connect("malformed")
+    faults = {name: tool.fault for name, tool in (await connection.tools()).items()}
+    assert faults.keys() == {"look", "empty", "null", "typeless", "foreign", "?"}
+    assert not faults["look"]
+    assert (await look(connection)).startswith("sea from ")
+    for name in ("empty", "null", "typeless", "foreign"):
+        failed = await failure(connection.tools(["look", name]))
+        assert not failed.transient
+        message = f"MCP server `files`: its tool `{name}` is malformed: {faults[name]}"
+        assert failed.message == message
+        assert "chema" in faults[name]
+
+
+@SHARED
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, ""),
+        ({"content": None, "structuredContent": {"boats": 2}}, '{"boats": 2}'),
+        ({"isError": True}, "error: "),
+        ({"content": [{"type": "chart", "of": 1}, "two"]}, '{"type": "chart", "of": 1}\ntwo'),
+        (
+            {"isError": []},
+            "error: what it gave is malformed: `isError`: Input should be a valid boolean",
+        ),
+    ],
+)
+async def test_a_result_is_read_as_far_as_it_goes(
+    obedient: Connection, given: dict[str, Any], read: str
+) -> None:
+    assert await look(obedient, at=json.dumps(given)) == read
 
 
 @pytest.mark.parametrize(
@@ -292,7 +329,7 @@ async def test_a_server_on_the_network_is_reached_as_the_environment_says(
         monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/mcp"))
         monkeypatch.setenv("no_proxy", "")
         address = Website("http://mcp.example/mcp", {})
-        await failure(Connection("walls", address, 30).every_tool())
+        await failure(Connection("walls", address, 30).tools())
     assert set(asked) == {"mcp.example"}
 
 
@@ -326,7 +363,7 @@ asyncio.run(main())
 
 async def test_a_program_that_does_not_exist_is_fatal() -> None:
     nowhere = Program(["no-such-program"], command_environment(), Path.cwd())
-    failed = await failure(Connection("files", nowhere, 30).every_tool())
+    failed = await failure(Connection("files", nowhere, 30).tools())
     assert not failed.transient
     assert "its program was not started: no-such-program: No such file" in failed.message
 
@@ -398,10 +435,10 @@ async def test_a_server_that_lets_nobody_in_is_fatal_and_one_that_is_down_is_not
     async with serving(guarded) as url:
         for token, transient, said in (("wrong", False, "401"), ("right", True, "503")):
             address = Website(url, {"Authorization": f"Bearer {token}"})
-            failed = await failure(Connection("walls", address, 30).every_tool())
+            failed = await failure(Connection("walls", address, 30).tools())
             assert failed.transient is transient
             assert f"HTTP status {said}" in failed.message
     assert {b"Bearer wrong", b"Bearer right"} == set(seen)
-    failed = await failure(Connection("walls", Website(url, {}), 30).every_tool())
+    failed = await failure(Connection("walls", Website(url, {}), 30).tools())
     assert failed.transient
     assert "ConnectError" in failed.message

@@ -110,8 +110,91 @@ def test_an_answer_that_is_not_the_validated_draft_is_asked_for_again(
     """S3.3, S3.4: nobody is believed that he has validated; the hash of the draft decides."""
     went = played(desk, [*calls, validating(GOOD), GOOD])
     assert (went.outcome, went.state.attempts["plan"]) == ("done", 1)
-    [again] = [p for p in went.prompts("planner") if p.startswith("This can't be used")]
+    [again] = [p for p in went.prompts("planner") if p.startswith("Call the tool `validate_plan`")]
     assert told in again
+
+
+SEARCH = '{"name": "search", "arguments": {"word": "tea"}}'
+FIND = SEARCH.replace("search", "find")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SEARCH,
+        SEARCH.replace("arguments", "parameters"),
+        SEARCH.replace('{"word": "tea"}', r'"{\"word\": \"tea\"}"'),
+        f'{{"type": "function", "function": {SEARCH}}}',
+        f"```json\n{SEARCH}\n```",
+        f"<tool_call>\n{SEARCH}\n</tool_call>",
+        f"<|tool_call|>[{SEARCH}]<|/tool_call|>",
+        f"<|python_tag|>{SEARCH}",
+        f"[TOOL_CALLS][{SEARCH}]",
+        '[TOOL_CALLS]search[ARGS]{"word": "tea"}',
+        '<function=search>{"word": "tea"}</function>',
+        '```tool_code\nsearch(word="tea")\n```',
+        '```tool_code\nprint(default_api.search(word="tea"))\n```',
+    ],
+)
+def test_a_call_that_came_as_text_is_made(desk: Desk, written: str) -> None:
+    went = played(desk, [{"reply": written}, validating(GOOD), GOOD])
+    assert went.outcome == "done"
+    assert "tea, green" in given(went, "search")[0]
+    [called] = went.asked("planner")[1].messages[1].tool_calls
+    assert called.as_text
+    assert json.loads(called.arguments) == {"word": "tea"}
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (f"{SEARCH}\n{SEARCH}", "there are 2 values in it"),
+        (f"<tool_call>{SEARCH}</tool_call><tool_call>{SEARCH}</tool_call>", "there are 2 values"),
+        (f"Let me look.\n{SEARCH}", "there is other text around it"),
+        (f"<tool_call>{SEARCH}</tool_call>\nIt says: green.", "there is other text around it"),
+        (FIND, "there is no tool `find`; there are `validate_plan`, `search`"),
+        (f"[TOOL_CALLS][{FIND}]", "there is no tool `find`"),
+        (SEARCH.replace("}}", ",}}"), "it can't be read"),
+        ("<tool_call>search\n<arg_key>word</arg_key></tool_call>", "it can't be read"),
+        ("<function=search><parameter=word>tea</parameter></function>", "it can't be read"),
+        ('```tool_code\nsearch("tea")\n```', "it can't be read"),
+    ],
+)
+def test_what_is_meant_as_a_call_and_is_none_is_a_fault_that_says_why(
+    desk: Desk, written: str, why: str
+) -> None:
+    went = played(desk, [{"reply": written}, validating(GOOD), GOOD])
+    assert not given(went, "search")
+    assert f"a tool call came as text, and was not made: {why}" in went.prompts("planner")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("The mark `<tool_call>` begins a call.", ""),
+        (f"Write this:\n\n```json\n{SEARCH}\n```\n\nThen read on.", ""),
+        ("See:\n\n```\n<tool_call>{}</tool_call>\n```", ""),
+        ('{"name": "Bob"}', ""),
+        (SEARCH, "schema: {name: str, arguments: {word: str}}"),
+    ],
+)
+def test_a_text_about_calls_and_data_of_their_form_are_answers(
+    desk: Desk, text: str, schema: str
+) -> None:
+    machine = f"""
+loopkit: 1
+agents:
+  writer:
+    model: openai/gpt-5-mini
+    tools: {{search: {{command: [{GREP}], input: {{word: str}}}}}}
+    {schema}
+states:
+  write: {{agent: writer, prompt: Write., next: done, on_error: {{content: failed}}}}
+  done: {{final: success, result: write}}
+  failed: {{final: failure}}
+"""
+    went = desk.play(machine, scenario(agents={"writer": [{"reply": text}]}))
+    assert went.result == {"write": json.loads(text) if schema else text}
 
 
 def test_the_findings_in_the_last_draft_are_those_of_the_attempt_each_with_its_code(

@@ -90,7 +90,7 @@ def test_each_call_of_a_tool_is_a_line_with_what_it_gave(desk: Desk) -> None:
         'plan calls `planner.delete`: {"everything": true}',
         "Error: there is no tool `delete`; there are `validate_plan`…",
         f"{asks} again",
-        f"{asks} again: This can't be used: `validate_plan` found errors in the las…",
+        f"{asks} again: Call the tool `validate_plan` with your whole answer as its…",
         'plan calls `planner.validate_plan`: {"draft": {"nodes": ["a"]}}',
         "valid, 1 warning",
         f"{asks} again",

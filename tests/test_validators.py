@@ -14,7 +14,7 @@ from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.template.sandbox import FieldedText
 from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
-from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json, parse_output
+from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import MAX_FAULTS
 from loopkit.validators.setting import Setting
@@ -738,13 +738,9 @@ def test_hostile_json_is_refused_quickly(content):
 
 
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDBFF x", r"\udc00\ud800"])
-def test_half_a_surrogate_pair_is_refused_of_a_user_and_replaced_of_a_model(half: str) -> None:
+def test_half_a_surrogate_pair_is_refused(half: str) -> None:
     for written in (f'{{"a": ["{half}"]}}', f'{{"{half}": 1}}'):
-        refused = parse_json(written)
-        assert isinstance(refused, NoJson)
-        assert "half a surrogate pair" in refused.reason
-        found = [parse_output(written), extract_json(f"It is {written}."), *json_in(written).values]
-        for value in found:
-            assert "?" in json.dumps(value, ensure_ascii=False).encode().decode()
-    whole = r'"\ud83d\ude00 \\ud800"'
-    assert parse_json(whole) == parse_output(whole) == "😀 \\ud800"
+        for refused in (parse_json(written), extract_json(f"It is {written}.")):
+            assert isinstance(refused, NoJson)
+            assert "half a surrogate pair" in refused.reason
+    assert parse_json(r'"\ud83d\ude00 \\ud800"') == "😀 \\ud800"

@@ -180,21 +180,16 @@ def _printed(stdout: str) -> str:
 
 
 def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
-    """The cost and the tokens that the last line of a transcript reports."""
-    usage = result.get("usage")
-    return _cost(result.get("total_cost_usd")), _tokens(usage if isinstance(usage, dict) else {})
+    """The cost and the tokens that the last line of a transcript reports.
 
-
-def _cost(value: object) -> float | None:
-    """An amount of money, or None: no limit can hold for what is negative, absurd or no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= MOST_USD else None
-
-
-def _tokens(usage: Mapping[str, Any]) -> int:
-    counts = (usage.get(key) for key in ("input_tokens", "output_tokens"))
-    return sum(count for count in counts if isinstance(count, int) and count > 0)
+    A cost that is negative, absurd or no number is none: no limit could hold for it.
+    """
+    usage: object = result.get("usage")
+    usd: Any = result.get("total_cost_usd")
+    counts = map(usage.get, ("input_tokens", "output_tokens")) if isinstance(usage, dict) else ()
+    is_amount = isinstance(usd, int | float) and not isinstance(usd, bool) and 0 <= usd <= MOST_USD
+    tokens = sum(count for count in counts if isinstance(count, int) and count > 0)
+    return float(usd) if is_amount else None, tokens
 
 
 def _read_json(stdout: str, path: str) -> Reply:

@@ -139,7 +139,10 @@ def tools(machine: Path, server: str | None) -> int:
                 say(redact(f"error: {offered.message}"))
                 failed = True
             else:
-                echo(redact("\n".join(_lines(name, offered))))
+                echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
+                for tool in (one for one in offered if one.fault):
+                    left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
+                    say(redact(printable(left_out)))
     return ERROR if failed else OK
 
 
@@ -244,7 +247,7 @@ async def _ask(
         for name in names:
             try:
                 connection = servers.connection(name, machine.mcp[name], Path.cwd())
-                found[name] = await connection.every_tool()
+                found[name] = list((await connection.tools()).values())
             except ServerFailed as failed:
                 found[name] = failed
     finally:

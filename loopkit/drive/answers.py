@@ -28,7 +28,7 @@ from loopkit.language.states.kinds import HumanState
 from loopkit.language.template.errors import TemplateError
 from loopkit.machine.compiler import NoEdge
 from loopkit.machine.edges import TOTAL
-from loopkit.text import is_broken, one_line
+from loopkit.text import HALF, is_broken, one_line
 from loopkit.text.run_ids import delivery_line
 
 TOTAL_LIMIT = "total_revisions"
@@ -256,5 +256,4 @@ async def ask_about_doubt(active: ActiveRun) -> None:
 def refuse_broken(given: Record, noun: str) -> None:
     """Raise AnswerRefused for texts that can't be stored."""
     if is_broken(json.dumps(given.plain(), ensure_ascii=False)):
-        message = f"the {noun} has half a surrogate pair in it, which is not a character"
-        raise AnswerUnfit(message)
+        raise AnswerUnfit(f"the {noun} has {HALF}")

@@ -20,6 +20,7 @@ from loopkit.drive.replies import (
     KEPT_CHARS,
     NOTHING_WRITTEN,
     Written,
+    refuse_halves,
     reply_event,
     shorten,
     storable_text,
@@ -213,6 +214,7 @@ class Caller:
                 if isinstance(reply, Begun):
                     async with active.in_hand(request.deadline_s):
                         reply = await reply
+                refuse_halves(request, reply)
             except (TimeoutError, AgentError) as error:
                 raise self._failure(error, active.clock.monotonic() - started) from error
             spent_s = active.clock.monotonic() - started

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
-from loopkit.agents.port import AgentPort, Message, Reply, Request
+from loopkit.agents.port import AgentError, AgentPort, Message, Reply, Request
 from loopkit.engine.events import OF_AGENTS, OF_AUTHORS, Replied, Role
 from loopkit.engine.findings import OF_ARTIFACT, Finding, finding_id
 from loopkit.engine.payloads import Artifact, LeftFolder, ToolCall
@@ -22,14 +22,15 @@ from loopkit.language.datatypes.datatype import conform, fault_texts, salvage, v
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.machine import Machine
 from loopkit.language.states.state import OF_FOLDERS, Output
-from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, LOOPS, MISSING, NOT_JSON
+from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, LOOPS, MISSING, NO_ANSWER, NOT_JSON
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
-from loopkit.text import one_line, or_empty, storable, without_loop
+from loopkit.text import HALF, is_broken, one_line, or_empty, storable, without_loop
 from loopkit.text.json_slips import mend
 from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
 from loopkit.text.markdown import code_blocks
 from loopkit.text.thoughts import set_apart
+from loopkit.text.written_calls import WrittenCall, read_call
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
@@ -88,6 +89,13 @@ async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
         thoughts="\n\n".join(filter(None, (reply.thoughts, thought))),
         raw=reply.text,
     )
+
+
+def refuse_halves(request: Request, reply: Reply) -> None:
+    """Raise AgentError if the answer of an agent can't be stored as it is."""
+    if request.role in ANSWERING and is_broken("".join((reply.text, *reply.said))):
+        message = f"the answer has {HALF}"
+        raise AgentError("content", message, tokens=reply.tokens, cost_usd=reply.cost_usd)
 
 
 def reply_event(
@@ -185,7 +193,8 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
         left -= len(own) + len(name) + len(arguments)
         if left < 0 and len(arguments) > KEPT_CHARS:
             arguments = shorten(arguments)
-        kept.append(ToolCall(id=own, name=name, arguments=storable_text(redact, arguments)))
+        arguments = storable_text(redact, arguments)
+        kept.append(called.replace(id=own, name=name, arguments=arguments))
     return tuple(kept)
 
 
@@ -257,6 +266,18 @@ def make_artifact(
     return plain.replace(fields=plain.fields | extract(text, output.fields, patterns))
 
 
+def written_call(agent: Agent, text: str) -> WrittenCall | str | None:
+    """The call of a tool in a text that should be an answer, or why what is meant is none.
+
+    A text that fits the agent's schema is an answer.
+    """
+    called = read_call(text, agent.callable_tools) if agent.callable_tools else None
+    if called is None or agent.schema_ is None:
+        return called
+    data = _with_data(Artifact(name="", author="", attempt=0, text=text), agent)
+    return called if data.fault else None
+
+
 _CONTENT = (
     *("text", "data", "is_data", "mended", "tree"),
     *("fault", "fault_code", "fault_findings", "infeasible", "infeasible_because", "missing"),
@@ -307,6 +328,10 @@ def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, 
     if reply.cut_off and written is None:
         where = _own_cap(agent, reply)
         return text, CUT_OFF, f"the answer was cut off before its end{where}; it has to be shorter"
+    called = None if reply.has_no_tools or written is not None else written_call(agent, reply.text)
+    if isinstance(called, str):
+        fault = f"a tool call came as text, and was not made: {called}"
+        return text, NO_ANSWER, f"{fault}; call the tool itself, or answer without a call"
     return text, "", ""
 
 

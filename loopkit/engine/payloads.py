@@ -46,6 +46,8 @@ class ToolCall(Record, frozen=True, kw_only=True):
     name: str
     arguments: str
     """The arguments, as JSON unless the model made a mistake."""
+    as_text: bool = False
+    """Whether the model wrote it as its answer, and loopkit made it."""
 
 
 class LeftFolder(Record, frozen=True, kw_only=True):

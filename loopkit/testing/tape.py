@@ -38,7 +38,7 @@ from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.testing.playbill import Playbill
-from loopkit.text.json_text import parse_output
+from loopkit.text.json_text import parse_json
 from loopkit.validators.judges.form import KNOWN
 
 
@@ -387,7 +387,7 @@ def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
 
 def _reply_part(text: str) -> dict[str, Any]:
     """The reply: as data if that gives the same text."""
-    data = parse_output(text)
+    data = parse_json(text)
     is_data = isinstance(data, dict | list) and json.dumps(data, ensure_ascii=False) == text
     return {"data": data} if is_data else {"reply": text}
 

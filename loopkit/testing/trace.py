@@ -343,7 +343,8 @@ def _plain(
         # Other output of an agent's program than its answer is not used.
         del plain["exit_code"], plain["stderr"]
     for called in plain.get("tool_calls", ()):
-        del called["id"]
+        # Both are of the provider: what is played has neither.
+        del called["id"], called["as_text"]
     if event.type == "worked":
         for answer in (plain["report"] or {}).get("answers", ()):
             answer.pop("resume_at")

@@ -32,10 +32,13 @@ def printable(text: str) -> str:
     return CONTROL.sub("", plain)
 
 
+HALF = "half a surrogate pair, which is not a character"
+
+
 def is_broken(text: str) -> bool:
     """Whether a text contains halves of surrogate pairs, which no UTF-8 file can hold.
 
-    What a user gives is refused then. In what models and programs give, they are replaced.
+    What a user or an agent gives is refused then; in the output of tools they are replaced.
     """
     try:
         text.encode()

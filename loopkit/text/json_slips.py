@@ -10,7 +10,7 @@ import json
 import re
 from functools import lru_cache
 
-from loopkit.text.json_text import MAX_DEPTH, NoJson, parse_output
+from loopkit.text.json_text import MAX_DEPTH, NoJson, parse_json
 
 MOST_CHARS = 50_000
 """The characters that are mended in a text: `json5` takes about a second for them."""
@@ -94,4 +94,4 @@ def _read(written: str) -> str:
         mended = json.dumps(json5.loads(written, strict=False, allow_duplicate_keys=False))
     except (ValueError, RecursionError):
         return ""
-    return "" if isinstance(parse_output(mended), NoJson) else mended
+    return "" if isinstance(parse_json(mended), NoJson) else mended

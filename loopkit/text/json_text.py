@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from loopkit.text import one_line, storable
+from loopkit.text import HALF, is_broken, one_line
 from loopkit.values import Mutable, Value
 
 MAX_DEPTH = 64
@@ -49,42 +49,18 @@ class JsonInText(Value, frozen=True):
 
 
 def parse_json(text: str) -> object | NoJson:
-    """The JSON value of the whole text, which a user wrote.
+    """The JSON value of the whole text.
 
     Strict: NaN, infinities and an object with one key twice are refused, because readers interpret
     them differently; so is nesting deeper than 64 levels, and half a surrogate pair.
     """
-    value = _parse(text)
-    if isinstance(value, NoJson) or without_halves(value, text) == value:
-        return value
-    return NoJson("a text in it has half a surrogate pair, which is not a character")
-
-
-def parse_output(text: str) -> object | NoJson:
-    """The JSON value of the whole text, which a model or a program wrote.
-
-    As strict, but halves of surrogate pairs are replaced.
-    """
-    value = _parse(text)
-    return value if isinstance(value, NoJson) else without_halves(value, text)
-
-
-def without_halves(value: object, written: str) -> object:
-    """The JSON value of what was written, with `?` for each half of a surrogate pair."""
-    if not _ESCAPED_HALF.search(written):
-        return value
-    whole: object = json.loads(storable(json.dumps(value, ensure_ascii=False)))
-    return whole
-
-
-def _parse(text: str) -> object | NoJson:
     try:
         value = _DECODER.decode(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         return _no_json_at(error.msg, error.lineno, error.colno)
     except (ValueError, RecursionError) as error:
         return NoJson(_limit(error))
-    return _limit_depth(value)
+    return _storable(value, text)
 
 
 def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> object | NoJson:
@@ -95,7 +71,7 @@ def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> obj
     links or check boxes. Equal values are one. Of different ones the only one that `fits` is taken.
     Otherwise, and beside something broken, they are refused: nobody knows which was meant.
     """
-    whole = parse_output(text)
+    whole = parse_json(text)
     if not isinstance(whole, NoJson):
         return whole
     if fenced := _values_in_fences(text):
@@ -159,10 +135,7 @@ class _Window(Mutable):
         except (ValueError, RecursionError) as error:
             # It does not say where: what follows may be a part of this, and must not be taken.
             return NoJson(_limit(error)), len(self.text)
-        read = _limit_depth(value)
-        if not isinstance(read, NoJson):
-            read = without_halves(read, self.rest[start - self.offset : end])
-        return read, end + self.offset
+        return _storable(value, self.rest[start - self.offset : end]), end + self.offset
 
     def _move(self, start: int) -> None:
         self.line += self.text.count("\n", self.offset, start)
@@ -254,12 +227,15 @@ def _limit(error: ValueError | RecursionError) -> str:
     return "a number has too many digits"
 
 
-def _limit_depth(value: object) -> object | NoJson:
+def _storable(value: object, written: str) -> object | NoJson:
+    """The value of what was written, if it is not too deep and all its texts are characters."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [inner for outer in level for inner in values_inside(outer)]
         if not level:
-            return value
+            may_be = _ESCAPED_HALF.search(written) is not None
+            is_odd = may_be and is_broken(json.dumps(value, ensure_ascii=False))
+            return NoJson(f"a text in it has {HALF}") if is_odd else value
     return NoJson(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
@@ -297,7 +273,7 @@ def _values_in_fences(text: str) -> list[object]:
     fences = code_blocks(text)
     labelled = [code for info, code in fences if info in ("json", "jsonc", "json5")]
     likely = [code for info, code in fences if not info and code.lstrip()[:1] in ("{", "[")]
-    values = [parse_output(code) for code in labelled or likely]
+    values = [parse_json(code) for code in labelled or likely]
     return [
         NoJson(f"in the fence, {value.reason}") if isinstance(value, NoJson) else value
         for value in values

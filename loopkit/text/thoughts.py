@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Literal, TypeAlias
 
-from loopkit.text.json_text import NoJson, parse_output
+from loopkit.text.json_text import NoJson, parse_json
 
 Marks: TypeAlias = tuple[str, str]
 """The text that opens a thought, and the one that closes it."""
@@ -60,7 +60,7 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
     if marks == "keep":
         return text, ""
     any_mark, scanned = _patterns(marks)
-    if not any_mark.search(text) or not isinstance(parse_output(text), NoJson):
+    if not any_mark.search(text) or not isinstance(parse_json(text), NoJson):
         return text, ""
     kept: list[str] = []
     thoughts: list[str] = []

@@ -24,7 +24,7 @@ from loopkit.outside.workspace import (
     resolve_inside,
 )
 from loopkit.text import plural, printable, shorten
-from loopkit.text.json_text import NoJson, parse_output
+from loopkit.text.json_text import NoJson, parse_json
 from loopkit.validators.fault import CannotJudge, Found
 from loopkit.validators.judges.form import MAX_LINE, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.report import read_report
@@ -234,7 +234,7 @@ def read_sarif(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
     `none` is not a finding. Raises Unreadable for anything but SARIF, a run without results, and
     one whose tool says that it did not succeed.
     """
-    log = parse_output(text)
+    log = parse_json(text)
     if isinstance(log, NoJson):
         raise Unreadable(f"it is not JSON: {log.reason}")
     runs = _list(log, "runs")

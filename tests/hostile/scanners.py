@@ -40,6 +40,7 @@ from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
+from loopkit.text.written_calls import read_call
 from loopkit.validators.command import rejection
 from loopkit.validators.command_reports import read_findings
 from loopkit.validators.judges.form import OwnForm
@@ -62,7 +63,7 @@ UNITS = [
     "Verdict:\n", "## Verdict\n", "PASS", "PASS ", "PASS\n", "PASS or ", "PASS / ", "PASS,",
     "PASS if ", "PASS FAIL\n", "PASS_", "_PASS", "**PASS** ", "FAIL:", "[FAIL]", "[FAIL] ",
     "- [FAIL] a\n", "- [FAIL] a\n  b\n", "- [", "[x] ", "the final ", "1 of 2 ", "is ", " is",
-    "not ", "and ", "in ", "not (", "a.b == 1 and ",
+    "not ", "and ", "in ", "not (", "a.b == 1 and ", "<tool_call>{", "```tool_code\n",
 ]  # fmt: skip
 """What a text repeats."""
 AROUND = [
@@ -133,6 +134,7 @@ SCANNERS: dict[str, Callable[[str], object]] = {
     "stream_json": read_stream_json,
     "json": parse_json,
     "json_in_text": extract_json,
+    "written_call": lambda text: read_call(text, ["a"]),
     "judgement": lambda text: read_report("v", text, FORM),
     **{parse: findings(parse) for parse in ("lines", "junit", "sarif", "report")},
     "failure": lambda text: rejection("p", SimpleNamespace(exit_code=1, stdout=text, stderr=text)),
@@ -150,7 +152,9 @@ SCANNERS: dict[str, Callable[[str], object]] = {
 }  # type: ignore[arg-type]
 
 
-PARSING = ("without_code", "section", "title", "code_blocks", "fields", "json_in_text")
+PARSING = (
+    "without_code", "section", "title", "code_blocks", "fields", "json_in_text", "written_call",
+)  # fmt: skip
 """Those that read Markdown, which takes some microseconds a character."""
 
 

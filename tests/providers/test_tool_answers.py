@@ -80,7 +80,11 @@ def test_each_call_has_an_id_of_its_own(hostile: HostileServer, model: str) -> N
 
 @pytest.mark.parametrize(
     ("arguments", "read"),
-    [("", "{}"), (" ", "{}"), ({"draft": "x"}, '{"draft": "x"}'), ('{"draft": ', '{"draft":')],
+    [
+        *((nothing, "{}") for nothing in ("", " ", "null", None, '""')),
+        ({"draft": "x"}, '{"draft": "x"}'),
+        ('{"draft": ', '{"draft":'),
+    ],
 )
 @pytest.mark.parametrize("model", [HostileServer.model, "groq/openai/gpt-oss-20b"])
 def test_arguments_are_text_as_the_model_wrote_it(

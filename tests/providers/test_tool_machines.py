@@ -205,7 +205,7 @@ def test_feedback_is_told_once_however_many_errors_there_are(
     ]
     asked_again = [m["content"] for m in hostile.requests()[3].body["messages"][4::2]]
     assert len(asked_again) == 2
-    assert all(text.count("can't be used") == 1 for text in asked_again)
+    assert all(text.count("found errors") == 1 for text in asked_again)
     assert went.outcome == "done"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Failed, Replied
+from loopkit.engine.events import Failed, Replied, Worked
 from loopkit.views.review import report_lines
 from tests.machines import loop
 from tests.support import (
@@ -415,16 +415,13 @@ def test_line_separators_inside_a_text_do_not_break_a_transcript(desk: Desk) -> 
     assert played.result == {"draft": text}
 
 
-@pytest.mark.parametrize("options", ["reply: stream_json", "reply: {json: result}"])
-def test_half_a_surrogate_pair_in_a_reply_is_replaced(desk: Desk, options: str) -> None:
+@pytest.mark.parametrize(
+    "options", ["reply: stream_json", "reply: {json: result}", "schema: {result: str}"]
+)
+def test_half_a_surrogate_pair_in_a_reply_is_a_content_fault(desk: Desk, options: str) -> None:
     desk.write("out.json", json.dumps({**RESULT, "result": "odd \ud800 sign"}))
-    assert agent(desk, ["cat", "out.json"], options).result == {"draft": "odd ? sign"}
-
-
-def test_half_a_surrogate_pair_in_data_is_replaced(desk: Desk) -> None:
-    desk.write("out.json", json.dumps({"title": "odd \ud800 sign"}))
-    played = agent(desk, ["cat", "out.json"], "schema: {title: str}")
-    assert played.result == {"draft": {"title": "odd ? sign"}}
+    [worked, *_] = agent(desk, ["cat", "out.json"], options).of(Worked)
+    assert "has half a surrogate pair" in worked.error
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ from loopkit.language.json_schema import (
     rewrite,
     steps_of,
 )
-from loopkit.text.json_text import NoJson, parse_output
+from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.thoughts import set_apart
 
 
@@ -385,7 +385,7 @@ def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def without_added_nulls(text: str, schema: Mapping[str, Any]) -> str:
     """An answer without the nulls that only the strict form of its schema allowed."""
-    answer = parse_output(text)
+    answer = parse_json(text)
     if isinstance(answer, NoJson) or not is_closed(strict_form(schema)):
         return text
     kept = _without_added(answer, schema, schema)
@@ -501,7 +501,7 @@ def _chat_call(call: ToolCall) -> dict[str, Any]:
 
 def _readable_arguments(call: ToolCall) -> str:
     # Anthropic and Gemini take nothing but objects: LiteLLM raises on anything else.
-    is_object = isinstance(parse_output(call.arguments), dict)
+    is_object = isinstance(parse_json(call.arguments), dict)
     return call.arguments.lstrip("\ufeff") if is_object else "{}"
 
 

@@ -1,0 +1,653 @@
+"""Prices of model calls: the most that one can cost, and what it did cost.
+
+List prices are read from the table that LiteLLM ships, as a file: importing LiteLLM takes more than
+a second, and planning a run has to know prices without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import from_json
+
+from loopkit.agents.port import AnswerCaps
+from loopkit.document.problems import closest
+from loopkit.engine.records import MOST_USD, Usage
+from loopkit.language.agents import Agent
+from loopkit.language.agents.agent import AgentBase
+from loopkit.language.agents.model import ModelAgent, Price
+from loopkit.language.json_schema import NotInlined, inlined
+from loopkit.text.json_text import texts_in
+
+if TYPE_CHECKING:
+    from loopkit.agents.port import Message, Request
+
+MILLION = 1_000_000
+ASSUMED_WINDOW = 128_000
+"""The window of an unlisted model."""
+WIDE_WINDOW = 1_000_000
+"""The window of a listed model, if the list lacks it or headers may widen it."""
+FORMAT_TOKENS = 256
+"""Tokens that the chat format of a model adds to a request, such as a system message of its own."""
+ROLE_TOKENS = 16
+"""Tokens that a provider adds for each message."""
+LOCAL = (
+    *("ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "vllm"),
+    *("docker_model_runner", "lemonade", "xinference", "oobabooga"),
+)
+"""Providers that are the user's own servers: without a key, they cost nothing."""
+SCHEMA_TOKENS = 1_024
+"""Tokens that a provider adds to ask for data of a schema."""
+TOOLS_TOKENS = 1_024
+"""Tokens that a provider adds to explain how tools are called."""
+_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
+_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
+_THOUGHT = "output_cost_per_reasoning_token"
+_ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
+"""The kinds of rates from which the highest are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """The tokens of one call, as its provider counts them."""
+
+    input: int
+    """Includes tokens read from and written to the cache."""
+    output: int
+    cached: int = 0
+    written: int = 0
+    """Tokens written to the cache."""
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+
+def quote(agent: ModelAgent, request: Request) -> Usage:
+    """The most that a call can cost: what is sent at its most, the answer as long as allowed.
+
+    The cost is None where no price or no longest answer is known; then tokens count the input
+    alone.
+    """
+    sent, window = input_bound(request), window_of(agent, request.model)
+    # More cannot be billed: a model refuses more than its window.
+    sent = sent if window is None else min(sent, window)
+    longest = output_cap(agent, request.model) if request.cap is None else request.cap
+    return _most(agent, request.model, sent, longest)
+
+
+def _most(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
+    usd = most_usd(agent, model, sent, longest)
+    return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
+
+
+def input_bound(request: Request) -> int:
+    """A number of tokens that no tokenizer exceeds on this request."""
+    texts = sum(map(_message_bound, request.messages))
+    tools = sum(
+        ROLE_TOKENS + 2 * _json_bytes([t.name, t.description, t.schema]) for t in request.tools
+    )
+    schema = 0 if request.schema is None else SCHEMA_TOKENS + _schema_bound(request.schema)
+    return FORMAT_TOKENS + texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
+
+
+def _message_bound(message: Message) -> int:
+    if message.role == "tool":
+        # Some providers put it into a record and so send it as JSON.
+        return ROLE_TOKENS + len(message.tool_call_id) + _json_bytes(message.content)
+    # The result of a call names it again, and its arguments are written anew.
+    calls = sum(
+        ROLE_TOKENS + 2 * _json_bytes([call.id, call.name, call.arguments])
+        for call in message.tool_calls
+    )
+    kept = _json_bytes(message.kept) if message.kept else 0
+    return ROLE_TOKENS + len(message.content.encode()) + calls + kept
+
+
+def _schema_bound(schema: Mapping[str, Any]) -> int:
+    """It may be sent as it is, or longer, without references; strict, it has words added."""
+    try:
+        return 2 * max(_json_bytes(schema), _json_bytes(inlined(schema)))
+    except NotInlined:
+        return 2 * _json_bytes(schema)
+
+
+def _json_bytes(data: object) -> int:
+    return len(json.dumps(data).encode())
+
+
+def least_call(agent: ModelAgent, model: str, request: Request) -> Usage:
+    """The most that a call can cost if it sends this request and gets the shortest answer."""
+    sent = input_bound(request)
+    caps = answer_caps(agent, model, sent)
+    return _most(agent, model, sent, caps.least if caps else output_cap(agent, model))
+
+
+def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
+    """The most that one call can cost in USD, whatever is sent: the dearest rung's whole window in,
+    the longest answer out; None where unknown. An unknown window is assumed."""
+    costs = [
+        most_usd(
+            agent,
+            model,
+            window_of(agent, model) or assumed_window(agent, model),
+            longest_answer(agent, model, is_limited=is_limited),
+        )
+        for model in agent.model
+    ]
+    known = [cost for cost in costs if cost is not None]
+    return max(known) if len(known) == len(costs) else None
+
+
+def assumed_window(agent: ModelAgent, model: str) -> int | None:
+    """The input tokens that a call is assumed to have at most, where the model's window is unknown
+    and input costs something; else None."""
+    rates = highest_rates(agent, model)
+    if rates is None or not rates.input or window_of(agent, model) is not None:
+        return None
+    return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
+
+
+def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
+    """Whether the maximum cost of a call is known before it is made."""
+    longest = longest_answer(agent, model, is_limited=is_limited)
+    return most_usd(agent, model, 1, longest) is not None
+
+
+def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
+    """Why the maximum cost of an agent's call is unknown, and what to add; empty where it is known.
+
+    For each such model, the parts of a sentence: who, what, what to do.
+    """
+    for who, one in agent.labelled_in_turn(name):
+        option = f", or `--price {name}=USD`" if one is agent else ""
+        for what, remedy in _missing_prices(one, option, is_limited=is_limited):
+            yield who, what, remedy
+
+
+def _missing_prices(
+    agent: AgentBase, option: str, *, is_limited: bool
+) -> Iterator[tuple[str, str]]:
+    if not isinstance(agent, ModelAgent):
+        if agent.call_usd is None:
+            yield "has no price", "add `price_per_run:` (0 if it is free)"
+        return
+    cap = "`max_tokens` to its `params:`"
+    for model in agent.model:
+        if is_priced(agent, model, is_limited=is_limited):
+            continue
+        if highest_rates(agent, model) is not None:
+            yield f"may answer at any length (`{model}`)", f"add {cap}"
+        else:
+            is_endless = longest_answer(agent, model, is_limited=is_limited) is None
+            near = None if agent.base_url else near_model(model)
+            meant = f"did you mean `{near}`? If not, " if near else ""
+            yield (
+                f"asks `{model}`, whose price is not known",
+                f"{meant}add `price:` to it{option}, in USD for a million tokens "
+                f"(0 if it is free){f', and {cap}' if is_endless else ''}",
+            )
+
+
+def own_price(agent: ModelAgent, model: str) -> Price | None:
+    """The price that does not come from a list: the agent's own, or 0 for a local model."""
+    provider, price = model.partition("/")[0], agent.price
+    if price is None and provider in LOCAL and agent.api_key_env is None:
+        has_key = os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
+        price = None if has_key else 0.0
+    return Price(input=price, output=price) if isinstance(price, int | float) else price
+
+
+def most_usd(
+    agent: ModelAgent,
+    model: str,
+    sent: int | None,
+    longest: int | None,
+    kinds: tuple[str, ...] = _ALL,
+) -> float | None:
+    """USD for so many tokens in and out at the highest rates of these kinds; None where a rate is
+    unknown, or a count that costs."""
+    rates = highest_rates(agent, model, sent, kinds)
+    if rates is None or (sent is None and rates.input) or (longest is None and rates.output):
+        return None
+    return (sent or 0) * rates.input + (longest or 0) * rates.output + rates.call
+
+
+def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
+    """USD for so many tokens at the usual rates; None where unknown.
+
+    A model is sent no more than it takes.
+    """
+    window = window_of(agent, model) or assumed_window(agent, model)
+    sent = sent if window is None else min(sent, window)
+    return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
+
+
+def cached_share(agent: ModelAgent, model: str) -> float:
+    """The price of a token from the provider's cache, as a share of the price of a new one; 1 where
+    it is the same or unknown."""
+    known, price = known_model(model), own_price(agent, model)
+    rates = {} if known is None else numbers_of(known.entry)
+    new, cached = rates.get(_INPUT), rates.get(_CACHED)
+    if price is not None:
+        new, cached = price.input, price.cached
+    return cached / new if new and cached is not None else 1.0
+
+
+def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
+    """USD for the tokens of a call: by the agent's own price, else by LiteLLM's figure.
+
+    If LiteLLM does not find the price that it lists, the highest listed rates count.
+    """
+    price = own_price(agent, model)
+    if price is None:
+        return most_usd(agent, model, used.input, used.output) if listed is None else listed
+    cached = price.input if price.cached is None else price.cached
+    written = price.input if price.cache_write is None else price.cache_write
+    fresh = used.input - used.cached - used.written
+    taken = fresh * price.input + used.cached * cached + used.written * written
+    return (taken + used.output * price.output) / MILLION
+
+
+def listed_cost(model: str, said: object) -> float | None:
+    """LiteLLM's figure for the cost of a call in USD, or None where it has none.
+
+    No call costs more than MOST_USD. 0 means that LiteLLM has no price, unless the list price of
+    the model is 0.
+    """
+    if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= MOST_USD:
+        return None
+    known = None if said else known_model(model)
+    rates = known.highest() if known is not None else None
+    return float(said) if said or rates == FREE else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """USD for a token in and out, and for what each call takes beside tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    call: float = 0.0
+
+
+FREE = Rates()
+
+
+def highest_rates(
+    agent: ModelAgent, model: str, sent: int | None = None, kinds: tuple[str, ...] = _ALL
+) -> Rates | None:
+    """The highest rates that can apply to a call with so many tokens in; None where unknown.
+
+    None tokens are any number of them.
+    """
+    if (price := own_price(agent, model)) is not None:
+        caching = (price.cached, price.cache_write) if _WRITTEN in kinds else ()
+        return Rates(
+            max(price.input, *(usd or 0.0 for usd in caching), 0.0) / MILLION,
+            price.output / MILLION,
+        )
+    known = known_model(model)
+    return None if known is None else known.highest(agent.params, sent, kinds)
+
+
+OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
+USUAL_ANSWER = 16_384
+LEAST_ANSWER = 1_024
+"""An answer with a lower cap is of no use."""
+TAKES_NO_CAP = ("v0", "morph", "fal_ai", "scaledown")
+"""Providers to which LiteLLM refuses to send a cap."""
+_BYTES_PER_TOKEN = 2
+"""Nearly every text has more."""
+_BUDGETS = ("budget_tokens", "budgetTokens", "thinking_budget", "thinkingBudget")
+_EFFORTS = {
+    "minimal": 128, "low": 1_024, "medium": 2_048, "high": 4_096, "xhigh": 8_192, "max": 16_384,
+}  # fmt: skip
+"""The budgets that LiteLLM gives a model for an effort in words."""
+
+
+def needs_caps(limits: Mapping[str, Any]) -> bool:
+    """Whether limits can only be kept if the longest answer is known."""
+    return limits.get("tokens") is not None or limits.get("cost_usd") is not None
+
+
+def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | None:
+    """The caps for an answer to `sent` tokens; None where the agent's own options have one.
+
+    More tokens never raise a cap.
+    """
+    is_said = any(agent.params.get(name) is not None for name in OUTPUT_CAPS)
+    if is_said or model.partition("/")[0] in TAKES_NO_CAP:
+        return None
+    known, thinking = known_model(model), thinking_budget(agent.params)
+    own = known.max_output if known else None
+    usual, least = thinking + USUAL_ANSWER, thinking + LEAST_ANSWER
+    if (window := window_of(agent, model)) is not None:
+        # The request and the answer may have to share it.
+        usual = min(usual, max(least, window - sent // _BYTES_PER_TOKEN))
+    if own is not None:
+        usual, least = min(usual, own), min(least, own)
+    return AnswerCaps(usual=usual, least=least, most=own)
+
+
+def longest_answer(agent: ModelAgent, model: str, *, is_limited: bool) -> int | None:
+    """The tokens that no answer exceeds; `is_limited` is for a run whose limits need caps."""
+    caps = answer_caps(agent, model) if is_limited else None
+    return output_cap(agent, model) if caps is None else caps.usual
+
+
+def output_cap(agent: ModelAgent, model: str) -> int | None:
+    """The longest answer in tokens: by the agent's `params`, else by the model."""
+    for name in OUTPUT_CAPS:
+        cap = agent.params.get(name)
+        if isinstance(cap, int) and not isinstance(cap, bool):
+            return cap
+    known = known_model(model)
+    return known.max_output if known else None
+
+
+def window_of(agent: ModelAgent, model: str) -> int | None:
+    """The tokens that a model takes; None where unknown, as with headers that may widen it."""
+    known = known_model(model)
+    return None if known is None or "extra_headers" in agent.params else known.max_input
+
+
+def thinking_budget(params: Mapping[str, Any]) -> int:
+    """The tokens that a model may use to think, by the agent's options; 0 where these set none."""
+    return max(_budgets(params), default=0)
+
+
+def _budgets(params: Mapping[str, Any]) -> Iterator[int]:
+    for name, value in params.items():
+        if name in _BUDGETS:
+            yield _tokens(value)
+        elif name == "reasoning_effort" and isinstance(value, str):
+            yield _EFFORTS.get(value, 0)
+        elif isinstance(value, Mapping):
+            if name in ("reasoning", "reasoning_effort"):
+                yield _tokens(value.get("max_tokens"))
+                yield _EFFORTS.get(str(value.get("effort")), 0)
+            yield from _budgets(value)
+
+
+def _tokens(value: object) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+_TEXTUAL = ("chat", "completion", "responses")
+TABLE = "model_prices_and_context_window_backup.json"
+_SIMILARITY = 0.8
+"""How similar a mistyped name has to be to a listed one; many names are alike."""
+REJECT_SCHEMAS = frozenset({"deepseek"})
+"""Providers whose API refuses a JSON Schema, whatever the table says."""
+
+_RATE = re.compile(
+    r"(?P<kind>input_cost_per_token|output_cost_per_token|output_cost_per_reasoning_token"
+    r"|cache_creation_input_token_cost|cache_read_input_token_cost)"
+    r"(?P<hour>_above_1hr)?(?:_above_(?P<above>\d+)k_tokens)?(?P<tier>_[a-z]+)?"
+)
+
+
+class Rate(NamedTuple):
+    """One rate of an entry of the table, and what has to be so that it applies."""
+
+    kind: str
+    usd: float
+    above: int
+    """Tokens in."""
+    needs: str
+    """An option, or a word in one: `1h` for a cache of an hour, or `service_tier`. The provider may
+    choose the tier, so it may be any that is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """An entry of the table."""
+
+    entry: Mapping[str, Any]
+    rates: tuple[Rate, ...]
+    max_input: int | None
+    """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
+    max_output: int | None
+    """Tokens that the model can answer with, or takes and answers with together."""
+    native_schema: bool
+    """It takes a JSON Schema for its answer."""
+    has_tools: bool
+    provider: str
+
+    def highest(
+        self,
+        params: Mapping[str, Any] = MappingProxyType({}),
+        sent: int | None = None,
+        kinds: tuple[str, ...] = _ALL,
+    ) -> Rates | None:
+        """The highest rates of these kinds that the options of an agent leave possible for a call
+        with so many tokens in; None where the table has none.
+
+        Rates for a cache of minutes count: a conversation that is sent again is marked for it.
+        """
+        asked = {"", *params, *(text for _, text in texts_in(params))}
+        usd: dict[str, float] = {}
+        for rate in self.rates:
+            if rate.needs in asked and (sent is None or sent >= rate.above):
+                usd[rate.kind] = max(rate.usd, usd.get(rate.kind, 0.0))
+        # A model with prices for answers alone takes texts for free, such as one that makes films.
+        takes_texts_free = not any(rate.kind == _INPUT for rate in self.rates)
+        if _OUTPUT not in usd or not (_INPUT in usd or takes_texts_free):
+            return None
+        into, out = (
+            max(usd.get(kind, 0.0) for kind in group if kind in kinds)
+            for group in ((_INPUT, _WRITTEN), (_OUTPUT, _THOUGHT))
+        )
+        factor = self._factor(asked)
+        is_searching = "web_search_options" in asked or self.provider == "perplexity"
+        searches = self.entry.get("search_context_cost_per_query") if is_searching else None
+        return Rates(into * factor, out * factor, max([0.0, *numbers_of(searches).values()]))
+
+    def _factor(self, asked: Set[str]) -> float:
+        """The factor on all rates: for speed or a place where it is asked for, and the highest of
+        those for the region of an address."""
+        regional = {key: by for key, by in self.entry.items() if key.startswith("regional_")}
+        words = numbers_of(self.entry.get("provider_specific_entry"))
+        start = max([1.0, *numbers_of(regional).values()])
+        return prod((by for word, by in words.items() if word in asked), start=start)
+
+
+@lru_cache(maxsize=256)
+def known_model(model: str) -> KnownModel | None:
+    """The entry of the table for a LiteLLM model string; None where there is none."""
+    entry = _entry(model)
+    return None if entry is None else known_entry(entry)
+
+
+def known_entry(entry: Mapping[str, Any]) -> KnownModel:
+    provider = str(entry.get("litellm_provider", ""))
+    takes_schema = entry.get("supports_response_schema") is True
+    return KnownModel(
+        entry,
+        rates=tuple(_rates(entry)),
+        max_input=_token_count(entry.get("max_input_tokens")),
+        max_output=_token_count(entry.get("max_output_tokens", entry.get("max_tokens"))),
+        native_schema=takes_schema and provider not in REJECT_SCHEMAS,
+        has_tools=entry.get("supports_function_calling") is True,
+        provider=provider,
+    )
+
+
+def provider_of(model: str) -> str:
+    """The provider of a model: its prefix, else the one in the table; empty where unknown."""
+    prefix, slash, _ = model.partition("/")
+    known = None if slash else known_model(model)
+    return prefix if slash else known.provider if known else ""
+
+
+def near_model(model: str) -> str | None:
+    """The listed model that an unlisted name of the same provider most likely means."""
+    prefix, slash, name = model.partition("/")
+    if not slash or known_model(model) is not None:
+        return None
+    sold = {k: str(e["litellm_provider"]) for k, e in _table().items() if e.get("mode") in _TEXTUAL}
+    if not any(sells(model, provider) for provider in sold.values()):
+        meant = f"{closest(prefix, sorted(set(sold.values())))}/{name}"
+        return meant if known_model(meant) is not None else None
+    listed = (key.removeprefix(f"{prefix}/") for key, by in sold.items() if sells(model, by))
+    # Compared without the prefix, which they all share.
+    near = closest(name, listed, _SIMILARITY)
+    return None if near is None else f"{prefix}/{near}"
+
+
+def _token_count(tokens: object) -> int | None:
+    return tokens if isinstance(tokens, int) else None
+
+
+def _entry(model: str) -> Mapping[str, Any] | None:
+    table, by_lower_case = _table(), _keys_by_lower_case()
+    for key in keys(model):
+        entry = table.get(key) or table.get(by_lower_case.get(key.lower(), ""))
+        if entry is not None and sells(model, entry.get("litellm_provider")):
+            return entry
+    return None
+
+
+@cache
+def _keys_by_lower_case() -> Mapping[str, str]:
+    """The keys by their lower case: LiteLLM ignores case."""
+    return {key.lower(): key for key in _table()}
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    spec = find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return {}
+    path = Path(spec.submodule_search_locations[0], TABLE)
+    try:
+        table: Mapping[str, Mapping[str, Any]] = from_json(path.read_bytes())
+    except FileNotFoundError:
+        # Another version may keep it elsewhere: a start then says that no price is known.
+        return {}
+    named = {name: entry for entry in table.values() for name in entry.get("aliases") or ()}
+    meant = {key: table.get(str(entry.get("alias_of"))) for key, entry in table.items()}
+    return {**named, **table, **{key: entry for key, entry in meant.items() if entry is not None}}
+
+
+def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
+    steps = entry.get("tiered_pricing")
+    for part in (entry, *(steps if isinstance(steps, list) else ())):
+        match part:
+            case {"range": [int() | float() as above, *_]}:
+                start = int(above)
+            case _ if part is entry:
+                start = 0
+            case _:
+                continue
+        for key, usd in numbers_of(part).items():
+            if (found := _RATE.fullmatch(key)) is not None:
+                above = int(found["above"]) * 1_000 if found["above"] else start
+                needs = "service_tier" if found["tier"] else "1h" if found["hour"] else ""
+                yield Rate(found["kind"], usd, above, needs)
+
+
+def numbers_of(record: object) -> dict[str, float]:
+    """The fields of a record that are numbers."""
+    fields = record.items() if isinstance(record, Mapping) else ()
+    return {name: float(value) for name, value in fields if type(value) in (int, float)}
+
+
+_BEDROCK = ("bedrock", "bedrock_converse", "bedrock_mantle")
+_SOLD_AS: Mapping[str, tuple[str, ...]] = {
+    "ai21_chat": ("ai21",),
+    "amazon-nova": ("amazon_nova",),
+    "anthropic_text": ("anthropic",),
+    "azure": ("azure", "azure_text"),
+    "azure_ai": ("azure_ai", "azure", "openai"),
+    "bedrock": _BEDROCK,
+    "bedrock_converse": _BEDROCK,
+    "bedrock_mantle": _BEDROCK,
+    "cohere": ("cohere", "cohere_chat"),
+    "ollama_chat": ("ollama",),
+    "sagemaker_chat": ("sagemaker",),
+    "vertex_ai_beta": ("vertex_ai",),
+    "watsonx_text": ("watsonx",),
+}
+"""By prefix: the providers that the table gives its models, where those have other names."""
+_LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
+    "amazon_nova": ("amazon-nova/",),
+    "azure_text": ("azure/",),
+    "fireworks_ai": tuple(
+        f"fireworks_ai/accounts/fireworks/{kind}/" for kind in ("models", "routers")
+    ),
+    "ollama_chat": ("ollama/",),
+    "sagemaker_chat": ("sagemaker/",),
+    "vertex_ai": ("vertex_ai/meta/",),
+    "vertex_ai_beta": ("vertex_ai/",),
+    "watsonx_text": ("watsonx/",),
+}
+"""By prefix: how the table's keys begin, where that is neither the prefix nor empty."""
+_RESELLER = "github"
+"""It sells models of others under their own names."""
+
+_Spelling = tuple[re.Pattern[str], str]
+
+
+def _spelling(pattern: str, short: str = "") -> _Spelling:
+    return re.compile(pattern), short
+
+
+_ROUTE = _spelling(
+    r"^(?:(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/)+"
+)
+"""The interface of a provider that is called; the price is the same for all."""
+_ORDINARY = (
+    _spelling(r"(?<=ft:)([^:]+)(?::[^:]*){3}$", r"\1"),
+    _spelling(r"-\d{4}-\d\d-\d\d$"),
+)
+"""The names of fine-tuned models and of snapshots."""
+_AWS = (
+    _spelling(r"^.*arn:.*/"),
+    _spelling(r"(?<=:\d):\d+k$|\[\w+\]$"),
+    _spelling(r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))"),
+)
+"""Resources, windows and places of AWS."""
+_VERSIONED = (_spelling(r"$", "@latest"), _spelling(r"(?:-\d+)?@latest$"))
+_SPELLINGS = {
+    **dict.fromkeys(_BEDROCK, _AWS),
+    **dict.fromkeys(("vertex_ai", "vertex_ai_beta", "gemini", "databricks"), _VERSIONED),
+}
+"""By prefix: what a name may have that its key has not, one behind the other."""
+
+
+def keys(model: str) -> Iterator[str]:
+    """The keys under which a model may be listed, the likeliest first."""
+    prefix, slash, name = model.partition("/")
+    if not slash:
+        prefix, name = "", model
+    starts = (f"{prefix}/", *_LISTED_UNDER.get(prefix, ()), "") if slash else ("",)
+    yield from (start + form for form in _forms(prefix, name) for start in starts)
+
+
+def sells(model: str, provider: str | None) -> bool:
+    """Whether the prefix of a model is that of a provider in the table; a name without one fits."""
+    prefix, slash, _ = model.partition("/")
+    if not slash or provider is None or prefix == _RESELLER:
+        return True
+    names = _SOLD_AS.get(prefix, (prefix,))
+    return any(provider == name or provider.startswith(f"{name}-") for name in names)
+
+
+def _forms(prefix: str, name: str) -> Iterator[str]:
+    """The name as it is written, then without its route, its region and its version."""
+    yield name
+    for pattern, short in (_ROUTE, *_SPELLINGS.get(prefix, _ORDINARY)):
+        name = pattern.sub(short, name, count=1)
+        yield name

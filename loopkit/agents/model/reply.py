@@ -246,11 +246,12 @@ def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] |
 
 
 def _calls(calls: object) -> list[dict[str, Any]]:
-    """The calls of tools that have a name and arguments; the other fields may be anything."""
+    """The calls of tools that have a name; the other fields may be anything."""
     readable = []
     for call in calls if isinstance(calls, list) else ():
         match call:
-            case {"function": {"name": str() as name, "arguments": str() | dict() as arguments}}:
+            case {"function": {"name": str() as name} as called}:
+                arguments = called.get("arguments")
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
                 function = {"name": name, "arguments": text}
                 readable.append({**_texts(call, "id"), "type": "function", "function": function})
@@ -334,6 +335,8 @@ def _function(tool: Tool) -> Mapping[str, Any]:
     return {"type": "function", "function": {"name": tool.name, **described, "parameters": schema}}
 
 
+NOTHING_GIVEN = ("", "null", '""')
+"""What models send for the arguments of a tool that needs none."""
 JSON_CALL = "json_tool_call"
 """The tool that LiteLLM has a model call where its provider takes no JSON Schema."""
 
@@ -364,10 +367,8 @@ def _raw_calls(message: Any) -> Iterator[ToolCall]:
             continue
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         own = getattr(call, "id", None)
-        # Some send an empty text where there are no arguments.
-        yield ToolCall(
-            id=own if isinstance(own, str) else "", name=name, arguments=text.strip() or "{}"
-        )
+        given = "{}" if text.strip() in NOTHING_GIVEN else text.strip()
+        yield ToolCall(id=own if isinstance(own, str) else "", name=name, arguments=given)
 
 
 ORIGIN = "from"

@@ -239,7 +239,7 @@ def _prepare(
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
     reply = await ask_agent(port, agent, request)
-    return with_calls(agent, reply) if isinstance(agent, ModelAgent) else reply
+    return with_calls(agent, request, reply) if isinstance(agent, ModelAgent) else reply
 
 
 def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:

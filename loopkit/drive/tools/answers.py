@@ -11,11 +11,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from loopkit.agents.command import as_agent_errors
+from loopkit.agents.model.reply import thoughts_to_keep
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
 from loopkit.drive.active import Stopped
 from loopkit.drive.calls import CallSeries, call, policy_of
-from loopkit.drive.replies import conversation
+from loopkit.drive.replies import conversation, written_call
 from loopkit.drive.tools import program
 from loopkit.drive.tools.call import (
     Answered,
@@ -42,6 +43,7 @@ from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
 from loopkit.text.json_text import text_or_json
 from loopkit.text.markdown import as_code_block
+from loopkit.text.written_calls import WrittenCall
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
@@ -77,10 +79,9 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
         found = _last_verdict(talk, rounds)
         findings = found.findings if found and not found.found_clean else ()
         return Answered(reply, NOT_VALIDATED, fault, findings)
-    required = talk.definition.require_tool
     return (
-        f"This can't be used: {fault}. Call `{required}` with your answer, mend what it finds, and "
-        "then answer with the draft in which it found nothing."
+        f"Call the tool `{talk.definition.require_tool}` with your whole answer as its `{DRAFT}`, "
+        f"and mend what it finds. Once it finds nothing, answer with that {DRAFT}. Reason: {fault}."
     )
 
 
@@ -118,14 +119,12 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 
 
 def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
-    for one in reversed(rounds):
-        for number, called in reversed(
-            [*enumerate(one.reply.tool_calls, one.tool_calls_before + 1)]
-        ):
+    last = None
+    for one in rounds:
+        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1):
             given = talk.tool_reply(number) if called.name == talk.definition.require_tool else None
-            if given is not None and given.found_clean is not None:
-                return given
-    return None
+            last = given if given is not None and given.found_clean is not None else last
+    return last
 
 
 def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) -> str | Answered:
@@ -156,13 +155,20 @@ def counts_as_answer(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
     return bool(last.reply.text.strip()) and not _not_validated(talk, rounds)
 
 
-def with_calls(agent: ModelAgent, reply: Reply) -> Reply:
+def with_calls(agent: ModelAgent, request: Request, reply: Reply) -> Reply:
     """The reply with the tool calls that are kept of it, and made.
 
-    For a model that can't call tools itself, this is only the call of the required one.
+    For a model that can't call tools itself, this is only the call of the required one. A call
+    that is the whole text is made, unless this fits the agent's schema.
     """
     required = agent.required_tool
     if not reply.has_no_tools:
+        called = None if reply.tool_calls or reply.cut_off else written_call(agent, reply.text)
+        if isinstance(called, WrittenCall):
+            own = f"call_{len(request.messages)}"
+            made = ToolCall(id=own, name=called.name, arguments=called.arguments, as_text=True)
+            kept = thoughts_to_keep(None, request.model)
+            return reply.replace(text="", tool_calls=(made,), kept=kept)
         return reply.replace(tool_calls=reply.tool_calls[: agent.max_tool_calls + MOST_REFUSED])
     if required is None:
         return reply.replace(tool_calls=())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from loopkit.machine.program import AgentAsked, ToolAsked
 from loopkit.outside.processes import CommandResult
 from loopkit.outside.redaction import Redact
 from loopkit.text import plural
-from loopkit.text.json_text import without_halves
+from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.markdown import as_code_block
 from loopkit.values import Value
 
@@ -96,10 +95,9 @@ class BadArguments(Exception):
 
 def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
     """The arguments of a call as a model wrote them; raises BadArguments."""
-    try:
-        given = without_halves(json.loads(text or "{}"), text)
-    except (ValueError, RecursionError) as error:
-        raise BadArguments(f"the arguments are not JSON: {error}") from error
+    given = parse_json(text or "{}")
+    if isinstance(given, NoJson):
+        raise BadArguments(f"the arguments are not JSON: {given.reason}")
     if not isinstance(given, dict):
         raise BadArguments("the arguments are not a JSON object")
     if tool.rules is not None:

@@ -92,10 +92,6 @@ async def run_server_tool(called: ToolCalled) -> ToolResult:
             f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
             "add it under `commands:`"
         )
-    try:
-        json.dumps(called.arguments)
-    except RecursionError as error:
-        raise BadArguments("the arguments are nested too deep") from error
     digest = tool.digest or active.state.offered.get(tool.mcp, "")
     try:
         connection = _connection(active, tool.server, folder)

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -67,11 +67,13 @@ class OfferedTool:
     """A tool as its server describes it."""
 
     name: str
-    description: str
-    schema: Mapping[str, Any]
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema of its arguments."""
-    digest: str
+    digest: str = ""
     """`sha256:` of its name, its description and its schema."""
+    fault: str = ""
+    """Why it can't be offered to a model; such a tool has nothing but its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,13 @@ class Connection:
         self._turn = asyncio.Lock()
         self._dialogue: Dialogue | None = None
 
-    async def tools(self, names: Sequence[str]) -> dict[str, OfferedTool]:
-        """The tools of these names, as they are now; raises ServerFailed where one is missing."""
-        offered = await self._ask({"list": list(names)}, self._timeout_s)
-        return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
+    async def tools(self, names: Sequence[str] | None = None) -> dict[str, OfferedTool]:
+        """The tools of these names, as they are now; without names all, also malformed ones.
 
-    async def every_tool(self) -> list[OfferedTool]:
-        offered = await self._ask({"list": None}, self._timeout_s)
-        return [OfferedTool(**tool) for tool in offered["tools"]]
+        Raises ServerFailed, also where one of these names is missing or malformed.
+        """
+        offered = await self._ask({"list": names}, self._timeout_s)
+        return {tool["name"]: OfferedTool(**tool) for tool in offered["tools"]}
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], digest: str, timeout_s: float
@@ -160,14 +161,10 @@ class Connection:
         try:
             async with asyncio.timeout(_START_S):
                 self._dialogue = await Dialogue.start()
-        except TimeoutError as error:
-            reason = f"its worker did not start within {_START_S:g} s"
-            raise self._failure(reason, transient=True) from error
-        except OSError as error:
-            reason = f"its worker was not started: {error.strerror}"
-            raise self._failure(reason, transient=True) from error
-        except Ended as error:
-            raise self._failure(_NO_ANSWER, transient=True) from error
+        except (Ended, OSError) as error:
+            late = f"it took longer than {_START_S:g} s"
+            reason = late if isinstance(error, TimeoutError) else str(error) or "it ended"
+            raise self._failure(f"its worker did not start: {reason}", transient=True) from error
         request = self._address.as_request()
         try:
             await self._answer({**request, "timeout_s": self._timeout_s}, self._timeout_s)

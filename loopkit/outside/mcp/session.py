@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import anyio
@@ -26,13 +26,18 @@ import httpx2
 import mcp
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker, SchemaError
+from jsonschema.validators import validator_for
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from mcp_types.methods import parse_server_result
+from mcp_types.version import LATEST_MODERN_VERSION
+from pydantic import TypeAdapter, ValidationError
 
 from loopkit.outside.mcp.connection import ServerFailed
+from loopkit.text.json_text import text_or_json
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -55,7 +60,8 @@ class Session:
         kinds = {"program": program, "website": website}
         kind = next(kind for kind in kinds if kind in request)
         transport = kinds[kind](request[kind], self._heard)
-        self._owner = asyncio.create_task(self._hold(mcp.Client(transport, cache=None)))
+        client = mcp.Client(_mended(transport, self._heard), cache=None)
+        self._owner = asyncio.create_task(self._hold(client))
         await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
         return {"connected": True}
 
@@ -76,14 +82,20 @@ class Session:
     async def list_tools(self, names: Sequence[str] | None, timeout_s: float) -> dict[str, Any]:
         offered = await self._within(timeout_s, self._every_tool(), "it did not say what it offers")
         if names is None:
-            return {"tools": [offer(tool) for tool in offered.values()]}
-        for name in names:
-            if name not in offered:
-                raise ServerFailed(unknown(name, list(offered)), transient=False)
-        return {"tools": [offer(offered[name]) for name in names]}
+            left_out = [{"name": one, "fault": why} for one, why in self._heard.malformed.items()]
+            return {"tools": [*map(offer, offered.values()), *left_out]}
+        return {"tools": [offer(self._tool(name, offered)) for name in names]}
+
+    def _tool(self, name: str, offered: Mapping[str, types.Tool]) -> types.Tool:
+        if fault := self._heard.malformed.get(name):
+            raise ServerFailed(f"its tool `{name}` is malformed: {fault}", transient=False)
+        if name not in offered:
+            raise ServerFailed(unknown(name, list(offered)), transient=False)
+        return offered[name]
 
     async def _every_tool(self) -> dict[str, types.Tool]:
         client, offered, cursor = await self._wait_for_client(), dict[str, types.Tool](), None
+        self._heard.malformed = {}
         for _ in range(MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
             offered |= {tool.name: tool for tool in page.tools}
@@ -100,10 +112,7 @@ class Session:
         return await self._within(timeout_s, self._call(call, arguments, digest), within)
 
     async def _call(self, name: str, arguments: dict[str, Any], digest: str) -> dict[str, Any]:
-        offered = await self._every_tool()
-        if name not in offered:
-            raise ServerFailed(unknown(name, list(offered)), transient=False)
-        tool = offered[name]
+        tool = self._tool(name, await self._every_tool())
         if (now := offer(tool)["digest"]) != digest:
             raise ServerFailed(
                 f"its tool `{name}` is no longer what it was: it was {digest}, and is {now} now",
@@ -120,6 +129,8 @@ class Session:
             return answer(error.message, is_error=True)
         except RuntimeError as error:
             return answer(f"what it gave is not what it declares: {error}", is_error=True)
+        except ValidationError as error:
+            return answer(f"what it gave is malformed: {in_words(error)}", is_error=True)
         if isinstance(given, types.InputRequiredResult):
             return answer(_question(given), is_error=True)
         return result(given)
@@ -144,6 +155,9 @@ class Session:
             return await self._outcome(task, f"{late} within {timeout_s:g} s")
         except MCPError as error:
             raise self._connection_fault(error) from error
+        except ValidationError as error:
+            fault = f"its answer is malformed: {in_words(error)}"
+            raise ServerFailed(fault, transient=False) from error
         finally:
             task.cancel()
 
@@ -213,11 +227,35 @@ class Heard:
         self.exit_code: int | None = None
         self.status = 0
         """The status of the last response over HTTP."""
+        self.malformed: dict[str, str] = {}
+        """What is wrong with the malformed tools of the last list, by their names."""
+        self._version = LATEST_MODERN_VERSION  # the handshake that states one is an older way
 
     async def listen(self, stream: asyncio.StreamReader | None) -> None:
         """Keep the end of the program's stderr."""
         while stream is not None and (data := await stream.read(_PRINTED)):
             self._stderr.append(data)
+
+    def mend(self, result: dict[str, Any]) -> None:
+        """Leave out of a result what is malformed: tools of a list, or what a call gave."""
+        self._version = result.get("protocolVersion", self._version)
+        if isinstance(tools := result.get("tools"), list):
+            result["tools"] = [tool for tool in tools if self._is_sound(tool, result)]
+        elif "capabilities" not in result and result.get("resultType") != "input_required":
+            given = result.get("content") or []
+            result["content"] = [*map(_block, given if isinstance(given, list) else [given])]
+
+    def _is_sound(self, tool: Any, result: Mapping[str, Any]) -> bool:
+        try:
+            parse_server_result("tools/list", self._version, {**result, "tools": [tool]})
+            schemas = (tool.get(key) or {} for key in ("inputSchema", "outputSchema"))
+            fault = next(filter(None, map(_schema_fault, map(json.dumps, schemas))), "")
+        except ValidationError as error:
+            fault = in_words(error).replace("`tools.0.", "`")
+        if fault:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            self.malformed[name if isinstance(name, str) else "?"] = fault
+        return not fault
 
     def __str__(self) -> str:
         """The program's end and its output, in words."""
@@ -232,6 +270,41 @@ class Heard:
         if printed := b"".join(self._stderr).decode(errors="replace").strip()[-_PRINTED:]:
             facts.append(f"it printed:\n{printed}")
         return "; ".join(facts)
+
+
+@asynccontextmanager
+async def _mended(transport: Any, heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of a transport, whose results are mended before the client judges them.
+
+    The client refuses a whole list for one malformed tool.
+    """
+    async with transport as (read, write):
+        yield _Mended(read, heard), write
+
+
+class _Mended:
+    def __init__(self, stream: Any, heard: Heard) -> None:
+        self._stream = stream
+        self._heard = heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> Any:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await anext(self._stream)
+        if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
+            self._heard.mend(item.message.result)
+        return item
 
 
 _Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -401,6 +474,27 @@ def offer(tool: types.Tool) -> dict[str, Any]:
     return {**described, "digest": f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"}
 
 
+@lru_cache(1_000)
+def _schema_fault(written: str) -> str:
+    """Why a text of JSON is no schema; empty if it is one."""
+    schema = json.loads(written)
+    judge: Any = validator_for(schema, Draft202012Validator)
+    try:
+        # Its patterns need not be Python's.
+        judge.check_schema(schema, format_checker=FormatChecker(()))
+    except SchemaError as error:
+        return f"its schema is no JSON Schema: at {error.json_path}, {error.message:.300}"
+    except RecursionError:
+        return "its schema is nested too deep"
+    return ""
+
+
+def in_words(error: ValidationError) -> str:
+    """What is malformed in an answer, and where."""
+    faults = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()[:3]]
+    return "; ".join(f"`{at}`: {said.partition(' or instance')[0]}" for at, said in faults)
+
+
 def unknown(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, 1)
     listed = ", ".join(f"`{one:.60}`" for one in known[:20]) or "none"
@@ -420,6 +514,18 @@ def answer(text: str, *, is_error: bool) -> dict[str, Any]:
     """A text, cut if it is too long."""
     told = text[:MAX_TEXT]
     return {"text": told, "left_out": len(text) - len(told), "is_error": is_error}
+
+
+def _block(given: Any) -> Any:
+    """A block of a result; one of a kind that nobody knows becomes its JSON as a text."""
+    try:
+        _BLOCK.validate_python(given, by_name=False)
+    except ValidationError:
+        return {"type": "text", "text": text_or_json(given)}
+    return given
+
+
+_BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
 def _text(block: types.ContentBlock) -> str:

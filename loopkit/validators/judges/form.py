@@ -23,7 +23,7 @@ from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.text import fold, shorten
-from loopkit.text.json_text import canonical, parse_output
+from loopkit.text.json_text import canonical, parse_json
 from loopkit.text.patterns import PatternTimeout
 from loopkit.values import Value, field
 
@@ -186,7 +186,7 @@ def part(record: object, path: str) -> object:
     value = record
     for step in path.split("."):
         if isinstance(value, str):
-            value = parse_output(value)
+            value = parse_json(value)
         if not isinstance(value, Mapping) or step not in value:
             return MISSING
         value = value[step]

@@ -19,7 +19,7 @@ from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import canonical, entries_of, json_in, parse_output, texts_in
+from loopkit.text.json_text import canonical, entries_of, json_in, parse_json, texts_in
 from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
@@ -327,7 +327,7 @@ def _stray_keys(around: str, report: Report, form: ReportForm) -> Iterator[str]:
         above, _, key = path.rpartition(".")
         written = rf"[\"']{re.escape(key)}[\"']\s*:"
         holder = part(report, above) if above else report
-        holder = parse_output(holder) if isinstance(holder, str) else holder
+        holder = parse_json(holder) if isinstance(holder, str) else holder
         if re.search(written, around, re.IGNORECASE) or _count_key(holder, key) > 1:
             yield key
     fails = [fold(word) for word, meant in form.verdicts.items() if meant == "fail"]

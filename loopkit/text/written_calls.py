@@ -1,0 +1,111 @@
+"""Tool calls that a model wrote as text, and its server did not turn into calls."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection
+
+from loopkit.text.json_text import json_in
+from loopkit.text.markdown import without_code
+from loopkit.values import Value
+
+MOST_CODE = 10_000
+"""Characters of Python code that are read."""
+_MARK = (
+    r"(?:<\|?/?(?:tool|function)_calls?\|?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>"
+    r"|\[/?TOOL_CALLS\]|\[ARGS\])"
+)
+_AROUND = re.compile(rf"{_MARK}|^[ \t]*```\w*[ \t]*$", re.MULTILINE)
+"""The marks of a call, and a fence around it."""
+_MARKED = re.compile(rf"^[ \t]*{_MARK}\s*(?:[\[{{<]|[\w.:-]+\s*[\[{{<])", re.MULTILINE)
+"""A mark at the beginning of a line, with the beginning of a call behind it."""
+_BEGUN = re.compile(
+    r"""\s*+(?:```\w*\s*+)?\[?\s*+\{\s*["']name["']\s*:\s*["']([\w.-]+)["']\s*,"""
+    r"""\s*["'](?:arguments|parameters)["']"""
+)
+_CODE = re.compile(r"\s*```tool_(?:code|calls?)[ \t]*\n(.*?)```", re.DOTALL)
+_NAMED = re.compile(
+    rf"(?:{_MARK}|\s)*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)\s*(?:\[ARGS\])?"
+)
+"""What stands before the arguments where these are the only JSON."""
+_KEYS = {"name", "arguments", "parameters", "type", "id"}
+
+
+class WrittenCall(Value, frozen=True):
+    name: str
+    arguments: str
+    """A JSON object, unless the model made a mistake."""
+
+
+def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
+    """The call of an offered tool that a text is; None if no call is meant.
+
+    If one is meant, and the text is not exactly one call that can be made: the reason. A record
+    amid other text is no call, unless it has the marks of one.
+    """
+    values, gaps = _values_in(text)
+    calls = [call for value in values if (call := _call_in(value)) is not None]
+    code, begun = _CODE.match(text), _BEGUN.match(text)
+    if code is not None and (called := _call_in_code(code[1])) is not None:
+        calls, values, gaps = [called], [called], [text[code.end() :].strip()]
+    # A text about such marks has them in its code.
+    is_marked = code is not None or bool(
+        _MARKED.search(text) and _MARKED.search(without_code(text))
+    )
+    if is_marked and not calls and len(values) == 1 and (named := _NAMED.fullmatch(gaps[0])):
+        calls = [WrittenCall(named[1] or named[2], json.dumps(values[0], ensure_ascii=False))]
+        gaps = gaps[1:]
+    gaps = [_AROUND.sub("", gap).strip() for gap in gaps]
+    is_begun = begun is not None and begun[1] in offered
+    is_known = any(call.name in offered for call in calls)
+    is_at_edge = is_known and not (gaps[0] and gaps[-1])
+    is_whole = len(calls) == len(values) > 0 and not any(gaps)
+    if not (is_marked or is_begun or is_at_edge or is_whole):
+        return None
+    if not calls:
+        return "it can't be read"
+    if len(values) > 1:
+        return f"there are {len(values)} values in it, and only one call at a time is made"
+    if any(gaps):
+        return "there is other text around it"
+    if not is_known:
+        known = ", ".join(map("`{}`".format, offered))
+        return f"there is no tool `{calls[0].name:.60}`; there are {known}"
+    return calls[0]
+
+
+def _values_in(text: str) -> tuple[list[object], list[str]]:
+    """The JSON values in a text, those of lists one by one, and the text around and between."""
+    found = json_in(text)
+    values = [v for value in found.values for v in (value if isinstance(value, list) else [value])]
+    starts = [*(start for start, _ in found.spans), len(text)]
+    ends = [0, *(end for _, end in found.spans)]
+    return values, [text[end:start].strip() for end, start in zip(ends, starts, strict=True)]
+
+
+def _call_in(value: object) -> WrittenCall | None:
+    record = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(record, dict) or not record.keys() <= _KEYS:
+        return None
+    given = [record[key] for key in ("arguments", "parameters") if key in record]
+    if not isinstance(record.get("name"), str) or len(given) != 1:
+        return None
+    text = given[0] if isinstance(given[0], str) else json.dumps(given[0] or {}, ensure_ascii=False)
+    return WrittenCall(record["name"], text)
+
+
+def _call_in_code(code: str) -> WrittenCall | None:
+    """The call in one expression of Python with plain values, which may be printed."""
+    try:
+        call = ast.parse(code[:MOST_CODE].strip(), mode="eval").body
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "print":
+            [call] = call.args
+        if not isinstance(call, ast.Call) or call.args:
+            return None
+        given = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+        name = ast.unparse(call.func).rpartition(".")[2]
+        return WrittenCall(name, json.dumps(given, ensure_ascii=False, allow_nan=False))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
