@@ -219,7 +219,7 @@ def test_bounds_take_the_dearest_of_those_who_may_be_asked(desk: Desk) -> None:
     usd = {"coder": 1.0, "frontend": 0.5, "critic": 0.0}
     bounds = explore(analysis, price=lambda agent, *_: usd[agent])
     # The coder is dearer, two tries at 1 USD; the other one may be asked more often, three times.
-    critic = 5 * 3
+    critic = 5 * 4
     assert bounds.cost.worst.total == 3 * 2 * 1.0
     assert bounds.calls.worst.total == 3 * 3 + critic * 3
     assert bounds.cost.best.total == 0.5

@@ -52,6 +52,8 @@ states:
 """
 DOWN: dict[str, Any] = {"fault": "server_error", "cost_usd": 1}
 NO_VERDICT: dict[str, Any] = {"reply": "I like it.", "cost_usd": 1}
+FOUND = [{"message": "No end.", "severity": "error"}]
+CONTRADICTION = {"data": {"verdict": "pass", "findings": FOUND}, "cost_usd": 1}
 
 
 def played(desk: Desk, *calls: object, machine: str = MACHINE) -> Played:
@@ -226,8 +228,8 @@ def test_one_that_was_left_alone_says_why_where_its_fallback_fails(desk: Desk) -
     ("text", "calls"),
     [
         (MACHINE, [DOWN] * 8),
-        # The first tries its two, the fallback three for each of the three questions.
-        (JUDGED, [DOWN] * 2 + [*[DOWN] * 2, NO_VERDICT] * 2 + [DOWN] * 2 + [NO_VERDICT]),
+        # The first tries its two, the fallback three for each of the four questions.
+        (JUDGED, [DOWN] * 4 + [CONTRADICTION] + [*[DOWN] * 2, NO_VERDICT] * 3),
     ],
 )
 def test_the_bounds_have_the_tries_of_all_and_a_run_takes_them(
@@ -245,7 +247,7 @@ def test_the_bounds_have_the_tries_of_all_and_a_run_takes_them(
 def test_the_dearest_way_through_the_fallbacks_is_what_a_call_costs_at_most(desk: Desk) -> None:
     machine = load(desk.write("machine.yaml", JUDGED)).machine
     analysis = Analysis.of_machine(machine)
-    for usd, most in (([1, 1], 2 + 3 + 2 * 3), ([5, 1], 10 + 3 + 2 * 10), ([1, None], None)):
+    for usd, most in (([1, 1], 2 + 3 + 3 * 3), ([5, 1], 10 + 3 + 3 * 10), ([1, None], None)):
         bounds = explore(analysis, price=lambda _, __, number, of=usd: of[number])
         assert bounds.cost.worst.total == most
 

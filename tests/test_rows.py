@@ -329,7 +329,7 @@ TWO_REVIEWERS = """
   draft: {agent: writer, prompt: Write., output: plan, on_error: {content: failed}, next: check}
   check:
     validate: plan
-    by: [{judge: critic, confirm: fail}, {judge: second, confirm: fail}]
+    by: [{judge: critic, confirm: fail, reask: 1}, {judge: second, confirm: fail, reask: 1}]
     transitions: [{guard: 'verdict == "pass"', target: one}, {target: failed}]
   one: {agent: writer, prompt: Polish., on_error: {content: failed}, next: two}
   two: {agent: writer, prompt: Polish., on_error: {content: failed}, next: done}
