@@ -20,7 +20,6 @@ from tests.support import Desk, console_lines, scenario
         ('{"a": "http://b", /* 1, */ "c": 1 // d\n}', '{"a": "http://b", "c": 1}', ["comments"]),
         ('{"a": "1\n2"}', '{"a": "1\\n2"}', ["line breaks in a text"]),
         ("It's {'a':1} or\n[1,]", 'It\'s {"a": 1} or\n[1]', ["single quotes", "trailing commas"]),
-        ('```json\n{"a": "\\ud800",}\n```', '```json\n{"a": "\\ud800"}\n```', ["trailing commas"]),
     ],
 )  # fmt: skip
 def test_a_slip_is_mended_and_named(text: str, mended: str, slips: list[str]) -> None:

@@ -114,7 +114,7 @@ def test_an_answer_that_is_all_thought_is_a_content_fault(desk: Desk) -> None:
     machine = MACHINE.replace("AGENT", "model: openai/gpt-5-mini")
     played = desk.play(machine, scenario(agents={"writer": ["<think>Hm."], "critic": []}))
     [report] = played.reports
-    assert [finding.message for finding in report.findings] == ["line: the answer is all thought"]
+    assert [finding.message for finding in report.findings] == ["the answer is all thought"]
 
 
 @pytest.mark.parametrize("marks", ["drop", "[<a>]", '["", b]'])

@@ -118,22 +118,6 @@ def test_a_typo_in_a_model_is_mended_by_the_line_that_is_told(
     assert [request.body["model"] for request in openai_server.requests()] == ["gpt-4o-mini"] * 2
 
 
-def test_a_schema_that_the_provider_refuses_is_mended_in_the_file(
-    openai_server: OpenAIMock, capsys: Any
-) -> None:
-    openai_server.fail(400, message="Invalid schema for response_format 'answer'.")
-    write(openai_server, schema="schema: {text: {type: array}}")
-    edit("by: [size]\n    transitions:\n", "by: [{schema: {text: any}}]\n    transitions:\n")
-    mended = stopped(4, capsys)[-1]
-    openai_server.reset()
-    openai_server.say('{"text": "A line"}', '{"text": "A better line"}')
-    edit("schema: {text: {type: array}}", "schema: {text: str}")
-    edit("{schema: {text: any}}", "{schema: {text: str}}")
-    edit("by: [size]", "by: [{schema: {text: str}}]")
-    assert pasted(mended) == 0
-    assert len(openai_server.requests()) == 2
-
-
 def test_a_limit_that_was_reached_is_raised_by_the_line_that_is_told(
     provider: ModelServer, capsys: Any
 ) -> None:

@@ -183,7 +183,6 @@ class TestAModelWithoutTools:
         [
             ("openai/gpt-4o-mini", {"tool_use": "runner"}),
             ("mistral/codestral-mamba-latest", {}),
-            ("groq/llama-guard-3-8b", {}),
             ("openai/a-model-of-our-own", {"tool_use": "runner"}),
         ],
     )

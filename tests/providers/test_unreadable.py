@@ -133,8 +133,8 @@ def test_what_is_held_leaves_no_room_and_is_told_apart_at_the_limit(
     hostile: HostileServer, desk: Desk
 ) -> None:
     hostile.queue(BROKEN)
-    held = 82
-    limited = MACHINE.replace("agents:", "limits: {tokens: 100}\nagents:", 1)
+    held = 338
+    limited = MACHINE.replace("agents:", "limits: {tokens: 400}\nagents:", 1)
     parts = {"MODEL": HostileServer.model, "URL": hostile.base_url, "VARIABLE": KEY_VARIABLE}
     for name, value in parts.items():
         limited = limited.replace(name, value)
@@ -143,7 +143,7 @@ def test_what_is_held_leaves_no_room_and_is_told_apart_at_the_limit(
     assert intended.reserved.tokens <= held
     (suspended,) = played.of(Suspended)
     assert suspended.message.startswith(
-        "the limit `tokens` leaves no room: 0 of 100 used, "
+        "the limit `tokens` leaves no room: 0 of 400 used, "
         f"up to {intended.reserved.tokens} held, and the next call can"
     )
     assert len(hostile.requests()) == 1
