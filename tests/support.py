@@ -240,17 +240,16 @@ def previous(text: str, *, edited: bool = False) -> str:
 
 def listed(prompt: str) -> str:
     """The findings in a prompt whose feedback nobody worded."""
-    _, lead, rest = prompt.partition("An earlier answer ")
-    findings = (rest if lead else prompt.partition("Revision ")[2]).partition(":\n\n")[2]
-    return findings.rpartition("\n\nAvoid" if lead else "\n\nReply with")[0]
+    _, lead, rest = prompt.partition("Earlier answers to this task were wrong")
+    if lead:
+        return rest.partition(":\n")[2].partition("\n\n")[0]
+    return prompt.partition("Revision ")[2].partition(":\n\n")[2].rpartition("\n\nReply with")[0]
 
 
 def asked_anew(prompt: str, *findings: str) -> str:
     """How an author is asked again without its version."""
-    these, them = ("this mistake", "it") if len(findings) == 1 else ("these mistakes", "them")
     told = "\n".join(f"- {finding}" for finding in findings)
-    lead = f"An earlier answer to the task below had {these}:"
-    return f"{lead}\n\n{told}\n\nAvoid {them} in a new answer.\n\n{prompt}"
+    return f"Earlier answers to this task were wrong:\n{told}\n\n{prompt}"
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:

@@ -85,7 +85,7 @@ findings:
   - {attempt: 2, validator: quality, count: 1}
 feedback: [{to: draft, attempt: 2, contains: 9 characters, lacks: tea}]
 prompts:
-  - {agent: writer, attempt: 2, contains: [about tea, An earlier answer]}
+  - {agent: writer, attempt: 2, contains: [about tea, Earlier answers]}
   - {validator: quality, attempt: 2, contains: A plan for tea.}
 revisions: {draft: 1, 'check[2]': 1}
 calls: {writer: 2, critic: 1, clerk: 1}

@@ -387,8 +387,7 @@ def test_an_item_that_succeeded_stays_and_the_others_hear_what_was_found(desk: D
     assert (run.outcome, order(run)) == ("failed", ["+a", "-a", "+b", "-b", "+a", "-a"])
     (told,) = [event.feedback for event in run.of(ChildStarted) if event.feedback]
     assert (told.to, told.revision) == ("draft", 1)
-    lead = "An earlier answer to the task below had this mistake:"
-    assert told.text == f"{lead}\n\n- No. (at `a`)"
+    assert told.text == "Earlier answers to this task were wrong:\n- No. (at `a`)"
     again = [event.child for event in run.of(ChildStarted)][-1]
     assert prompts(desk, again)[0] == f"{told.text}\n\nDo a."
 

@@ -230,9 +230,12 @@ def _waiting_feedback(
 
 WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
 IN_THE_FILES = "Fix this in the files, and leave everything else in them as it is."
-EARLIER_ANSWER = "An earlier answer to"
-"""How the feedback begins that is sent before the prompt, without the version."""
-_LEAD = re.compile(r"an earlier answer to th.*:|revision \d+ of \d+(, the last one)?\. fix th")
+EARLIER_ANSWERS = "Earlier answers to this task were wrong"
+"""How the feedback begins that is sent before the prompt, without the version. A sentence more,
+such as to avoid the mistakes, and a model does worse."""
+_LEAD = re.compile(
+    r"earlier answers to this task were wrong.*:|revision \d+ of \d+(, the last one)?\. fix th"
+)
 FEWEST_WORDS = 4
 """The words of the shortest finding that nobody writes by chance."""
 _MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
@@ -275,17 +278,10 @@ def _list_mistakes(program: Program, report: Report, to: str, where: str, asked:
     """What to avoid: what was found, and what nobody has found to be mended since."""
     told = (*report.findings, *report.unnamed, *report.unseen)
     known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
-    state = program.machine.states[to]
-    is_placed = isinstance(state, AgentState) and "feedback" in program.template(state.prompt).names
-    task = "this task" if is_placed else "the task below"
-    these, them = ("this mistake", "it") if len(known) == 1 else ("these mistakes", "them")
     most, items = program.machine.limits.feedback_items, program.report_items
+    listed = f"{EARLIER_ANSWERS}{where}:\n{_list_findings(known, most, items)}"
     request = _request(program, to, asked)
-    if request == WHOLE_VERSION:
-        request = f"Avoid {them} in a new answer."
-    heading = f"{EARLIER_ANSWER} {task} had {these}{where}:"
-    listed = _list_findings(known, most, items)
-    return "\n\n".join(filter(None, (heading, listed, request)))
+    return f"{listed}\n\n{request}" if request == IN_THE_FILES else listed
 
 
 def _heading(count: int, where: str, revision: int, most: int) -> str:

@@ -144,7 +144,7 @@ DATED = loop(
     result="plan",
 )
 NO_DATE = "It lacks the date on which it is due."
-FIRST_WORDS = "An earlier answer to the task below had this mistake:"
+FIRST_WORDS = "Earlier answers to this task were wrong:"
 
 
 @pytest.mark.parametrize(

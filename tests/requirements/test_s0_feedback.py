@@ -140,7 +140,7 @@ def test_a_kept_session_passes_on_the_id_of_the_turn_before(
     first, second = played.prompts("author")[:2]
     assert first == "Write."
     assert second == asked_anew("Write.", "Go on.") or session != "fresh"
-    assert second.startswith("An earlier" if session == "fresh" else "Revision 1 of 3")
+    assert second.startswith("Earlier answers" if session == "fresh" else "Revision 1 of 3")
     assert "\n- Go on." in second
 
 
