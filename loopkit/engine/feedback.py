@@ -92,8 +92,8 @@ def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> b
     return is_of_findings and (not graph.has_origins or to in graph.origins)
 
 
-SHORT_BYTES = 2_000
-"""The longest version that is written anew, some 350 words. In a longer one its author would lose
+SHORT_BYTES = 1_200
+"""The longest version that is written anew, some 200 words. In a longer one its author would lose
 what nobody has found fault with; a shorter one in view is given again as it is."""
 UNSHOWN = (REPEATED, ECHO)
 """The codes of answers that are never shown to their author again."""

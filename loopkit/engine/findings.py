@@ -343,8 +343,9 @@ _QUOTATION = re.compile(r"[\"'`“„«‘]([^\"'`“”„«»‘’\n]{20,})[\
 
 def points_into(finding: Finding, text: str) -> bool:
     """Whether a finding names a place in a text, or quotes a passage of it."""
-    has_place = finding.line is not None or bool(finding.location)
-    if has_place or not PLACES.isdisjoint(map(str.lower, finding.item)):
+    # A line is no place in a text that has only one.
+    is_at_line = finding.line is not None and "\n" in text.strip()
+    if is_at_line or finding.location or not PLACES.isdisjoint(map(str.lower, finding.item)):
         return True
     return any(quoted in text for quoted in _QUOTATION.findall(finding.message))
 

@@ -85,9 +85,11 @@ def test_a_fresh_author_gets_what_was_wrong_and_then_its_task(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("answer", "parts", "is_shown"),
     [
-        pytest.param("word " * 400, {}, False, id="some 2,000 bytes"),
+        pytest.param("word " * 240, {}, False, id="1,200 bytes"),
+        pytest.param("words " * 210, {}, True, id="more"),
         pytest.param("words " * 600, {}, True, id="a text of 600 words"),
-        pytest.param("maybe", {}, True, id="a finding with a line"),
+        pytest.param("maybe", {}, False, id="a finding in the only line"),
+        pytest.param("In\nmaybe", {}, True, id="a finding in one of two lines"),
         pytest.param("maybe", {"max: 3": "max: 3, previous: hide"}, False, id="hide"),
         pytest.param("no", SHOWN, True, id="show"),
         pytest.param("no", {"max: 3": "max: 3, feedback: Again."}, True, id="words of an edge"),
