@@ -234,11 +234,6 @@ def test_a_cap_is_reached_where_a_state_decides_without_room(
     assert status(coverage, "cap") == wanted
 
 
-def test_the_last_revision_alone_is_covered(tmp_path: Path) -> None:
-    coverage = covered(tmp_path, LOOP, busy=BUSY)
-    assert status(coverage, "transition")["check[1]"] == "covered"
-
-
 def test_a_cap_of_0_by_an_input_is_reached_at_once(tmp_path: Path) -> None:
     coverage = covered(tmp_path, ASKING, given={"rounds": 0}, waits={})
     assert status(coverage, "cap") == {"ask[1]": "covered"}
@@ -341,23 +336,6 @@ def test_a_long_way_has_a_gap_after_its_start(desk: Desk, cli: CommandLine) -> N
     path = write_case(desk, "m", {"answers": {"s12": ["go"]}}, "end")
     told = cli(0, "test", str(path), "--coverage").out
     assert ": state lost, by s0, …, s5, s6, s7, s8, s9, s10, s11, s12\n" in told
-
-
-def test_a_single_goal_that_is_missed_is_told_so(desk: Desk, cli: CommandLine) -> None:
-    desk.write(
-        "m.yaml",
-        """
-loopkit: 1
-states:
-  ask:
-    human: Go?
-    choices: [go, stop]
-    transitions: [{guard: choice == "go", target: end}, {target: end}]
-  end: {final: success}
-""",
-    )
-    path = write_case(desk, "m", {"answers": {"ask": ["go"]}}, "end")
-    assert "; 1 goal of 4 is missed\n" in cli(1, "test", str(path), "--fail-under", "100").err
 
 
 @pytest.mark.parametrize("least", ["-1", "100.1", "nan", "inf", "all", "1/0", "1e-999999999"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.crash.points import AGENT, assert_paid_once, begun, killed_at_points
+from tests.crash.points import AGENT, assert_paid_once, begun, killed
 
 MACHINE = """
 loopkit: 1
@@ -60,13 +58,7 @@ states:
   done: {{final: success, result: draft}}
   failed: {{final: failure}}
 """
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    folder = tmp_path_factory.mktemp("crash")
-    return killed_at_points(folder, MACHINE, every, files={"task.yaml": TASK})
+told = killed(MACHINE, files={"task.yaml": TASK})
 
 
 def test_the_unharmed_run_asks_for_each_item_what_it_needs(told: Any) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.crash.points import AGENT, assert_alike, assert_paid_once, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, killed
 
 MACHINE = f"""
 loopkit: 1
@@ -39,12 +37,7 @@ states:
   done: {{final: success, result: [plan, build]}}
   failed: {{final: failure}}
 """
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    return killed_at_points(tmp_path_factory.mktemp("crash"), MACHINE, every)
+told = killed(MACHINE)
 
 
 def test_the_unharmed_run_asks_each_of_them_once(told: Any) -> None:

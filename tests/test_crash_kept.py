@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.crash.points import assert_alike, begun, killed_among_models
+from tests.crash.points import assert_alike, begun, killed, killed_among_models
 
 MODEL = (
     "{model: openai/gpt-4o-mini, base_url: URL/v1, api_key_env: CRASH_KEY, "
@@ -47,12 +45,7 @@ states:
   done: {{final: success, result: [design, code]}}
   failed: {{final: failure}}
 """
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    return killed_among_models(tmp_path_factory.mktemp("crash_kept"), MACHINE, every)
+told = killed(MACHINE, by=killed_among_models)
 
 
 def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.crash.points import AGENT, assert_alike, begun, killed_at_points
+from tests.crash.points import AGENT, assert_alike, begun, killed
 from tests.test_crash_panels import SAME
 
 MACHINE = f"""
@@ -29,12 +27,7 @@ states:
   done: {{final: success, result: plan}}
   failed: {{final: failure}}
 """
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    return killed_at_points(tmp_path_factory.mktemp("crash_ledger"), MACHINE, every)
+told = killed(MACHINE)
 
 
 def test_the_unharmed_reviewer_calls_its_finding_open_and_adds_one(told: Any) -> None:

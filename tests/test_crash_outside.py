@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.crash.points import assert_alike, begun, killed_at_points
+from tests.crash.points import assert_alike, begun, killed
 
 MACHINE = """
 loopkit: 1
@@ -22,13 +20,7 @@ states:
   failed: {final: failure}
 """
 DELIVERED = ("Tea.", "## Goal\n\nTea.\n", "## Goal\n\nTea.\n\n## Risks\n\nNone.\n")
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    folder = tmp_path_factory.mktemp("crash_outside")
-    return killed_at_points(folder, MACHINE, every, delivered=DELIVERED)
+told = killed(MACHINE, delivered=DELIVERED)
 
 
 def test_the_unharmed_run_takes_three_deliveries(told: Any) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed
 
 MACHINE = f"""
 loopkit: 1
@@ -34,12 +32,7 @@ states:
 SAMPLES = [f"judge:1:judge:by[0]:0{number}" for number in ("", ":2", ":3")]
 SECOND = "judge:1:judge:by[0]:0:4"
 REASKED = "judge:1:judge:by[1]:0"
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    return killed_at_points(tmp_path_factory.mktemp("crash_panels"), MACHINE, every)
+told = killed(MACHINE)
 
 
 def test_the_unharmed_panel_samples_asks_again_and_confirms(told: Any) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from loopkit.engine.payloads import HumanAnswer
-from tests.crash.points import AGENT, SAME, killed_at_points
+from tests.crash.points import AGENT, SAME, killed
 
 MACHINE = f"""
 loopkit: 1
@@ -61,13 +59,7 @@ POSTED = (
     ),
     HumanAnswer(choice="approve"),
 )
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    folder = tmp_path_factory.mktemp("crash_reclassification")
-    return killed_at_points(folder, MACHINE, every, posted=POSTED)
+told = killed(MACHINE, posted=POSTED)
 
 
 def test_the_unharmed_run_goes_back_to_the_state_that_the_person_named(told: Any) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
-from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed_at_points
+from tests.crash.points import AGENT, assert_alike, assert_paid_once, begun, killed
 
 MACHINE = f"""
 loopkit: 1
@@ -56,14 +54,7 @@ MENDED = MACHINE.replace('"exit 5"', '"exit 0"').replace(
     "      - {guard: valid, target: test}",
     "      - {guard: attempt > 9, target: failed}\n      - {guard: valid, target: test}",
 )
-
-
-@pytest.fixture(scope="module")
-def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the host tells of the unharmed run and of each point."""
-    return killed_at_points(
-        tmp_path_factory.mktemp("crash_repair"), MACHINE, every, "{ask: [keep]}", MENDED
-    )
+told = killed(MACHINE, answers="{ask: [keep]}", mended=MENDED)
 
 
 def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:

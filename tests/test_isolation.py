@@ -348,21 +348,6 @@ def test_a_person_picks_the_best_and_the_work_goes_on_from_there(tmp_path: Path)
     assert "+one" in done.result["fix"]
 
 
-def test_what_a_person_has_picked_is_what_is_merged(work: Desk) -> None:
-    text = machine(
-        "echo one > src/plan; touch src/first",
-        "echo two > src/plan; rm src/first",
-        "echo three > src/plan",
-        rule="not_matches: '^.two|^.three'}, {matches: never",
-    ).replace("{target: failed}", "{target: ask}")
-    asking = "  ask: {human: Keep it?, show: fix, pick: best, choices: [keep, drop], transitions: ["
-    asking += "{guard: choice == 'keep', target: done}, {target: failed}]}\n"
-    asked = work.play(text + asking, scenario(answers={"ask": ["keep"]}))
-    assert asked.outcome == "done"
-    assert (work.folder / "src/plan").read_text() == "one\n"
-    assert (work.folder / "src/first").exists()
-
-
 def test_validators_and_baselines_work_in_the_tree(work: Desk) -> None:
     rule = (
         "command: [sh, -c, 'pwd; echo \"src/plan:1: bad\"; exit 1'], parse: lines, baseline: true"

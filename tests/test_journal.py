@@ -80,17 +80,6 @@ async def test_a_new_run_holds_its_claim_and_then_the_given_records(journal: Jou
     assert (claim.run, claim.epoch, claim.seq) == ("r", 1, 3)
 
 
-async def test_appended_records_get_the_next_numbers(journal: Journal, claim: Claim) -> None:
-    assert await claim.append([worked(1), worked(2)]) == 3
-    assert await claim.append([worked(3)]) == 4
-    assert claim.seq == 4
-    assert [(r.seq, r.at) for r in await journal.read("r", after=1)] == [
-        (2, NOW + 1),
-        (3, NOW + 2),
-        (4, NOW + 3),
-    ]
-
-
 @pytest.mark.parametrize(("after", "seqs"), [(-5, [1, 2]), (1, [2]), (2, []), (10**30, [])])
 async def test_reading_gives_what_is_behind_a_number(
     journal: Journal, after: int, seqs: list[int]
@@ -107,11 +96,6 @@ async def test_reading_ends_at_a_limit(
 ) -> None:
     await created(journal, "r", worked(), worked(), worked())
     assert [record.seq for record in await journal.read("r", 1, limit)] == seqs
-
-
-async def test_an_append_of_nothing_changes_nothing(journal: Journal, claim: Claim) -> None:
-    assert await claim.append([]) == 1
-    assert len(await journal.read("r")) == 1
 
 
 async def test_a_run_is_created_once(journal: Journal) -> None:
@@ -138,13 +122,6 @@ async def test_runs_that_do_not_exist_are_named(journal: Journal) -> None:
     ):
         with pytest.raises(UnknownRun, match="there is no run `ghost`"):
             await request
-
-
-async def test_two_claims_on_one_run_exclude_each_other(journal: Journal) -> None:
-    await created(journal)
-    with pytest.raises(RunBusy, match=f"run 'r' is being driven by process {os.getpid()} on .* si"):
-        await journal.claim("r")
-    assert len(await journal.read("r")) == 1
 
 
 async def test_each_record_has_the_epoch_of_the_claim_that_wrote_it(journal: Journal) -> None:
@@ -422,17 +399,6 @@ async def test_concurrent_appends_on_one_claim_follow_one_another(
     numbers = [json.loads(text)["number"] for text in await data_of(journal)]
     assert numbers == [n for n in range(20) for _ in range(2)]
     assert claim.seq == 41
-
-
-async def test_many_runs_append_at_once_and_each_keeps_its_order(journal: Journal) -> None:
-    async def drive(run: str) -> None:
-        claim = await created(journal, run)
-        for number in range(10):
-            await claim.append([worked(number)])
-
-    await asyncio.gather(*(drive(f"r{n}") for n in range(200)))
-    for n in range(200):
-        assert await data_of(journal, f"r{n}") == [worked(number).data for number in range(10)]
 
 
 async def test_what_fails_for_one_run_touches_no_other_of_its_group(journal: Journal) -> None:

@@ -1,11 +1,10 @@
 """One file, several processes: what a journal survives, who owns a run, what is reported."""
 
-# ruff: noqa: ASYNC220, ASYNC240 - nothing else runs in these tests' event loops
+# ruff: noqa: ASYNC240 - nothing else runs in these tests' event loops
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import random
@@ -122,13 +121,6 @@ def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
         assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
 
-async def test_closing_a_journal_frees_its_runs(folder: Path) -> None:
-    async with opened(folder) as one:
-        await created(one)
-    async with opened(folder) as two:
-        assert (await two.claim("r")).epoch == 2
-
-
 @pytest.mark.parametrize("appends", [0, 2])
 async def test_an_owner_that_was_replaced_can_write_no_more(folder: Path, appends: int) -> None:
     async with opened(folder) as one, opened(folder) as two:
@@ -220,16 +212,6 @@ async def test_runs_of_one_turn_share_a_commit_and_a_failing_one_touches_no_othe
     assert seen == ["before", "before", "before", "after", "after"]
 
 
-async def test_appends_of_several_runs_in_one_turn_are_one_commit(folder: Path) -> None:
-    seen: list[str] = []
-    with watched(lambda moment, _: seen.append(moment)):
-        async with opened(folder) as journal:
-            claims = [await created(journal, run) for run in ("one", "two", "three")]
-            seen.clear()
-            await asyncio.gather(*(claim.append([worked()]) for claim in claims))
-            assert seen == ["before"] * 3 + ["after"] * 3
-
-
 async def take_turns(turns: list[int]) -> None:
     while True:
         turns.append(len(turns))
@@ -317,19 +299,6 @@ def test_a_journal_can_be_used_from_one_loop_after_another(folder: Path) -> None
     asyncio.run(created(journal, "r", worked()))
     assert asyncio.run(data_of(journal)) == ['{"number": 0}']
     asyncio.run(journal.close())
-
-
-def test_a_loop_that_was_closed_too_early_stops_nothing(folder: Path) -> None:
-    journal = open_journal(folder)
-    loop = asyncio.new_event_loop()
-    loop.create_task(created(journal)).add_done_callback(lambda _task: None)
-    loop.run_until_complete(asyncio.sleep(0))
-    pending = asyncio.all_tasks(loop)
-    loop.close()
-    assert asyncio.run(journal.runs()) is not None
-    asyncio.run(journal.close())
-    for task in pending:
-        task.get_coro().close()
 
 
 # Processes that die, wait for each other, or run out of something
@@ -471,46 +440,6 @@ def test_a_process_that_withdraws_lets_go_of_its_lock(tmp_path: Path) -> None:
     assert lock.is_alive(second_name)
     lock.release()
     assert not lock.is_alive(second_name)
-
-
-CONTEND = """
-async def main():
-    journal = open_journal(folder)
-    claims = []
-    for run in sys.argv[2:]:
-        try:
-            await created(journal, run)
-            say("won", run)
-        except JournalError as error:
-            say(type(error).__name__, run)
-    own = await created(journal, f"own-{os.getpid()}")
-    for n in range(50):
-        await own.append([worked(n)])
-    await journal.close()
-asyncio.run(main())
-"""
-
-
-async def test_many_processes_open_one_file_at_once_and_each_run_has_one_owner(
-    folder: Path,
-) -> None:
-    runs = [f"r{n}" for n in range(10)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", PRELUDE + CONTEND, str(folder), *runs]
-    children = [
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-        )
-        for _ in range(6)
-    ]
-    outputs = [child.communicate() for child in children]
-    assert [error for _output, error in outputs if error] == []
-    heard = [line for output, _error in outputs for line in output.splitlines()]
-    assert sorted(line for line in heard if line.startswith("won")) == [f"won {r}" for r in runs]
-    assert len([line for line in heard if line.startswith("RunExists")]) == 50
-    async with opened(folder) as journal:
-        own = [row for row in await journal.runs() if row.run.startswith("own-")]
-        assert [row.seq for row in own] == [51] * 6
 
 
 RUN_OUT_OF_DISK = """
@@ -694,14 +623,6 @@ def test_each_failure_of_sqlite_comes_with_cause_and_remedy(
     assert fault.__cause__ is error.value
     with pytest.raises(JournalUnusable, match=f"the journal here cannot be used: {cause}"):
         raise fault
-
-
-def test_a_rare_failure_is_told_in_the_words_of_the_system() -> None:
-    fault = unusable(OSError(errno.ENOLCK, "No locks available"), "here")
-    assert str(fault) == (
-        "the journal here cannot be used: the system refused it "
-        f"([Errno {errno.ENOLCK}] No locks available); check the place and its permissions"
-    )
 
 
 class Anything(dict[str, int]):

@@ -28,7 +28,6 @@ from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
 from tests.support import ROOT, Desk, sound
 from tests.test_event_lines import PARENT, TASK, runs_of
-from tests.test_progress import AGAIN, JUDGED_AGAIN
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
@@ -559,13 +558,6 @@ def spans_of(run: str, events: Any, after: int) -> list[Span]:
     fold = RunSpans(run)
     made = [fold.after(stored) for stored in events]
     return [span for ended in made[after:] for span in ended]
-
-
-def test_judges_that_judge_a_version_again_are_spans_of_no_revision(desk: Desk) -> None:
-    played = desk.play(AGAIN, JUDGED_AGAIN)
-    spans = spans_of(played.state.run, played.stored, 0)
-    judged = [span for span in spans if span.name == "invoke_agent critic"]
-    assert [span.attributes.get("loopkit.revision") for span in judged] == [None] * 4
 
 
 FALTERING = """

@@ -21,7 +21,7 @@ from loopkit.cli.runs import runs_command
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Waiting
 from loopkit.language.load import load
 from loopkit.views.diagram.model import state_texts
-from tests.support import PLAN_REVIEW, ROOT, Desk, QuickClock, plan, scenario
+from tests.support import ROOT, Desk, QuickClock, scenario
 from tests.warm import ran_loopkit
 
 MACHINE = """
@@ -473,31 +473,6 @@ OUTSIDE_CODER = (
 )
 
 
-def plan_review(folder: Path) -> Path:
-    """`plan_review` with an architect outside, and no limit that a function could not keep."""
-    return outside(PLAN_REVIEW, folder, OUTSIDE_ARCHITECT, (", cost_usd: 2.00", ""))
-
-
-def test_plan_review_is_led_from_outside_to_acceptance(tmp_path: Path) -> None:
-    state = tmp_path / ".loopkit"
-    verdict = '{"verdict": "pass", "findings": []}'
-    parts: dict[str, Any] = {"agents": {"critic": lambda *_: verdict}, "state": state}
-    path = plan_review(tmp_path)
-    first = loopkit.run(path, {"issue": "CSV exports break."}, **parts)
-    assert first.question is not None
-    assert "CSV exports break." in first.question.text
-    second = loopkit.reply(first.run, plan("title_only"), **parts)
-    assert second.question is not None
-    assert second.question.text.startswith("The plan has these issues (revision 1 of 2):")
-    judged = loopkit.reply(first.run, plan("good"), **parts)
-    assert judged.question is not None
-    assert judged.question.wanted is None  # now a person decides
-    with pytest.raises(AnswerRefused):
-        loopkit.reply(first.run, plan("good") + "More.", **parts)
-    done = loopkit.answer(first.run, "approve", **parts)
-    assert (done.outcome, done.usage.agent_calls) == ("accepted", 1)
-
-
 def code_fix(folder: Path) -> Path:
     """`code_fix` with a coder outside, and a project whose one test fails."""
     for name, text in (
@@ -513,21 +488,6 @@ def code_fix(folder: Path) -> Path:
         f"command: [{json.dumps(sys.executable)}, -B, -m, pytest,",
     )
     return outside(ROOT / "machines/code_fix.yaml", folder, OUTSIDE_CODER, pytest_here)
-
-
-def test_the_code_fix_loop_is_led_from_outside_until_the_tests_pass(tmp_path: Path) -> None:
-    state = tmp_path / ".loopkit"
-    first = loopkit.run(code_fix(tmp_path), state=state)
-    assert first.question is not None
-    assert first.question.wanted is not None
-    fixed = Path(first.question.wanted.workspace, "src/calc.py")
-    fixed.write_text("def add(a, b):\n    return a * b\n", encoding="utf-8")
-    second = loopkit.reply(first.run, state=state)
-    assert second.question is not None
-    assert "test_calc.py" in second.question.text
-    fixed.write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")
-    assert loopkit.reply(first.run, state=state).outcome == "fixed"
-    assert "a + b" in (tmp_path / "src/calc.py").read_text(encoding="utf-8")
 
 
 def test_a_run_is_recorded_as_a_case_that_plays_it(

@@ -220,21 +220,6 @@ def test_runs_that_have_ended_since_hide_none_that_wants_something(tmp_path: Pat
     led(tmp_path, write(tmp_path, PLAIN), write(tmp_path, ended, "ended.yaml"), by=lead)
 
 
-def test_a_server_that_was_ended_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path = write(tmp_path, PLAIN)
-    seen: list[dict[str, Any]] = []
-
-    async def begin(host: Host, call: Call) -> None:
-        seen.append((await call("next", run=await host.start("machine", {})))["request"])
-
-    async def go_on(_: Host, call: Call) -> None:
-        assert (await call("next"))["request"] == seen[0]
-        assert (await call("submit", **submitted(seen[0], GOOD)))["next"]["success"]
-
-    led(tmp_path, path, by=begin)
-    led(tmp_path, path, by=go_on)
-
-
 WORKING = """
 loopkit: 1
 agents:

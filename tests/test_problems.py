@@ -56,28 +56,19 @@ def test_a_problem_is_shown_with_its_place_its_line_and_its_remedy():
     )
 
 
-def test_a_problem_without_a_place_has_its_path_and_its_remedy():
-    problem = Problem("no-agents", "no agents", None, path="agents", help="add one")
-    assert render([problem], {}) == "error[no-agents]: no agents\n  (agents)\n  help: add one"
-    assert render([Problem("no-agents", "no agents")], {}) == "error[no-agents]: no agents"
-
-
-def test_a_place_in_an_unknown_file_or_behind_the_end_is_named_without_a_line():
-    for file in ("other.yaml", "plan.yaml"):
-        problem = Problem("x", "y", at(99, 2, 3, file=file))
-        assert render([problem], {"plan.yaml": PLAN}) == f"error[x]: y\n  --> {file}:99:2"
-
-
-def test_the_severity_stands_in_front():
-    problem = Problem("unused", "never used", severity="warning")
-    assert render([problem], {}) == "warning[unused]: never used"
-
-
-def test_the_gutter_is_as_wide_as_the_line_number():
-    text = "\n" * 122 + "key: 1"
-    assert render([Problem("x", "y", at(123, 1, 4))], {"plan.yaml": text}).endswith(
-        "123 | key: 1\n    | ^^^"
-    )
+@pytest.mark.parametrize(
+    ("problem", "shown"),
+    [
+        (Problem("a", "b"), "error[a]: b"),
+        (Problem("a", "b", path="c", help="d"), "error[a]: b\n  (c)\n  help: d"),
+        (Problem("a", "b", help="write\n  a: 1"), "error[a]: b\n  help: write\n          a: 1"),
+        (Problem("a", "b", severity="warning"), "warning[a]: b"),
+        (Problem("a", "b", at(99, 2, 3)), "error[a]: b\n  --> plan.yaml:99:2"),
+        (Problem("a", "b", at(9, 2, 3, file="c")), "error[a]: b\n  --> c:9:2"),
+    ],
+)
+def test_a_problem_without_a_line_to_show_has_all_the_rest(problem, shown):
+    assert render([problem], {"plan.yaml": PLAN}) == shown
 
 
 def test_further_places_follow_with_their_labels_in_one_gutter():
@@ -102,11 +93,6 @@ def test_further_places_follow_with_their_labels_in_one_gutter():
     )
 
 
-def test_a_help_of_several_lines_is_indented():
-    problem = Problem("x", "y", help="write\n  a: 1")
-    assert render([problem], {}) == "error[x]: y\n  help: write\n          a: 1"
-
-
 def test_problems_are_sorted_by_file_line_and_column_with_a_blank_line_between():
     spans = [at(2, 1, 2, file="b"), at(1, 9, 10, file="b"), at(1, 10, 11, file="b"), at(7, 1, 2)]
     problems = [Problem(f"p{number}", "m", span) for number, span in enumerate(spans)]
@@ -114,18 +100,24 @@ def test_problems_are_sorted_by_file_line_and_column_with_a_blank_line_between()
     assert [row[6:8] for row in text.split("\n\n")] == ["p9", "p1", "p2", "p0", "p3"]
 
 
-def test_nothing_is_rendered_for_no_problems():
+@pytest.mark.parametrize(
+    ("text", "span", "end"),
+    [
+        ("key: |-\n  text", at(1, 6, 3, end_line=2), "1 | key: |-\n  |      ^^"),
+        ("key:", at(1, 5, 5), "1 | key:\n  |     ^"),
+        ("\ufeffkey: 1", at(1, 1, 4), "1 | key: 1\n  | ^^^"),
+        ("x" * 120, at(1, 1, 2), f"1 | {'x' * 120}\n  | ^"),
+        ("\n" * 122 + "key: 1", at(123, 1, 4), "123 | key: 1\n    | ^^^"),
+        *(
+            (end.join(["a: 1", "b: \x0b\x85\u2028", "c: 3", ""]), at(3, 1, 2), "3 | c: 3\n  | ^")
+            for end in ("\n", "\r\n", "\r")
+        ),
+    ],
+    ids=["several-lines", "empty", "mark", "fits", "gutter", "lf", "crlf", "cr"],
+)
+def test_a_place_is_underlined_on_its_first_line(text, span, end):
     assert render([], {}) == ""
-
-
-def test_a_place_over_several_lines_is_underlined_to_the_end_of_its_first():
-    problem = Problem("x", "y", at(1, 6, 3, end_line=2))
-    rendered = render([problem], {"plan.yaml": "key: |-\n  text"})
-    assert rendered.endswith("1 | key: |-\n  |      ^^")
-
-
-def test_an_empty_place_still_has_a_caret():
-    assert shown("key:", 5, 5) == ("1 | key:", "  |     ^")
+    assert render([Problem("x", "y", span)], {"plan.yaml": text}).endswith(end)
 
 
 def test_a_tab_keeps_the_caret_aligned():
@@ -189,23 +181,6 @@ def test_dots_stand_where_a_long_line_is_cut_and_the_window_is_used_up(column, s
     source, carets = shown("a" * 1000, column, column + 1)
     assert source == f"1 | {shown_as}"
     assert len(carets) <= len(source)
-
-
-def test_a_line_that_fits_is_not_cut():
-    source, _ = shown("x" * 120, 1, 2)
-    assert source == "1 | " + "x" * 120
-
-
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_lines_end_where_yaml_ends_them(ending):
-    text = ending.join(["a: 1", "b: \x0b\x85\u2028", "c: 3", ""])
-    rendered = render([Problem("x", "y", at(3, 1, 2))], {"plan.yaml": text})
-    assert rendered.endswith("3 | c: 3\n  | ^")
-
-
-def test_a_byte_order_mark_does_not_shift_the_caret():
-    rendered = render([Problem("x", "y", at(1, 1, 4))], {"plan.yaml": "\ufeffkey: 1"})
-    assert rendered.endswith("1 | key: 1\n  | ^^^")
 
 
 @given(

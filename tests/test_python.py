@@ -358,18 +358,6 @@ def test_a_limit_on_what_a_function_spends_can_not_be_kept_and_is_refused(limit:
         run("data.yaml", agents={"planner": say()})
 
 
-def test_a_limit_on_calls_holds_for_functions() -> None:
-    text = DATA.replace("LIMITS", "limits: {agent_calls: 1}")
-    Path("data.yaml").write_text(text, encoding="utf-8")
-    result = run("data.yaml", agents={"planner": say({"steps": ["a"]})})
-    assert result.suspended is not None
-    assert result.suspended.reason == "limit"
-    raised = resume(
-        result.run, limits={"agent_calls": 2}, agents={"planner": say({"steps": ["a", "b"]})}
-    )
-    assert raised.outcome == "done"
-
-
 def test_answers_and_runs_that_do_not_fit_are_refused_with_the_reason() -> None:
     waiting = run("machines/note.yaml", {"topic": "x"}, agents={"writer": say("a", "b", "c")})
     with pytest.raises(AnswerRefused, match="there is no choice `acept`"):

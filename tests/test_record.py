@@ -74,11 +74,6 @@ class TestARunThatStopped:
         resumes = load_suite(made.path).case(made.case).resumes
         assert [one.limits.named["cost_usd"] for one in resumes] == [*raised]
 
-    def test_with_a_limit_of_its_own_has_it_in_the_case(self, durable: Desk) -> None:
-        script = scenario(agents={"writer": [{"reply": "no", "cost_usd": 0.3}] * 2, "critic": []})
-        played = durable.play(LIMITED, script, limits={"cost_usd": 0.4})
-        assert_same(taped(durable, played), played)
-
     def test_at_an_error_and_was_resumed_is_played_to_its_end(self, durable: Desk) -> None:
         key = [{"fault": "authentication"}, "long enough"]
         critics = {"by[1]": [[{"fault": "quota"}]], "by[2]": [PASS]}
@@ -185,11 +180,6 @@ class TestARunOfPrograms:
         assert [result.exit_code for result in case.commands["count"]] == [1, 1, 0]
         assert [result.exit_code for result in case.commands["by[0]"]] == [3, 3, 0]
         assert case.commands["count"][0].stderr == "a warning\n"
-
-    def test_that_cannot_be_started_is_played_so(self, programs: Desk) -> None:
-        played = programs.play(PROGRAMS.replace(f"'{sys.executable}', judge.py", "no-such-judge"))
-        assert played.of(Suspended)[-1].reason == "fatal"
-        assert_same(taped(programs, played), played)
 
     def test_of_which_one_was_missing_until_it_was_resumed_is_played_to_its_end(
         self, programs: Desk

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.http_site import ASKING, Served, served
-from tests.test_outside import FOLDER, GOOD, MACHINE, PARENT, PLAIN
+from tests.test_outside import GOOD, MACHINE, PLAIN
 
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
@@ -191,37 +191,3 @@ async def test_what_can_not_be_the_artifact_is_refused_and_changes_nothing(
         assert cause in refused.json()["error"]["message"]
         assert (await reply(site, run, artifact=GOOD)).status_code == 200
         assert await result(site, run) == {"plan": GOOD}
-
-
-async def test_a_delivery_is_no_answer_and_an_answer_no_delivery() -> None:
-    async with started(PLAIN) as (site, run):
-        answer = await site.post(f"/api/runs/{run}/answer", choice="done")
-        assert answer.status_code == 409
-        assert f"loopkit reply {run} FILE" in answer.json()["error"]["message"]
-    async with started(ASKING) as (site, run):
-        refused = await reply(site, run, artifact=GOOD)
-        assert refused.status_code == 409
-        assert "waits for an answer, not for an artifact" in refused.json()["error"]["message"]
-
-
-async def test_a_folder_is_delivered_as_it_lies_in_the_workspace() -> None:
-    Path("src").mkdir()
-    Path("src/a.txt").write_text("coffee\n", encoding="utf-8")
-    async with started(FOLDER) as (site, run):
-        place = Path((await wanted(site, run))["wanted"]["workspace"], "src/a.txt")
-        refused = await reply(site, run, artifact="tea")
-        assert refused.status_code == 422
-        assert "deliver the workspace as it is" in refused.json()["error"]["message"]
-        place.write_text("tea\n", encoding="utf-8")
-        assert (await reply(site, run)).status_code == 200
-        await result(site, run)
-    assert Path("src/a.txt").read_text(encoding="utf-8") == "tea\n"
-
-
-async def test_what_a_child_owes_is_delivered_to_the_child() -> None:
-    Path("child.yaml").write_text(PLAIN, encoding="utf-8")
-    async with started(PARENT) as (site, run):
-        [asked] = (await site.get(f"/api/runs/{run}"))["questions"]
-        assert asked["run"] != run
-        assert (await reply(site, asked["run"], artifact=GOOD)).status_code == 200
-        await result(site, run)

@@ -205,19 +205,6 @@ async def test_one_stream_tells_of_a_family_and_one_of_everything(journal: Journ
         assert family == found[:6]
 
 
-async def test_a_stream_of_everything_begins_now_or_at_a_place(journal: Journal) -> None:
-    claim = await created(journal, "r", started("r"))
-    async with served(STATE) as site:
-        async with watching(site.client, "/api/events?from=0.0") as events:
-            await anext(events)
-            assert [(await anext(events)).data["seq"] for _ in range(2)] == [1, 2]
-        async with watching(site.client, "/api/events") as events:
-            await anext(events)
-            await claim.append([event(1)])
-            assert (await anext(events)).data["seq"] == 3
-    await claim.release()
-
-
 async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
     journal: Journal,
 ) -> None:

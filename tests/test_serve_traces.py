@@ -9,9 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -22,7 +20,7 @@ from loopkit.language.load import load
 from loopkit.observability.otel.library import Emitter
 from loopkit.observability.otel.observer import TelemetryObserver
 from tests.collector import Collector, collector
-from tests.http_site import ASKING, LETTERS, TOKEN, serving
+from tests.http_site import ASKING, TOKEN, serving
 from tests.test_opentelemetry import KILLED, tree
 
 
@@ -80,41 +78,6 @@ def test_a_run_of_two_servers_of_which_the_first_is_killed_is_one_trace(
     assert whole.attributes["gen_ai.conversation.id"] == run
     sent = repr([collected.spans, collected.points, collected.resources])
     assert TOKEN not in sent
-
-
-def test_a_family_that_is_answered_at_two_servers_is_one_trace(collected: Collector) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
-    run = ""
-    for questions, status in ((1, "waiting"), (0, "finished")):
-        named = () if run else ("letters.yaml",)
-        with serving(*named, "--answer") as server, server.client() as client:
-            run = run or client.post("/api/runs", json={"machine": "letters"}).json()["run"]
-            asked = until(client, run, questions + 1, "waiting")[0]["run"]
-            answer = client.post(f"/api/runs/{asked}/answer", json={"choice": "send"})
-            assert answer.status_code == 200
-            until(client, run, questions, status)
-            server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait(60) == 143
-    assert tree(collected.spans) == [
-        ("invoke_workflow letter", "invoke_workflow letters"),
-        ("invoke_workflow letter", "invoke_workflow letters"),
-        ("invoke_workflow letters", ""),
-    ]
-    assert len({span.trace for span in collected.spans}) == 1
-
-
-def until(client: httpx.Client, run: str, count: int, status: str) -> list[dict[str, Any]]:
-    """The questions of a family once there are so many, and nobody works in it."""
-    until = time.monotonic() + 60
-    while True:
-        told = client.get(f"/api/runs/{run}").json()
-        summary = told["summary"]
-        standing = len(told["questions"]), summary["status"], summary["is_driven"]
-        if standing == (count, status, False):
-            return list(told["questions"])
-        assert time.monotonic() < until, told
-        time.sleep(0.02)
 
 
 async def test_what_is_known_of_families_goes_with_them() -> None:

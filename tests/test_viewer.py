@@ -63,14 +63,6 @@ async def page(site: Served, path: str, status: int = 200) -> Element:
     return parsed(answer.text)
 
 
-async def test_the_first_page_lists_runs_newest_first_and_links_to_each(site: Served) -> None:
-    runs = [await started(site) for _ in range(3)]
-    rows = (await page(site, "/")).find("table").all("tr")[1:]
-    assert [row.find("a").text for row in rows] == runs[::-1]
-    assert [row.find("a")["href"] for row in rows] == [f"/runs/{run}" for run in runs[::-1]]
-    assert {row.all("td")[1].text for row in rows} == {"waiting"}
-
-
 async def test_the_page_of_a_run_shows_its_steps_its_question_and_its_diagram(site: Served) -> None:
     run = await started(site)
     shown = await page(site, f"/runs/{run}")
@@ -244,22 +236,6 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
 
 
-async def test_a_run_that_was_read_last_stays_known_also_if_it_had_been_listed_before(
-    site: Served,
-) -> None:
-    runs = [await started(site) for _ in range(3)]
-    counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1, most_summaries=2)
-    for run in runs[:2]:
-        await shown.summary(await shown.row(run))
-    await site.post(f"/api/runs/{runs[0]}/answer", choice="send")
-    await site.until(runs[0], lambda told: told["summary"]["outcome"] is not None)
-    await site.until(runs[0], lambda told: not told["summary"]["is_driven"])
-    for run in (runs[0], runs[2], runs[0]):
-        await shown.summary(await shown.row(run))
-    assert [counting.reads.count(run) for run in runs] == [2, 1, 1]
-
-
 async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
     runs = [await started(site) for _ in range(3)]
     counting = CountingJournal(site.site.stored.journal)
@@ -404,20 +380,3 @@ async def test_a_server_that_only_shows_offers_no_machine_to_start(site: Served)
     assert [one["href"] for one in (await page(site, "/")).all("a", "button")] == ["/start/letter"]
     async with served(STATE, Path("letter.yaml")) as other:
         assert not (await page(other, "/")).all("a", "button")
-
-
-def stored_files() -> dict[str, bytes]:
-    """Everything in the state folder."""
-    return {str(path): path.read_bytes() for path in STATE.rglob("*") if path.is_file()}
-
-
-async def test_looking_at_pages_writes_nothing(site: Served) -> None:
-    run = await started(site)
-    await site.post(f"/api/runs/{run}/answer", choice="send")
-    await site.until(run, lambda told: not told["summary"]["is_driven"])
-    async with served(STATE) as other:
-        before = stored_files()
-        for path in ("/", "/waiting", f"/runs/{run}", f"/runs/{run}/versions/letter/1"):
-            await page(other, path)
-        await page(other, f"/runs/{run}/report")
-        assert stored_files() == before

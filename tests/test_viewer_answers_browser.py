@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -18,24 +17,12 @@ from tests.support import PLAN_REVIEW, plan
 from tests.support_browser import Browser, visit
 from tests.test_outside import ARCHITECT, outside
 from tests.test_outside_agent import CRITIC
-from tests.test_viewer_answers import CAPPED, DATA, EDITED, FORM, ORIGINS, READ
-from tests.warm import Process
+from tests.test_viewer_answers import EDITED, FORM
 
 STATE = Path(".loopkit")
 PLANNER = "  architect:\n    command: [sh, -c, 'cat > prompt; cat plan.md']\n"
 KEPT = "    session: keep                       # one conversation over all revisions of the plan\n"
 GIVEN = {"stamps": 2, "insured": True, "kind": "card", "to": []}
-SLOW = """
-loopkit: 1
-name: slow
-agents:
-  writer:
-    {command: [sh, -c, "cat; until test -e go; do sleep 0.02; done"], on_in_doubt: retry}
-states:
-  write: {agent: writer, prompt: Write., output: note, next: done, on_error: {content: failed}}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -141,46 +128,6 @@ async def test_plan_review_is_led_from_its_start_to_the_approval(
     assert told["input"]["issue"] == "CSV exports break.\nSince Monday."
 
 
-async def test_a_run_whose_process_was_killed_goes_on_with_a_button(browser: Browser) -> None:
-    async with serving(SLOW) as site:
-        driver = Process(["-m", "loopkit", "run", "machine0.yaml"])
-
-        async def take_over(page: Any) -> None:
-            await page.wait_for_selector("table a")
-            await page.click("table a")
-            await page.wait_for_selector("#steps .step >> text=works")
-            assert await page.locator("#resume").count() == 0
-            driver.send_signal(signal.SIGKILL)
-            await page.wait_for_selector("#resume")
-            Path("go").touch()
-            await page.click("#resume button")
-            await page.wait_for_selector("#head .status.good")
-
-        try:
-            assert await wrong_in(browser, site, take_over) == []
-        finally:
-            Path("go").touch()
-            driver.send_signal(signal.SIGKILL)
-            driver.wait(60)
-        [run] = (await site.get("/api/runs"))["runs"]
-        assert (run["outcome"], run["success"]) == ("done", True)
-
-
-async def test_every_kind_of_field_is_filled_in(browser: Browser) -> None:
-    async def fill_in(page: Any) -> None:
-        await asked(page, "form")
-        await page.fill("[name='form.stamps']", "2")
-        await page.check("input[name='form.insured'][value=true]")
-        await page.check("input[name='form.kind'][value=letter]")
-        await page.fill("[name='form.to']", "ann\nbob")
-        await page.check("input[name='form.marks'][value=wet]")
-        await page.fill("[name='form.more']", '{"at": "Main"}')
-        await answer_as_ann(page, "send")
-
-    told = await done_with(browser, FORM, fill_in)
-    assert told["answers"]["ask"]["form"] == READ
-
-
 async def test_the_browser_keeps_back_what_does_not_fit_and_the_server_says_why(
     browser: Browser,
 ) -> None:
@@ -234,21 +181,6 @@ async def test_an_edit_changes_what_was_edited_and_nothing_else(browser: Browser
     changed = "\r\n  First  \r\n\r\nThe Second\r\nmixed\nends \t\r\n\r\nLast."
     assert told["result"]["letter"] == changed
     assert told["artifacts"] == {"letter": 2}
-
-
-async def test_an_edit_of_nothing_sends_no_edit(browser: Browser) -> None:
-    text = "\n\r\n A\u200b \r\nb\n\n"
-
-    async def look(page: Any) -> None:
-        await asked(page, "edited", text=text)
-        await page.click("summary >> text=Edit letter")
-        await page.click("[name=edit]")
-        await page.keyboard.type("x")
-        await page.keyboard.press("Backspace")
-        await answer_as_ann(page, "done")
-
-    told = await done_with(browser, EDITED, look)
-    assert (told["answers"]["ask"]["edit"], told["result"]["letter"]) == (None, text)
 
 
 async def test_what_is_typed_stays_while_somebody_else_answers(browser: Browser) -> None:
@@ -370,50 +302,3 @@ async def test_everything_works_without_javascript(browser: Browser) -> None:
         assert await wrong_in(browser, site, answer, java_script_enabled=False) == []
         [run] = (await site.get("/api/runs"))["runs"]
     assert run["status"] == "cancelled"
-
-
-async def test_data_is_delivered_in_the_browser(browser: Browser) -> None:
-    async def deliver(page: Any) -> None:
-        await asked(page, "data")
-        await page.fill("[name=artifact]", '{"goal": ')
-        await page.fill("[name=by]", "ann")
-        await page.click("#answer button")
-        assert "is not JSON" in await page.inner_text("#answer [role=alert]")
-        await page.fill("[name=artifact]", '{"goal": "Tea"}')
-        await page.click("#answer button")
-        await page.wait_for_selector("#head .status.good")
-
-    told = await done_with(browser, f"{DATA}name: data\n", deliver)
-    assert told["result"] == {"plan": {"goal": "Tea"}}
-
-
-async def test_findings_are_moved_and_a_limit_is_raised_in_the_browser(browser: Browser) -> None:
-    runs: list[str] = []
-
-    async def move(page: Any) -> None:
-        runs.append(await asked(page, "origins"))
-        await page.click("summary >> text=Who has to fix what was found")
-        await page.check("#answer details fieldset >> nth=0 >> input[value=research]")
-        await page.check("input[value=send_back]")
-        await page.fill("[name=by]", "ann")
-        await page.click("#answer button")
-        await page.wait_for_selector("#steps .step:nth-child(5)")
-        runs.append(await asked(page, "capped"))
-        await page.check("input[value=again]")
-        await page.fill("[name=comment]", "More.")
-        await page.click("#answer button")
-        await page.wait_for_selector("[name='limit.total_revisions']")
-        await page.check("input[value=again]")
-        await page.fill("[name=comment]", "Once more.")
-        await page.fill("[name='limit.total_revisions']", "2")
-        await page.click("#answer button")
-        await page.wait_for_selector("#steps .step:nth-child(6)")
-
-    async with serving(ORIGINS, CAPPED) as site:
-        assert await wrong_in(browser, site, move) == []
-        moved, raised = [await site.get(f"/api/runs/{run}") for run in runs]
-    assert [list(one) for one in moved["answers"]["ask"]["origins"].values()] == [
-        ["research", "write"]
-    ]
-    assert raised["limits"] == {"total_revisions": 2}
-    assert raised["answers"]["ask"]["comment"] == "Once more."

@@ -475,27 +475,6 @@ async def test_everything_is_reached_and_opened_by_keyboard(site: Served, browse
     assert wrong == []
 
 
-async def test_without_javascript_a_reload_shows_what_is_new(
-    site: Served, browser: Browser
-) -> None:
-    run = await started(site, "slow")
-
-    async def look(page: Any) -> list[str]:
-        await page.goto(f"{site.url}/runs/{run}")
-        assert await page.is_visible("text=works")
-        Path("go").touch()
-        while await page.locator("#head .status.bad").count() == 0:
-            await asyncio.sleep(0.05)
-            await page.reload()
-        await page.click(".call summary >> nth=0")
-        await page.click("text=Prompt and reply >> nth=0")
-        return list(await page.locator("#texts pre").all_inner_texts())
-
-    texts, wrong = await visit(browser, site.url, look, java_script_enabled=False)
-    assert [text.split() for text in texts[:2]] == [["Write."], ["Write.said"]]
-    assert wrong == []
-
-
 async def test_times_are_those_of_the_reader_and_in_utc_without_javascript(
     site: Served, browser: Browser
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import atexit
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from loopkit.engine.payloads import HumanAnswer
 from tests.providers.openai_mock import OpenAIMock
@@ -97,6 +99,16 @@ def _echo() -> OpenAIMock:
     server = OpenAIMock("--response-style", "echo")
     atexit.register(server.stop)
     return server
+
+
+def killed(machine: str, by: Callable[..., Any] = killed_at_points, **more: Any) -> Any:
+    """A fixture `told`: what the host tells of the unharmed run and of each point."""
+
+    @pytest.fixture(scope="module", name="told")
+    def told(every: int, tmp_path_factory: pytest.TempPathFactory) -> Any:
+        return by(tmp_path_factory.mktemp("crash"), machine, every=every, **more)
+
+    return told
 
 
 def _told(every: int, *argv: str, **more: Any) -> list[dict[str, Any]]:

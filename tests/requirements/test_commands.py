@@ -10,15 +10,7 @@ import pytest
 from loopkit.engine.events import Failed, Replied, Worked
 from loopkit.views.review import report_lines
 from tests.machines import loop
-from tests.support import (
-    PASS,
-    Desk,
-    Played,
-    console_lines,
-    fails,
-    listed,
-    scenario,
-)
+from tests.support import PASS, Desk, Played, console_lines, fails, listed, scenario
 
 RUN = """
 loopkit: 1

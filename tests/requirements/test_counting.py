@@ -7,16 +7,7 @@ from typing import Any
 import pytest
 
 from tests.machines import loop
-from tests.support import (
-    PASS,
-    Desk,
-    Played,
-    QuickClock,
-    fails,
-    listed,
-    scenario,
-    warns,
-)
+from tests.support import PASS, Desk, Played, QuickClock, fails, listed, scenario, warns
 
 MACHINE = loop(
     "BY",

@@ -10,14 +10,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
-from tests.support import (
-    PASS,
-    Desk,
-    asked_anew,
-    fails,
-    listed,
-    scenario,
-)
+from tests.support import PASS, Desk, asked_anew, fails, listed, scenario
 from tests.warm import ran_loopkit
 
 MACHINE = """

@@ -186,14 +186,6 @@ def test_an_override_is_recorded_with_gate_decision_who_why_when_and_counts(desk
     assert (event.considered.findings, event.considered.blocking) == ({"high": 1}, 1)
 
 
-def test_who_leaves_a_question_open_has_decided_nothing(durable: Desk) -> None:
-    """S2.17, S2.19"""
-    run = escalated(durable, "POOR", "POOR again")
-    assert (run.state.status, run.state.state) == ("waiting", "escalated")
-    again = durable.resume(run.state.run)
-    assert (again.state.status, again.state.question) == ("waiting", run.state.question)
-
-
 def test_nobody_who_approves_in_time_counts_as_not_approved(desk: Desk) -> None:
     """S2.19"""
     desk.clock = QuickClock()

@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Emitted, Worked
-from tests.support import (
-    PASS,
-    Desk,
-    fails,
-    listed,
-    previous,
-    scenario,
-)
+from tests.support import PASS, Desk, fails, listed, previous, scenario
 
 HEAD = """
 loopkit: 1

@@ -31,13 +31,7 @@ from loopkit.journal.records import NewRecord
 from loopkit.language.load import load
 from loopkit.scenario.cases import load_scenario
 from tests.machines import loop
-from tests.support import (
-    Desk,
-    QuickClock,
-    listed,
-    previous,
-    scenario,
-)
+from tests.support import Desk, QuickClock, listed, previous, scenario
 from tests.waiting import LONG_S, until
 
 DATA = loop(
@@ -228,34 +222,6 @@ def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
     played = desk.play(WARNED, scenario(agents={"author": ["too long", "short"]}))
     assert played.route == ["draft", "judge", "done"]
     assert played.reports[0].verdict == "warn"
-
-
-SELF = """
-loopkit: 1
-input: {parts: {type: int, default: 0, minimum: 0, maximum: 9}}
-agents: {author: {model: openai/m/x, schema: {good: bool}}}
-states:
-  draft:
-    agent: author
-    prompt: Write.
-    on_error: {content: failed}
-    transitions:
-      - {guard: good, target: done}
-      - {revise: draft, feedback: "In {{ 12 / input.parts }} parts, please."}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
-def test_a_reply_whose_step_could_not_be_taken_is_not_asked_for_again(durable: Desk) -> None:
-    stopped = durable.play(SELF, scenario(agents={"author": [{"data": {"good": False}}]}))
-    assert stopped.state.suspended is not None
-    assert "division by zero" in stopped.state.suspended.message
-    again = durable.resume(stopped.state.run)
-    assert len(again.prompts("author")) == 1
-    assert again.state.suspended is not None
-    assert "division by zero" in again.state.suspended.message
 
 
 AGAIN = """
@@ -698,12 +664,6 @@ def test_a_cost_limit_that_could_never_be_reached_is_refused(
     named = str(desk.write("machine.yaml", TWICE))
     assert invoke([command, named, "--max-cost", amount]) == 2
     assert "write US dollars, 0 or more" in capsys.readouterr().err
-
-
-def test_a_model_without_a_name_is_refused(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    named = str(desk.write("machine.yaml", CLOSED))
-    assert invoke(["run", named, "--model", "author=  "]) == 2
-    assert "is not of the form `agent=value`" in capsys.readouterr().err
 
 
 FAILING = """

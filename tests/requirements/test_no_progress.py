@@ -76,16 +76,6 @@ def test_data_that_breaks_its_schema_each_time_elsewhere_is_not_the_same(desk: D
     assert stalls(played) == [False] * 4 + [True]
 
 
-def test_errors_of_infrastructure_change_nothing(durable: Desk) -> None:
-    """X.4: a judgement that failed between two rounds is no round, and no progress either."""
-    lost = {"fault": "server_error"}
-    critic = [SIX[0], [lost, SIX[1]], [lost, "What?", lost, SIX[2]]]
-    played = play(durable, critic)
-    assert played.outcome == "stuck"
-    assert stalls(played) == [False, False, True]
-    assert len(played.prompts("author")) == 3
-
-
 LOST = {"fault": "server_error"}
 
 

@@ -14,13 +14,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.machine.program import Program
 from tests.machines import AUTHOR as AGENTS
 from tests.machines import loop
-from tests.support import (
-    Desk,
-    Played,
-    previous,
-    scenario,
-    sound,
-)
+from tests.support import Desk, Played, previous, scenario, sound
 
 GATE = loop(
     "[{min_chars: 4}]",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ import pytest
 
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
-from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Settled
+from loopkit.engine.events import InDoubt, Intended, Replied, Settled
 from tests.machines import loop
-from tests.support import PASS, Desk, Played, fails, scenario
-from tests.waiting import LONG_S, until
+from tests.support import PASS, Desk, fails, scenario
 from tests.warm import Process
 
 MACHINE = loop(
@@ -157,18 +154,6 @@ def test_the_command_of_a_run_state_is_not_started_again_without_asking(durable:
     assert (durable.folder / "started").read_text() == "again"
 
 
-def test_a_retry_goes_on_inside_its_budget_after_a_restart(durable: Desk) -> None:
-    """One try failed and one is in doubt: both of the two are spent."""
-    calls: list[Any] = [[{"fault": "timeout"}, "p1"]]
-    script = scenario(agents={"author": calls, "critic": [PASS]})
-    aborted = durable.abort(machine(), script, in_call=2)
-    assert [event.error_class for event in aborted.of(Failed)] == ["transient"]
-    played = durable.resume(aborted.state.run)
-    assert played.requests == []
-    assert played.state.suspended is not None
-    assert played.state.suspended.reason == "transient"
-
-
 UNFILLED = loop(
     "[{min_chars: 20}]",
     {"valid": "accepted", "cap_reached": "refused"},
@@ -215,17 +200,6 @@ def test_an_answer_that_leads_to_such_a_text_is_refused(durable: Desk) -> None:
     assert durable.resume(waiting.state.run).state.status == "waiting"
 
 
-SLEEPER = """
-loopkit: 1
-agents:
-  author: {command: [sh, -c, 'echo $$ > started; exec sleep 600'], on_in_doubt: ask}
-states:
-  draft: {agent: author, prompt: Write., on_error: {content: failed}, next: done}
-  done: {final: success}
-  failed: {final: failure}
-"""
-
-
 def command(folder: Path, *arguments: str) -> Process:
     environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit")}
     return Process(["-m", "loopkit", *arguments], cwd=folder, env=environment)
@@ -239,42 +213,3 @@ async def only_run(durable: Desk) -> str:
         return known.run
     finally:
         await app.close()
-
-
-@contextmanager
-def running(durable: Desk) -> Iterator[tuple[Process, str]]:
-    """A process that drives a run whose only call takes minutes, and the run's id."""
-    durable.write("machine.yaml", SLEEPER)
-    owner = command(durable.folder, "run", "machine.yaml")
-    try:
-        noted = durable.folder / "started"
-        agent = int(until(lambda: noted.exists() and noted.read_text(encoding="utf-8"), noted))
-        try:
-            yield owner, asyncio.run(only_run(durable))
-        finally:
-            os.kill(agent, signal.SIGKILL)
-    finally:
-        if owner.poll() is None:
-            owner.send_signal(signal.SIGKILL)
-        owner.communicate(LONG_S)
-
-
-def test_a_second_process_on_one_run_is_refused_clearly(durable: Desk) -> None:
-    with running(durable) as (owner, run):
-        second = command(durable.folder, "resume", run)
-        _, said = second.communicate(LONG_S)
-        assert second.wait() not in (0, 70)
-        assert run in said
-        assert str(owner.pid) in said
-        assert "Traceback" not in said
-        assert owner.poll() is None
-
-
-def test_after_kill_9_the_run_can_be_taken_over(durable: Desk) -> None:
-    with running(durable) as (owner, run):
-        owner.send_signal(signal.SIGKILL)
-        owner.wait(LONG_S)
-        taken: Played = durable.resume(run)
-        assert taken.state.status == "waiting"
-        assert len(taken.of(Intended)) == 1
-        assert {stored.epoch for stored in taken.stored} > {taken.stored[0].epoch}

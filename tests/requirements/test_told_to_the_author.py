@@ -9,15 +9,7 @@ import pytest
 
 from loopkit.engine.findings import Report
 from tests.machines import loop
-from tests.support import (
-    PASS,
-    Desk,
-    Played,
-    fails,
-    listed,
-    scenario,
-    warns,
-)
+from tests.support import PASS, Desk, Played, fails, listed, scenario, warns
 
 MACHINE = loop(
     "BY",

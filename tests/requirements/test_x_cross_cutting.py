@@ -6,15 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import (
-    PASS,
-    Desk,
-    Played,
-    fails,
-    listed,
-    scenario,
-    warns,
-)
+from tests.support import PASS, Desk, Played, fails, listed, scenario, warns
 
 MACHINE = """
 loopkit: 1
