@@ -46,8 +46,6 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The present progress of a run, for a person who watches it."""
-
     run: str = ""
     seq: int = 0
     state: str = ""
@@ -93,9 +91,8 @@ def _after_entered(now: Progress, event: Entered) -> Progress:
 
 def _after_decided(now: Progress, event: Decided) -> Progress:
     back = event.revision
-    return replace(
-        now, revision=back.revision if back else 0, max_revisions=back.max_revisions if back else 0
-    )
+    revision, most = (back.revision, back.max_revisions) if back else (0, 0)
+    return replace(now, revision=revision, max_revisions=most)
 
 
 def _after_held(now: Progress, event: Held) -> Progress:
@@ -171,8 +168,6 @@ FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of the status."""
-
     text: str
     rank: int
     """If space runs out, the part with the highest rank is dropped first."""
