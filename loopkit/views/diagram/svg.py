@@ -177,8 +177,6 @@ EAST_ASIAN, OTHER = 1.12, 0.95
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The style of a line of text."""
-
     size: float
     """The font size, in pixels."""
     leading: float
