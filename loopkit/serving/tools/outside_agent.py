@@ -93,7 +93,6 @@ SUBMIT = ServedTool(
     result=_SUBMITTED,
 )
 OF_OUTSIDE = (NEXT, SUBMIT)
-"""The tools of machines with outside agents."""
 LEADING = (
     "Where the answer of a tool has a `request`, the run wants something from you: do what its "
     "prompt says, and call `submit`. Validators judge what you submit; if they reject it, the next "
