@@ -352,7 +352,6 @@ async def _message_of(request: Request) -> str:
 
 
 def _again(body: str, receive: Receive) -> Receive:
-    """A `receive` that delivers a body again that has been read."""
     first: list[Message] = [{"type": "http.request", "body": body.encode(), "more_body": False}]
 
     async def receive_again() -> Message:

@@ -38,7 +38,6 @@ from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
 from loopkit.text.json_text import canonical
-from loopkit.text.run_ids import ancestors_of
 from loopkit.views.page.fields import (
     LIMIT,
     Faults,
@@ -157,7 +156,6 @@ async def show_run(
         "since": since,
         "most": MOST,
         "from": place,
-        "parent": next(ancestors_of(call.path["run"]), ""),
         **_untyped(call),
     }
     return await page(call, "run.html", {**known, **(names or {})}, status)
@@ -340,7 +338,6 @@ def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
 
 
 async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
-    """The form as it was typed, with the error."""
     if isinstance(error, RunUnreadable):
         raise error
     at = error.at if isinstance(error, AnswerRefused) else ""

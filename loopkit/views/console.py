@@ -358,8 +358,6 @@ IDLE = ("suspended", *ENDS)
 
 
 class FamilyProgress:
-    """The present progress of a run and its children, for a person who watches it."""
-
     def __init__(self) -> None:
         self._own = Progress()
         self._known: dict[str, Progress] = {}

@@ -211,7 +211,6 @@ def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str
 
 
 def _wait_part(progress: Progress, now: float) -> Part:
-    """What the run waits for, and how long it has waited or has still to wait."""
     waits = list(progress.pending.values())
     if len(waits) == 1:
         [one] = waits
@@ -245,7 +244,6 @@ def _wait_text(pending: Pending) -> str:
 
 
 def _judge_place(pending: Pending, now: float) -> str:
-    """The name of one of several judges that are asked at once."""
     name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
     return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
 

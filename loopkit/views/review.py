@@ -63,7 +63,6 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
 
 
 def _report_with_history(run: RunState, report: Report, items: ReportItems | None) -> Iterator[str]:
-    """A report, with the history of each finding and the verdicts on earlier attempts."""
     yield f"Verdict of {report.state}: {verdict_text(report)}{_stalling(report)}"
     names = short_ids(report.findings)
     for finding in report.findings:

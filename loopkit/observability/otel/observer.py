@@ -274,7 +274,6 @@ class RunSpans:
         )
 
     def _with_place(self, span: Span, state: str, visit: int) -> Span:
-        """A span with this run, and the state and visit of its work, among its attributes."""
         place: Attributes = {
             names.RUN: self._run,
             names.MACHINE: self.machine,

@@ -160,7 +160,6 @@ def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def has_outside_agents(machine: Machine) -> bool:
-    """Whether a machine, or a machine that its states run, has outside agents."""
     if not all(agent.is_called for agent in machine.agents.values()):
         return True
     children = machine.states_of(ChildrenState).values()

@@ -37,7 +37,7 @@ from loopkit.engine.payloads import Best
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, resume_line, root_of
+from loopkit.text.run_ids import ancestors_of, resume_line
 from loopkit.views.console import LineTone, lines
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Drawing, drawing
@@ -91,6 +91,7 @@ class RunPage:
         self.machine = facts.state.machine
         self.usage = facts.usage
         self.path = path_of(self.run)
+        self.parent = next(ancestors_of(self.run), "")
 
     @property
     def status(self) -> str:
@@ -243,11 +244,6 @@ class RunPage:
             first = next(iter(self.state.children[name].values()))
             found.append(ChildRows(name, first.started.of, shown, len(rows) - len(shown)))
         return found
-
-    @property
-    def parent(self) -> str:
-        """The root of its family; empty for the root itself."""
-        return root_of(self.run) if is_child(self.run) else ""
 
 
 NOTED = frozenset(

@@ -146,7 +146,6 @@ def _agents(plan: Plan) -> Iterator[str]:
 
 
 def _who(asking: Asking, agent: Agent) -> str:
-    """A ladder of models, or a program with its arguments."""
     if not agent.is_called:
         return "from outside"
     between, width = (" → ", 60) if isinstance(agent, ModelAgent) else (" ", 40)
