@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.events import Event, Reread, Started, Suspended, Waiting, Worked
-from loopkit.engine.findings import Report
+from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, HumanAnswer
 from loopkit.engine.records import Record, Usage
 from loopkit.engine.state import Child, RunState
@@ -309,6 +309,10 @@ class KeptVersion:
         name = f"{self.artifact.name} {self.number}"
         return one_line(f"{name}, {by}{phase_and_fallback(self.artifact.made)}{edited}: {verdict}")
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.report.findings if self.report is not None else ()
+
 
 def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
     found: dict[str, list[KeptVersion]] = {}
@@ -332,10 +336,9 @@ def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
     yield f"+++ {after.title}"
     old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
     yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
-    found = [each.report.findings if each.report is not None else () for each in (before, after)]
-    for here, mine, others in ((before, *found), (after, *reversed(found))):
-        known = {finding.id for finding in others}
-        if only := [finding for finding in mine if finding.id not in known]:
+    for here, there in ((before, after), (after, before)):
+        known = {finding.id for finding in there.findings}
+        if only := [finding for finding in here.findings if finding.id not in known]:
             yield f"Found only in {here.artifact.name} {here.number}:"
             yield from (item(finding.message) for finding in only)
 
