@@ -15,6 +15,7 @@ import loopkit
 from loopkit.cli import invoke as run
 from loopkit.engine.telemetry import Figures
 from loopkit.views.page.facts import RunFacts
+from loopkit.views.page.rendering import difference
 from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
 
@@ -124,9 +125,9 @@ def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
 def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     played = loop(durable, fails("a"), fails("b"), PASS, texts=["one\ntwo", "one\n2", "one\n2\n3"])
     page = RunPage(facts_of(durable, played.state.run))
-    (note,) = page.artifacts
-    assert note.change(1) is None
-    changes = [change for n in (2, 3) if (change := note.change(n)) is not None]
+    (note,) = page.artifacts.values()
+    assert difference(note, 1) is None
+    changes = [change for n in (2, 3) if (change := difference(note, n)) is not None]
     changed = [[line.text for line in change.lines] for change in changes]
     assert changed[0][1:] == [" one", "-two", "+2"]
     assert "+3" in changed[1]

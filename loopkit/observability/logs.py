@@ -33,7 +33,6 @@ from loopkit.text import one_line
 LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
 AREAS = {area: LOGGER.getChild(area) for area in sorted({kind.area for kind in EVENTS.values()})}
-"""The logger of the events of each area."""
 WARNINGS = ("alerted", "failed", "held", "in_doubt", "refused", "suspended")
 LANDMARKS = (
     *("cancelled", "child_ended", "child_started", "decided", "emitted", "finished"),
@@ -96,9 +95,8 @@ class RunLog:
             return
         place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch, "event": event.type}
         details = {"state": self._state, "visit": self._visit, **fields}
-        logger.log(
-            level, MESSAGE, self._run, event.type, _FieldsText(details), extra={**place, **details}
-        )
+        text = _as_text(details)
+        logger.log(level, MESSAGE, self._run, event.type, text, extra={**place, **details})
 
     def _fields(self, event: Event) -> dict[str, Any]:
         """The fields of an event that are logged besides its place."""
@@ -132,22 +130,16 @@ class RunLog:
         return {"call": key, "state": call.state, "visit": call.visit, **ids}
 
 
-class _FieldsText:
-    """Fields as `key=value`, formatted only if a handler needs the message."""
-
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = fields
-
-    def __str__(self) -> str:
-        return "".join(
-            f" {key}={one_line(str(value), VALUE_WIDTH)}"
-            for key, value in self._fields.items()
-            if value and not isinstance(value, list | dict)
-        )
+def _as_text(fields: Mapping[str, Any]) -> str:
+    """Fields as `key=value`, without lists and objects."""
+    return "".join(
+        f" {key}={one_line(str(value), VALUE_WIDTH)}"
+        for key, value in fields.items()
+        if value and not isinstance(value, list | dict)
+    )
 
 
 def _work(event: Worked) -> dict[str, Any]:
-    """The artifact or report of a state, in names and numbers."""
     fields: dict[str, Any] = {}
     if (artifact := event.artifact) is not None:
         fields |= {"artifact": artifact.name, "artifact_version": artifact.version}

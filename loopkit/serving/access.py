@@ -30,8 +30,6 @@ ASSETS = "/assets/"
 
 
 class Refusal(NamedTuple):
-    """The status and the reason of a request that is refused."""
-
     status: int
     message: str
 
@@ -51,7 +49,6 @@ def is_anywhere(host: str) -> bool:
 
 
 def origins_of(host: str, port: int) -> frozenset[str]:
-    """The origins of the pages of a server that listens there."""
     names = {host_in_url(host), *(LOOPBACK if is_loopback(host) or is_anywhere(host) else ())}
     shown = "" if port == 80 else f":{port}"
     return frozenset(f"http://{name}{shown}" for name in names)
@@ -124,7 +121,6 @@ class Access:
         return is_right
 
     def is_signed_in(self, cookies: str) -> bool:
-        """Whether a browser with these cookies has signed in."""
         pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
         return any(name == self.cookie and value in self._sessions for name, _, value in pairs)
 

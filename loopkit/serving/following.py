@@ -27,8 +27,6 @@ MOST_KEPT_BYTES = 16_000_000
 
 
 class FollowedRecord(NamedTuple):
-    """A record as followers receive it."""
-
     place: Place
     run: str
     type: str
@@ -60,7 +58,6 @@ class Follower:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Count one more follower inside the context."""
         self.followers += 1
         self._wanted.set()
         try:

@@ -45,8 +45,6 @@ THIS_SERVER = "this server"
 
 
 class Posted(NamedTuple):
-    """The result of posting an answer or a delivery."""
-
     is_new: bool
     """False if the same answer was given before."""
     driver: str
@@ -259,11 +257,9 @@ class Appointments:
                 if self._queue:
                     pause_s = min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._stops.wait()
+                await asyncio.wait_for(self._stops.wait(), pause_s)
 
     def stop(self) -> None:
-        """Continue no more runs."""
         self._stops.set()
 
     async def begin(self) -> None:

@@ -300,7 +300,6 @@ class StreamableServer(HttpServer):
         stop_work: Callable[[], None],
         session_lasts_s: float = SESSION_LASTS_S,
     ) -> None:
-        """`session_lasts_s` is how long an idle session lasts."""
         # Its messages are about clients, who could fill a log.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._sessions = StreamableHTTPSessionManager(
@@ -336,7 +335,10 @@ class _Strict:
             try:
                 body = await _message_of(Request(scope, receive))
             except BadRequest as refused:
-                await _refusal(refused)(scope, receive, send)
+                error = {"code": types.PARSE_ERROR, "message": str(refused)}
+                text = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+                answer = Response(text, refused.status, media_type="application/json")
+                await answer(scope, receive, send)
                 return
             receive = _again(body, receive)
         await self._app(scope, receive, send)
@@ -344,23 +346,15 @@ class _Strict:
 
 async def _message_of(request: Request) -> str:
     body = await text_of(request, MOST_BYTES)
-    value = parse_json(body)
-    if isinstance(value, NoJson):
+    if isinstance(value := parse_json(body), NoJson):
         raise BadRequest(f"the message is not JSON: {value.reason}")
     return body
 
 
 def _again(body: str, receive: Receive) -> Receive:
-    """A `receive` that delivers a body again that has been read."""
     first: list[Message] = [{"type": "http.request", "body": body.encode(), "more_body": False}]
 
     async def receive_again() -> Message:
         return first.pop() if first else await receive()
 
     return receive_again
-
-
-def _refusal(refused: BadRequest) -> Response:
-    error = {"code": types.PARSE_ERROR, "message": str(refused)}
-    message = {"jsonrpc": "2.0", "id": None, "error": error}
-    return Response(json.dumps(message), refused.status, media_type="application/json")

@@ -38,7 +38,6 @@ from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
 from loopkit.text.json_text import canonical
-from loopkit.text.run_ids import ancestors_of
 from loopkit.views.page.fields import (
     LIMIT,
     Faults,
@@ -123,8 +122,8 @@ async def show_call(call: Call) -> Response:
 
 async def show_version(call: Call) -> Response:
     shown = await page_of(call)
-    versions = shown.artifact(call.path["artifact"])
-    kept = version_in(call, versions.all if versions is not None else ())
+    versions = shown.artifacts.get(call.path["artifact"], [])
+    kept = version_in(call, versions)
     names = {"page": shown, "versions": versions, "kept": kept, "most": MOST_ALONE}
     return await page(call, "version.html", names)
 
@@ -157,7 +156,6 @@ async def show_run(
         "since": since,
         "most": MOST,
         "from": place,
-        "parent": next(ancestors_of(call.path["run"]), ""),
         **_untyped(call),
     }
     return await page(call, "run.html", {**known, **(names or {})}, status)
@@ -225,7 +223,7 @@ async def give(call: Call) -> Response:
         return await _tell_late(call, typed, f"{who_gave(before)}.")
     given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
     if faults:
-        return await _send_back(call, typed, faults)
+        return await show_run(call, 422, {"typed": typed, "faults": faults})
     try:
         await call.host.post(run, given, question)
     except (AnswerRefused, NotRunnable, JournalError) as error:
@@ -331,7 +329,6 @@ def _untyped(call: Call) -> dict[str, Any]:
 
 
 def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
-    """Whether the form repeats what counts."""
     by = typed.one("by").strip()
     if isinstance(before, Delivery):
         again = Delivery(text=typed.one("artifact") or None, by=by)
@@ -341,21 +338,14 @@ def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
 
 
 async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
-    """The form as it was typed, with the error."""
     if isinstance(error, RunUnreadable):
         raise error
     at = error.at if isinstance(error, AnswerRefused) else ""
     if at == "question":
         return await _tell_late(call, typed, str(error))
     faults = {PLACES[at]: str(error)} if at in PLACES else {}
-    message = "" if faults else str(error)
-    return await _send_back(call, typed, faults, message, status_of(error) or 500)
-
-
-async def _send_back(
-    call: Call, typed: Typed, faults: Faults, message: str = "", status: int = 422
-) -> Response:
-    return await show_run(call, status, {"typed": typed, "faults": faults, "told": message})
+    names = {"typed": typed, "faults": faults, "told": "" if faults else str(error)}
+    return await show_run(call, status_of(error) or 500, names)
 
 
 async def _tell_late(call: Call, typed: Typed, message: str) -> Response:

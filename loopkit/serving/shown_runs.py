@@ -61,7 +61,6 @@ class _LastUsed(OrderedDict[K, V]):
         self._most = most
 
     def keep(self, key: K, value: V) -> V:
-        """Keep a value that is used now, and return it."""
         self[key] = value
         self.move_to_end(key)
         if len(self) > self._most:
@@ -196,14 +195,11 @@ def _thread() -> ThreadPoolExecutor:
 
 
 async def run_in_page_thread(make: Callable[[], T]) -> T:
-    """Call a function in the thread of pages and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), make)
 
 
 @dataclass
 class _Kept:
-    """A run whose page was requested."""
-
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: Steps = field(default_factory=Steps)
@@ -220,8 +216,6 @@ class _Kept:
 
 
 class RunPages:
-    """Makes the pages of the runs of a journal."""
-
     def __init__(self, runs: ShownRuns) -> None:
         self._runs = runs
         self._stored = runs.stored

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal
 
 from loopkit.drive.stored_runs import Stored
@@ -285,10 +286,9 @@ def _counts(findings: Sequence[Finding]) -> list[str]:
 
 
 def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]:
-    counts = _counts(report.findings)
-    counts += ["no progress"] if report.stalled else []
-    counts += [why] if (why := _without_known_faults(before, report.reason)) else []
-    text = "".join(f" · {count}" for count in counts) + cost
+    stalled = "no progress" if report.stalled else ""
+    counts = [*_counts(report.findings), stalled, _without_known_faults(before, report.reason)]
+    text = "".join(f" · {count}" for count in filter(None, counts)) + cost
     tone = VERDICT_TONES.get(report.verdict, "odd")
     yield _row(report.state, text, word=report.verdict, tone=tone)
     for finding in report.findings[:MAX_LISTED]:
@@ -301,11 +301,9 @@ def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]
 
 
 def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:
-    reason = ""
-    if (revision := event.revision) is not None:
-        reason = f"   revision {revision.revision} of {revision.max_revisions}"
-    if event.best is not None:
-        reason += f", from {event.best.version}, the best"
+    back = event.revision
+    reason = f"   revision {back.revision} of {back.max_revisions}" if back is not None else ""
+    reason += f", from {event.best.version}, the best" if event.best is not None else ""
     yield _row("", "", word=f"→ {event.target}{reason}", tone="faint")
 
 
@@ -369,13 +367,11 @@ def event_line(run: str, stored: Stored) -> str:
     return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)
 
 
-STOPS = ("waiting", "suspended", *ENDS)
-"""After one of these events a child is idle until its next event."""
+IDLE = ("suspended", *ENDS)
+"""After one of these events a child neither works nor waits until its next event."""
 
 
 class FamilyProgress:
-    """The present progress of a run and its children, for a person who watches it."""
-
     def __init__(self) -> None:
         self._own = Progress()
         self._known: dict[str, Progress] = {}
@@ -386,18 +382,17 @@ class FamilyProgress:
         """The id of each of these children, by its parent and key."""
         self._only: dict[str, str] = {}
         """By the id of a run: its child, if the state that began it has no other."""
-        self._working: dict[str, None] = {}
-        """The children that are working."""
-        self._usage = Usage()
-        """The usage of the known children."""
-        self._calls = 0
-        self._asking: set[str] = set()
+        self._works: dict[str, bool] = {}
+        """For each child that works or waits for somebody: whether it works."""
 
     def take(self, run: str, stored: Stored) -> None:
         if run not in self._places:
             self._own = self._own.after(stored)
         else:
-            self._take_of_child(run, stored)
+            self._known[run] = self._known.get(run, Progress()).after(stored)
+            self._works.pop(run, None)
+            if stored.event.type not in IDLE:
+                self._works[run] = stored.event.type != "waiting"
         if isinstance(stored.event, ChildStarted):
             self._begin(run, stored.event)
         elif isinstance(stored.event, ChildEnded):
@@ -406,7 +401,8 @@ class FamilyProgress:
     def begin(self, run: str, events: Iterable[Stored]) -> None:
         for stored in events:
             self.take(run, stored)
-        self._working.pop(run, None)
+        if self._works.get(run):
+            del self._works[run]
 
     def lines(self, run: str, stored: Stored) -> Iterator[Line]:
         """The lines about the next event; those about a child begin with its place."""
@@ -420,21 +416,26 @@ class FamilyProgress:
 
     def few_lines(self, run: str, stored: Stored) -> Iterator[Line]:
         """The lines about the next event; for one of several children only if a person must act."""
-        if run not in self._places or self._is_only(run) or _calls_for_somebody(stored):
+        event = stored.event
+        # The person who interrupted the family knows already.
+        is_stopped = isinstance(event, Suspended) and not event.is_pause
+        is_one = run not in self._places or self._is_only(run)
+        if is_one or is_stopped or event.type == "waiting":
             yield from self.lines(run, stored)
 
     def status(self, now: float) -> tuple[Part, ...]:
-        only = self._only.get(self._own.run)
-        if only in self._working:
+        only = self._only.get(self._own.run, "")
+        if self._works.get(only):
             name = f"{self._own.state}/{self._known[only].state or 'starts'}"
             return status(replace(self._total(self._known[only]), state=name), now)
         if not self._own.items:
             return status(self._own, now)
-        own, total = self._own, self._total(Progress())
+        own, total, working = self._own, self._total(Progress()), sum(self._works.values())
+        asking = len(self._works) - working
         parts = (
             Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),
-            Part(f"{len(self._working)} running" if self._working else "", WAIT_RANK),
-            Part(f"{len(self._asking)} waiting" if self._asking else "", 3),
+            Part(f"{working} running" if working else "", WAIT_RANK),
+            Part(f"{asking} waiting" if asking else "", 3),
             Part(plural(total.calls, "call") if total.calls else "", 5),
             Part(", ".join(money(total.usage)), 2),
         )
@@ -442,8 +443,9 @@ class FamilyProgress:
 
     def _total(self, one: Progress) -> Progress:
         """The progress of one run, with the usage of the whole family."""
-        calls = self._own.calls + self._calls
-        return replace(one, calls=calls, usage=self._own.usage.plus(self._usage))
+        every = [self._own, *self._known.values()]
+        usage = reduce(Usage.plus, (each.usage for each in every))
+        return replace(one, calls=sum(each.calls for each in every), usage=usage)
 
     def _is_only(self, run: str) -> bool:
         """Whether no other run of the family can work at the same time as a child."""
@@ -460,33 +462,8 @@ class FamilyProgress:
 
     def _end(self, parent: str, event: ChildEnded) -> None:
         child = self._ids.pop((parent, event.key), "")
-        known = self._known.pop(child, Progress())
         # The parent counts it from now on.
-        self._usage, self._calls = self._usage.minus(known.usage), self._calls - known.calls
+        self._known.pop(child, None)
         self._places.pop(child, None)
         self._only.pop(parent, None)
-        self._forget(child)
-
-    def _forget(self, child: str) -> None:
-        self._working.pop(child, None)
-        self._asking.discard(child)
-
-    def _take_of_child(self, run: str, stored: Stored) -> None:
-        before = self._known.get(run, Progress())
-        after = self._known[run] = before.after(stored)
-        if after.usage is not before.usage:
-            self._usage = self._usage.minus(before.usage).plus(after.usage)
-        self._calls += after.calls - before.calls
-        self._forget(run)
-        if stored.event.type == "waiting":
-            self._asking.add(run)
-        if stored.event.type not in STOPS:
-            self._working[run] = None
-
-
-def _calls_for_somebody(stored: Stored) -> bool:
-    event = stored.event
-    if isinstance(event, Suspended):
-        # The person who interrupted the family knows already.
-        return not event.is_pause
-    return event.type == "waiting"
+        self._works.pop(child, None)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from math import floor, log10
 from typing import NamedTuple
 
 from loopkit.text import plural
@@ -196,11 +197,5 @@ def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) 
 
 def _round_up(usd: float) -> float:
     """The next larger of 1, 2, 5, 10 and so on, at any scale; 1 for 0."""
-    if usd <= 0:
-        return 1.0
-    unit = 1.0
-    while unit > usd:
-        unit /= 10
-    while unit * 10 < usd:
-        unit *= 10
+    unit = 10.0 ** floor(log10(usd)) if usd > 0 else 1.0
     return next(unit * step for step in (1, 2, 5, 10) if unit * step >= usd)

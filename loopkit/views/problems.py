@@ -142,8 +142,8 @@ def _place(span: Span | None) -> dict[str, Any]:
 
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
-IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-IN_PROPERTIES = {**IN_DATA, ":": "%3A", ",": "%2C"}
+IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+IN_PROPERTIES = IN_DATA | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def _command(problem: Problem) -> str:
@@ -151,17 +151,15 @@ def _command(problem: Problem) -> str:
     if (span := problem.span) is not None:
         place = {"file": span.file, "line": str(span.line), "col": str(span.column)}
         properties = {**place, **properties}
-    joined = ",".join(f"{key}={_escape(value, IN_PROPERTIES)}" for key, value in properties.items())
-    text = _escape(_with_help(problem), IN_DATA)
+    joined = ",".join(
+        f"{key}={value.translate(IN_PROPERTIES)}" for key, value in properties.items()
+    )
+    text = _with_help(problem).translate(IN_DATA)
     return f"::{COMMANDS[problem.severity]} {joined}::{text}"
 
 
 def _with_help(problem: Problem) -> str:
     return problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
-
-
-def _escape(text: str, codes: Mapping[str, str]) -> str:
-    return "".join(codes.get(char, char) for char in text)
 
 
 FORMATS: Mapping[str, Callable[[Examined], str]] = {

@@ -46,8 +46,6 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The present progress of a run, for a person who watches it."""
-
     run: str = ""
     seq: int = 0
     state: str = ""
@@ -93,9 +91,8 @@ def _after_entered(now: Progress, event: Entered) -> Progress:
 
 def _after_decided(now: Progress, event: Decided) -> Progress:
     back = event.revision
-    return replace(
-        now, revision=back.revision if back else 0, max_revisions=back.max_revisions if back else 0
-    )
+    revision, most = (back.revision, back.max_revisions) if back else (0, 0)
+    return replace(now, revision=revision, max_revisions=most)
 
 
 def _after_held(now: Progress, event: Held) -> Progress:
@@ -171,8 +168,6 @@ FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of the status."""
-
     text: str
     rank: int
     """If space runs out, the part with the highest rank is dropped first."""
@@ -216,7 +211,6 @@ def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str
 
 
 def _wait_part(progress: Progress, now: float) -> Part:
-    """What the run waits for, and how long it has waited or has still to wait."""
     waits = list(progress.pending.values())
     if len(waits) == 1:
         [one] = waits
@@ -250,7 +244,6 @@ def _wait_text(pending: Pending) -> str:
 
 
 def _judge_place(pending: Pending, now: float) -> str:
-    """The name of one of several judges that are asked at once."""
     name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
     return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
 

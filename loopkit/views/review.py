@@ -63,7 +63,6 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
 
 
 def _report_with_history(run: RunState, report: Report, items: ReportItems | None) -> Iterator[str]:
-    """A report, with the history of each finding and the verdicts on earlier attempts."""
     yield f"Verdict of {report.state}: {verdict_text(report)}{_stalling(report)}"
     names = short_ids(report.findings)
     for finding in report.findings:
@@ -170,9 +169,8 @@ def _question(question: Waiting) -> Iterator[str]:
     yield from choice_lines(question.choices)
     if question.expires_at is not None:
         # In words that are true before that time and after it.
-        otherwise = question.otherwise
         late = "it no longer waits for the delivery"
-        late = f"the answer is `{otherwise}`" if otherwise else late
+        late = f"the answer is `{question.otherwise}`" if question.otherwise else late
         due = f"Due by {moment(question.expires_at)}: if the run goes on after that, {late}"
         yield f"{due}; as long as it has not, a later one is taken."
 
@@ -295,12 +293,11 @@ def history_of(finding: Finding, run: RunState, report: Report) -> str:
 
 
 def resolution_lines(report: Report) -> Iterator[str]:
-    titled = (
+    for title, findings in (
         ("Resolved by this attempt:", report.resolved),
         (f"Found before, and {NOT_NAMED_AGAIN}:", report.unnamed),
         ("Found before, and not looked for in this attempt:", report.unseen),
-    )
-    for title, findings in titled:
+    ):
         if findings:
             yield title
             yield from (item(finding.message) for finding in findings)
@@ -319,26 +316,20 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         between = range(last.attempt + 1, artifact.attempt)
         dropped = {attempt for attempt, *_ in abandoned}
         is_next = all((artifact.author, attempt) in dropped for attempt in between)
-        yield from _folder_lines(last, artifact, is_next=is_next)
-        return
-    if normalise(last) == normalise(artifact):
+        if last.tree == artifact.tree:
+            yield f"It is the same as attempt {last.attempt}."
+            return
+        if not is_next:
+            return
+        # The artifact itself is a diff from the first state.
+        diff = printable(artifact.fields["last_change"]).splitlines()
+    elif normalise(last) == normalise(artifact):
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
+    else:
+        old, new = artifact_lines(last), artifact_lines(artifact)
+        diff = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
     yield f"Changed since attempt {last.attempt}:"
-    old, new = artifact_lines(last), artifact_lines(artifact)
-    yield from _first_lines(list(difflib.unified_diff(old, new, lineterm="", n=2))[2:])
-
-
-def _folder_lines(last: Artifact, artifact: Artifact, *, is_next: bool) -> Iterator[str]:
-    """What the newest attempt changed in a folder; its artifact is a diff from the first state."""
-    if last.tree == artifact.tree:
-        yield f"It is the same as attempt {last.attempt}."
-    elif is_next:
-        yield f"Changed since attempt {last.attempt}:"
-        yield from _first_lines(printable(artifact.fields["last_change"]).splitlines())
-
-
-def _first_lines(diff: Sequence[str]) -> Iterator[str]:
     yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
     if len(diff) > MOST_LINES:
         yield f"  … and {plural(len(diff) - MOST_LINES, 'more line')}"
@@ -350,9 +341,8 @@ def route_lines(graph: Graph, run: RunState) -> Iterator[str]:
     if not steps:
         return
     names = [one_line(step) for step in (*steps, run.state)]
-    shown = names[-MOST_STEPS:]
     gap = ["…"] if len(names) > MOST_STEPS else []
-    counts = ((step, sum(1 for _ in same)) for step, same in groupby(shown))
+    counts = ((step, sum(1 for _ in same)) for step, same in groupby(names[-MOST_STEPS:]))
     folded = (step if number == 1 else f"{step} ×{number}" for step, number in counts)
     yield f"Route: {' → '.join([*gap, *folded])}"
 

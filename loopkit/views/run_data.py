@@ -213,8 +213,7 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
 
 def standing_of(state: RunState) -> str:
     """The active state of a run; or its outcome, and what had failed although it succeeds."""
-    finished = state.finished
-    if finished is None:
+    if (finished := state.finished) is None:
         return state.state
     although = f", although {finished.although}" if finished.although else ""
     return f"{_in_words(finished.outcome, finished.success)}{although}"
@@ -289,9 +288,8 @@ def _results(state: RunState) -> Iterator[str]:
     if state.finished is None:
         return
     for name, value in state.finished.result.items():
-        label = version_suffix(state.finished.picked[name])
-        shown = text_or_json(value)
-        yield f"result {name}{label}:\n{indent_lines(or_empty(shown), '  ')}"
+        label, shown = version_suffix(state.finished.picked[name]), or_empty(text_or_json(value))
+        yield f"result {name}{label}:\n{indent_lines(shown, '  ')}"
 
 
 @dataclass(slots=True)

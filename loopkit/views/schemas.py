@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
@@ -37,8 +37,7 @@ STATS = (
 
 
 def file_schema(noun: type[BaseModel]) -> Schema:
-    generated = noun.model_json_schema(by_alias=True, schema_generator=_Generate)
-    schema: Schema = as_draft_07(generated)
+    schema: Schema = as_draft_07(noun.model_json_schema(schema_generator=_Generate))
     return {"$schema": DRAFT_07, **_Rewriting(schema.get("definitions", {})).of(schema)}
 
 
@@ -137,21 +136,18 @@ class _Rewriting:
             kind = str(self._resolve(form).get("type", ""))
             by_type.setdefault(kind, []).append((tag, form))
         kinds = sorted(by_type, key=ORDER.index)
-        *ways, last = [(kind, self._one_of(kind, by_type[kind])) for kind in kinds]
-        rules = last[1]
+        *ways, (_, rules) = [(kind, self._one_of(kind, by_type[kind])) for kind in kinds]
         for kind, way in reversed(ways):
             rules = {"if": {"type": kind}, "then": way, "else": rules}
         return rules
 
     def _one_of(self, kind: str, forms: list[tuple[str, Schema]]) -> Schema:
-        if kind == "object":
-            return self._by_key(dict(forms))
-        rewritten = [self.of(form) for _, form in forms]
-        return rewritten[0] if len(rewritten) == 1 else {"anyOf": rewritten}
+        first, *others = (self.of(form) for _, form in forms)
+        if not others:
+            return cast("Schema", first)
+        return self._by_key(dict(forms)) if kind == "object" else {"anyOf": [first, *others]}
 
     def _by_key(self, forms: Mapping[str, Schema]) -> Schema:
-        if len(forms) == 1:
-            return cast("Schema", self.of(*forms.values()))
         rest = next((form for tag, form in forms.items() if tag in FORM_WITHOUT_KEY), None)
         keyed = {KEY_OF_FORM.get(tag, tag): form for tag, form in forms.items() if form is not rest}
         # With these, an editor offers the keys in a mapping that has none of them.
@@ -167,8 +163,9 @@ class _Rewriting:
 
     def _without_key(self, forms: Mapping[str, Schema], rest: list[Schema]) -> Schema:
         """The schema of an object without an identifying key, which may be misspelt."""
-        known = {key for form in forms.values() for key in self._resolve(form)["properties"]}
-        names = sorted(known)
+        names = sorted(
+            {key for each in forms.values() for key in self._resolve(each)["properties"]}
+        )
         return {
             "if": {"propertyNames": {"enum": names}},
             "then": {"allOf": rest},
@@ -196,23 +193,20 @@ def _with_names_checked_first(noun: Schema) -> Schema:
     if {"next", "transitions"} <= noun["properties"].keys():
         rules.append(_either("transitions", "next"))
     if {"revise", "target"} <= noun["properties"].keys():
-        unfit = noun["properties"].keys() - {*FORWARD}
-        rules.append(
-            _either("revise", "target", [key for key in noun["properties"] if key in unfit])
-        )
+        unfit = [key for key in noun["properties"] if key not in ("revise", *FORWARD)]
+        rules.append(_either("revise", "target", unfit))
     if not rules:
         return noun
     known = {"propertyNames": {"enum": list(noun["properties"])}}
     return {**noun, "if": known, "then": rules[0] if len(rules) == 1 else {"allOf": rules}}
 
 
-def _either(first: str, second: str, only_first: list[str] | None = None) -> Schema:
+def _either(first: str, second: str, only_first: Sequence[str] = ()) -> Schema:
     """Exactly one of two keys; `only_first` are not allowed beside the second."""
-    forbidden = dict.fromkeys(key for key in only_first or () if key != first)
     return {
         "if": {"required": [first]},
         "then": {"properties": {second: False}},
-        "else": {"required": [second], "properties": dict.fromkeys(forbidden, False)},
+        "else": {"required": [second], "properties": dict.fromkeys(only_first, False)},
     }
 
 

@@ -23,8 +23,6 @@ from loopkit.views.statistics import Group, MachineStats, PhaseStats, RunStats
 
 
 class _Mean:
-    """The mean cost and time of runs."""
-
     def __init__(self) -> None:
         self.runs = self.unpriced = 0
         self.usd = self.seconds = 0.0
@@ -37,21 +35,14 @@ class _Mean:
 
     @property
     def group(self) -> Group:
-        priced = self.runs - self.unpriced
-        return Group(
-            runs=self.runs,
-            cost_usd=share(self.usd, priced),
-            seconds=share(self.seconds, self.runs),
-            unpriced=self.unpriced,
-        )
+        usd, seconds = share(self.usd, self.runs - self.unpriced), share(self.seconds, self.runs)
+        return Group(runs=self.runs, cost_usd=usd, seconds=seconds, unpriced=self.unpriced)
 
 
 SUMMED = ("works", "corrections", "blocking", "resolved", "caught")
 
 
 class _Sums:
-    """The sums of the runs of one machine."""
-
     def __init__(self) -> None:
         self.runs = self.succeeded = self.overrides = 0
         self.of = Counter[str]()
@@ -92,8 +83,6 @@ class _Sums:
 
 
 class Totals:
-    """The figures of each machine, as runs are added."""
-
     def __init__(self) -> None:
         self._of: dict[str, _Sums] = {}
 

@@ -22,7 +22,6 @@ SCOPE = "loopkit"
 NS = 1_000_000_000
 SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 _IDS: ContextVar[tuple[int, int]] = ContextVar("loopkit_span_ids")
-"""The ids of the trace and the span that is being created."""
 
 
 class DerivedIds:
@@ -47,12 +46,13 @@ MOST_TRACES = 10_000
 
 
 class Emitter:
-    """Gives spans and measures to the providers of this process."""
-
     def __init__(
         self, tracers: trace.TracerProvider | None, meters: metrics.MeterProvider | None
     ) -> None:
-        self._tracer = _own_tracer(tracers) if tracers else None
+        self._tracer: Any = tracers.get_tracer(SCOPE, __version__) if tracers else None
+        if tracers:
+            # Only for our own tracer: those of the application keep theirs.
+            self._tracer.id_generator = DerivedIds()
         self._instruments = _instruments(meters) if meters else {}
         self._sampled: dict[int, bool] = {}
 
@@ -97,13 +97,6 @@ class Emitter:
             instrument.add(measure.value, measure.attributes)
         else:
             instrument.record(measure.value, measure.attributes)
-
-
-def _own_tracer(tracers: trace.TracerProvider) -> Any:
-    tracer: Any = tracers.get_tracer(SCOPE, __version__)
-    # Only for our own tracer: those of the application keep theirs.
-    tracer.id_generator = DerivedIds()
-    return tracer
 
 
 def _instruments(meters: metrics.MeterProvider) -> dict[str, Any]:

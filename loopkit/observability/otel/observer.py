@@ -59,8 +59,6 @@ _LOGGER = LOGGER.getChild("telemetry")
 
 
 class TelemetryObserver:
-    """Makes traces and metrics of all runs of an app."""
-
     def __init__(self, emitter: Emitter, end: Callable[[], None] | None = None) -> None:
         """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
@@ -176,7 +174,6 @@ class RunSpans:
         return list(self._end(stored))
 
     def _begin(self, stored: Stored) -> None:
-        """Take in what begins with an event."""
         match stored.event:
             case Started() as event:
                 self.machine, self.born = event.machine, stored.at
@@ -226,7 +223,7 @@ class RunSpans:
         if (work := self._works.get(call.intended.task)) is not None:
             work.after(stored.at, ended, usage)
         if call.intended.role != "outside":
-            span = call_span(call, ended, self._redact).replace(end=stored.at)
+            span = call_span(call, ended, stored.at, self._redact)
             yield self._with_place(span, call.intended.state, call.intended.visit)
 
     def _end_work(self, stored: Stored, worked: Worked | None) -> Iterator[Span]:
@@ -277,7 +274,6 @@ class RunSpans:
         )
 
     def _with_place(self, span: Span, state: str, visit: int) -> Span:
-        """A span with this run, and the state and visit of its work, among its attributes."""
         place: Attributes = {
             names.RUN: self._run,
             names.MACHINE: self.machine,
@@ -298,7 +294,6 @@ class OpenCall(Mutable):
     seq: int
     since: float
     within: str = RUN_SPAN
-    """The name of its parent span."""
     tool_call: ToolCall | None = None
     """For a tool: the call as its model wrote it."""
 
@@ -357,9 +352,9 @@ def cost_attributes(usage: Usage) -> Attributes:
 
 
 def call_span(
-    call: OpenCall, ended: Replied | Failed | InDoubt | None, redact: Redact | None
+    call: OpenCall, ended: Replied | Failed | InDoubt | None, at: float, redact: Redact | None
 ) -> Span:
-    """The span of a call that has ended; the caller sets its end and place."""
+    """The span of a call that has ended; the caller sets its place."""
     intended = call.intended
     attributes = _request_attributes(call)
     if redact is not None:
@@ -375,7 +370,7 @@ def call_span(
         own=f"call:{call.seq}",
         within=call.within,
         start=call.since,
-        end=call.since,
+        end=at,
         attributes=attributes,
         error=error_of(ended),
         is_call=bool(intended.model),
@@ -408,14 +403,10 @@ def work_span(work: OpenWork, within: str) -> Span:
 
 def _name(intended: Intended) -> str:
     if intended.role == "tool":
-        return f"{names.EXECUTE_TOOL} {_tool(intended)}"
+        return f"{names.EXECUTE_TOOL} {intended.agent.partition('.')[2]}"
     if intended.model:
         return f"{names.CHAT} {names.model_name(intended.model)}"
     return f"run {intended.agent}"
-
-
-def _tool(intended: Intended) -> str:
-    return intended.agent.partition(".")[2]
 
 
 def _model(intended: Intended) -> Attributes:
@@ -429,14 +420,10 @@ def _model(intended: Intended) -> Attributes:
 def _request_attributes(call: OpenCall) -> Attributes:
     intended = call.intended
     if intended.role == "tool":
+        agent, _, tool = intended.agent.partition(".")
         named: Attributes = {names.TOOL_CALL: call.tool_call.id} if call.tool_call else {}
-        return {
-            names.OPERATION: names.EXECUTE_TOOL,
-            names.TOOL: _tool(intended),
-            names.TOOL_TYPE: "function",
-            names.AGENT: intended.agent.partition(".")[0],
-            **named,
-        }
+        called = {names.TOOL: tool, names.TOOL_TYPE: "function", names.AGENT: agent}
+        return {names.OPERATION: names.EXECUTE_TOOL, **called, **named}
     attributes: Attributes = {names.ROLE: intended.role}
     if intended.asks_agent:
         attributes[names.AGENT] = intended.agent
@@ -471,9 +458,8 @@ def happening(stored: Stored) -> SpanEvent | None:
     attributes: Attributes = {}
     match event := stored.event:
         case Decided():
-            ends: Attributes = {"loopkit.edge": event.edge, "loopkit.target": event.target}
-            revises = {"loopkit.revises": bool(event.spends)}
-            attributes = {names.STATE: event.source, **ends, **revises}
+            attributes = {names.STATE: event.source, "loopkit.edge": event.edge}
+            attributes |= {"loopkit.target": event.target, "loopkit.revises": bool(event.spends)}
         case Waiting():
             attributes = {names.STATE: event.state, "loopkit.question": event.question}
         case Worked(answer=answer) if answer is not None:

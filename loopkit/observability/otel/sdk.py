@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -34,16 +34,19 @@ CAUSE_WIDTH = 300
 
 
 class OwnProviders:
-    """loopkit's own providers, and their shutdown."""
-
     def __init__(self, environment: Mapping[str, str], *, traces: bool, metrics: bool) -> None:
         """Raises whatever the libraries raise for a variable that they do not understand."""
         self._timeout_s = float(environment.get("OTEL_EXPORTER_OTLP_TIMEOUT") or TIMEOUT_S)
-        self._faults = _Faults()
-        resource = _resource()
+        own = {
+            "service.name": "loopkit",
+            "service.version": __version__,
+            "service.instance.id": str(uuid.uuid4()),
+        }
+        # The variables take precedence.
+        resource = Resource.create(own).merge(OTELResourceDetector().detect())
         self.tracers = self._tracers(resource, environment) if traces else None
         self.meters = self._meters(resource) if metrics else None
-        self._faults.begin()
+        self._faults = _Faults()
 
     def _tracers(self, resource: Resource, environment: Mapping[str, str]) -> TracerProvider:
         delay_ms = None if "OTEL_BSP_SCHEDULE_DELAY" in environment else DELAY_MS
@@ -60,28 +63,15 @@ class OwnProviders:
 
     def end(self) -> None:
         """Send what is left, for as long as a request may take, and report what was not sent."""
-        work = [_in_thread(one.shutdown) for one in (self.tracers, self.meters) if one]
+        ended = [one.shutdown for one in (self.tracers, self.meters) if one]
+        work = [threading.Thread(target=shutdown, daemon=True) for shutdown in ended]
+        for thread in work:
+            thread.start()
         until = time.monotonic() + self._timeout_s
         for thread in work:
             # The libraries wait for longer; their threads end with the process.
             thread.join(max(0.0, until - time.monotonic()))
         self._faults.end(is_late=any(thread.is_alive() for thread in work))
-
-
-def _in_thread(work: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
-
-
-def _resource() -> Resource:
-    own = {
-        "service.name": "loopkit",
-        "service.version": __version__,
-        "service.instance.id": str(uuid.uuid4()),
-    }
-    # The variables take precedence.
-    return Resource.create(own).merge(OTELResourceDetector().detect())
 
 
 class _Faults(logging.Handler):
@@ -91,8 +81,6 @@ class _Faults(logging.Handler):
         super().__init__(logging.WARNING)
         self._first = ""
         self._logger = logging.getLogger("opentelemetry")
-
-    def begin(self) -> None:
         self._logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

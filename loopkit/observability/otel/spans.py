@@ -16,8 +16,6 @@ RUN_SPAN = "run"
 
 
 class SpanEvent(Value, frozen=True):
-    """Something that happened at one moment of a span."""
-
     name: str
     at: float
     """Unix time."""
@@ -47,7 +45,6 @@ class Trace(Value, frozen=True):
     """The trace of a family of runs; every process that drives it derives the same ids."""
 
     root: str
-    """The id of the root run."""
     born: float
     """When it began: another project may have a run of the same id."""
 
@@ -68,14 +65,11 @@ TOKENS = tuple(float(4**power) for power in range(14))
 
 
 class Instrument(Value, frozen=True):
-    """A metric: a counter or a histogram."""
-
     name: str
     kind: Literal["counter", "histogram"]
     unit: str
     description: str
     boundaries: tuple[float, ...] = ()
-    """The boundaries of the buckets of a histogram."""
 
 
 class Measure(Value, frozen=True):

@@ -63,7 +63,6 @@ TITLES = {
     500: "Something is broken",
     503: "The journal can't be used",
 }
-"""The headings of error pages."""
 
 
 class BadRequest(Exception):
@@ -193,21 +192,19 @@ async def text_of(request: Request, most: int, only: tuple[str, str] | None = No
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if only is not None and kind != only[0]:
         raise BadRequest(only[1], 415)
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
     try:
         async with asyncio.timeout(LONGEST_S):
             async for part in request.stream():
-                size += len(part)
-                if size > most:
+                body += part
+                if len(body) > most:
                     raise BadRequest(f"the body has more than {most:,} bytes", 413)
-                parts.append(part)
     except TimeoutError as error:
         raise BadRequest(f"the body did not come within {LONGEST_S:g} s", 408) from error
     except ClientDisconnect as error:
         raise BadRequest("the client went away") from error
     try:
-        return b"".join(parts).decode()
+        return body.decode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8: byte {error.start} is wrong") from error
 
@@ -304,16 +301,14 @@ async def stream(
 
 
 def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
-    piece: list[bytes] = []
-    size = 0
+    piece = bytearray()
     for one in found:
-        if piece and size + len(one.data) > PIECE_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-        piece.append(one.data)
-        size += len(one.data)
+        if piece and len(piece) + len(one.data) > PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+        piece += one.data
     if piece:
-        yield b"".join(piece)
+        yield bytes(piece)
 
 
 EVENTS: dict[str, Any] = {
@@ -323,4 +318,3 @@ EVENTS: dict[str, Any] = {
         "as `data` one event as JSON, as the event schema says. `ready` comes first and `end` last."
     ),
 }
-"""The schema of a stream."""

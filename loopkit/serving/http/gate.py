@@ -45,15 +45,12 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-"""The default headers of every response."""
 
 ONCE = ("host", "origin", "authorization", "cookie", "content-type", "content-length")
 """Headers that may come only once: a proxy and this server could read different ones."""
 
 
 class Gate:
-    """Passes the requests that are allowed on to an application."""
-
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access

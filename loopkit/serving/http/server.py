@@ -25,7 +25,6 @@ from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.shown_runs import RunPages, ShownRuns
 
 BACKLOG = 512
-"""Connections that wait to be accepted."""
 AT_ONCE = 16
 """Connections that are accepted before it is checked whether there is room for them."""
 TICKS = 100
@@ -35,8 +34,6 @@ LONGEST_END_S = 1
 
 
 class HttpServer(Server):
-    """Serves an application until it is told to stop."""
-
     def __init__(
         self, app: ASGIApp, stop_work: Callable[[], None], room: Room | None = None
     ) -> None:
@@ -122,8 +119,6 @@ def most_connections() -> int:
 
 @dataclass
 class Room:
-    """The limits of the connections of one server."""
-
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S
     longest_read_s: float = LONGEST_READ_S
@@ -211,14 +206,12 @@ class Site:
     longest_send_s: float = 20.0
     """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
-    """The limits on the number and the times of connections."""
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
     """The runs that forms have started, by form and input: a form that is sent twice starts one."""
     appointments: Appointments | None = field(init=False)
-    """The moments at which the host continues runs by itself."""
     _following: asyncio.Task[None] | None = None
     _keeping: asyncio.Task[None] | None = None
 

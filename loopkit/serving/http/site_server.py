@@ -44,7 +44,5 @@ def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
 
 
 class SiteServer(HttpServer):
-    """Serves a site until it is told to stop."""
-
     def __init__(self, site: Site, pages: Sequence[BaseRoute] = ()) -> None:
         super().__init__(application(site, pages), site.stop, site.room)

@@ -21,8 +21,6 @@ Kind: TypeAlias = Literal["string", "integer"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A value in the query of a request."""
-
     name: str
     kind: Kind
     does: str
@@ -62,7 +60,6 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The id of its operation in OpenAPI."""
         return self.handle.__name__
 
 

@@ -48,8 +48,6 @@ def text_argument(arguments: Mapping[str, Any], name: str, source: str) -> str:
 
 @dataclass(frozen=True)
 class ServedTool:
-    """A tool as a client sees it."""
-
     name: str
     description: str
     arguments: Mapping[str, Any]
@@ -80,10 +78,7 @@ class UserAsked:
 
 @dataclass(frozen=True)
 class UserReply:
-    """The reply of the user of a client to a form."""
-
     matter: str
-    """The `matter` of the form."""
     action: Literal["accept", "decline", "cancel"] = "cancel"
     content: Mapping[str, Any] = field(default_factory=dict)
 
@@ -221,18 +216,15 @@ async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
             answer["result"] = finished.result
     if message := "\n".join(await _message(app, state, status, asked, pages)):
         answer["message"] = message
-    if questions := [
-        {
-            "run": one.state.run,
-            "text": one.question.text,
-            "choices": [choice.name for choice in one.question.choices if not choice.closed],
-        }
-        for one in asked
-        if one.question.wanted is None
-    ]:
+    questions, requests = [], []
+    for one in asked:
+        if one.question.wanted is not None:
+            requests.append(_request(one, one.question.wanted))
+            continue
+        choices = [choice.name for choice in one.question.choices if not choice.closed]
+        questions.append({"run": one.state.run, "text": one.question.text, "choices": choices})
+    if questions:
         answer["questions"] = questions
-    waits = [(one, one.question.wanted) for one in asked]
-    requests = [_request(one, what) for one, what in waits if what is not None]
     if requests:
         answer["request"] = next((one for one in requests if one["run"] == run), requests[0])
     return {**answer, "calls": usage.agent_calls, "cost_usd": usage.cost_usd}
@@ -243,7 +235,6 @@ def _is_short(result: Mapping[str, Any]) -> bool:
 
 
 def _request(asked: OpenQuestion, wanted: Wanted) -> dict[str, Any]:
-    """The request of a run that waits for the `wanted` artifact."""
     optional = {"schema": wanted.json_schema, "workspace": wanted.workspace, "path": wanted.path}
     return {
         "id": asked.question.question,
@@ -270,7 +261,6 @@ def _how_to_deliver(wanted: Wanted) -> str:
 async def _message(
     app: App, state: RunState, status: str, asked: Sequence[OpenQuestion], pages: str
 ) -> list[str]:
-    """What the run waits for, and what can be done about it."""
     if status == "waiting":
         is_wanted = any(one.question.wanted is not None for one in asked)
         request = ["the run waits for what `request` asks for; `submit` takes it"]

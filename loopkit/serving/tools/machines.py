@@ -295,8 +295,7 @@ class MachineToolbox:
             if again is None or number >= MOST_FORMS:
                 raise
             return again
-        if posted.driver != THIS_SERVER:
-            driver = posted.driver
+        if (driver := posted.driver) != THIS_SERVER:
             message = f"the answer was given; {driver} goes on with the run: see `status` later"
             return {**await standing(app, root), "message": message}
         return await self._drive_until_stop(root, before, call)
@@ -304,8 +303,6 @@ class MachineToolbox:
 
 @dataclass(eq=False)
 class _Call:
-    """A call that is being answered."""
-
     caller: Caller
     run: str = ""
     """The run that it waits for."""
@@ -497,8 +494,7 @@ def form_message(review: str, question: Waiting, run: str, refused: str = "") ->
         half = LONGEST_REVIEW // 2
         cut = f"\n… (all of it: `loopkit runs show {run}`)\n"
         review = review[:half] + cut + review[-half:]
-    text = f"Your answer was not taken: {refused}\n\n" if refused else ""
-    text += review.strip()
+    text = (f"Your answer was not taken: {refused}\n\n" if refused else "") + review.strip()
     if question.edit is not None:
         command = f"loopkit answer {run} CHOICE --edit FILE"
         text += f"\nTo answer with an edited `{question.edit}`: `{command}`"

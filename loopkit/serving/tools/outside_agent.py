@@ -93,7 +93,6 @@ SUBMIT = ServedTool(
     result=_SUBMITTED,
 )
 OF_OUTSIDE = (NEXT, SUBMIT)
-"""The tools of machines with outside agents."""
 LEADING = (
     "Where the answer of a tool has a `request`, the run wants something from you: do what its "
     "prompt says, and call `submit`. Validators judge what you submit; if they reject it, the next "
@@ -161,7 +160,6 @@ def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def has_outside_agents(machine: Machine) -> bool:
-    """Whether a machine, or a machine that its states run, has outside agents."""
     if not all(agent.is_called for agent in machine.agents.values()):
         return True
     children = machine.states_of(ChildrenState).values()

@@ -177,8 +177,6 @@ class ValidatorTool:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which validators of a machine are served."""
-
     tools: Sequence[ValidatorTool]
     left_out: Mapping[str, str]
     """The reason for each validator that is not served, by name."""

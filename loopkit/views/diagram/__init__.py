@@ -10,4 +10,3 @@ from loopkit.views.diagram.model import Drawing
 from loopkit.views.diagram.svg import svg
 
 FORMATS: Mapping[str, Callable[[Drawing], str]] = {"mermaid": mermaid, "svg": svg}
-"""The writer of each format."""

@@ -44,7 +44,6 @@ class Arrow:
     edges: tuple[str, ...] = ()
     """The ids of the edges that it shows."""
     taken: int = 0
-    """How many times the run took it."""
     marks: tuple[str, ...] = ()
     """Notes on what cases do not cover of it."""
     is_back: bool = False
@@ -81,7 +80,6 @@ class Node:
     texts: tuple[str, ...]
     """Paragraphs under the title, in which no-break spaces tie words together."""
     visits: int = 0
-    """How many times the run entered it."""
     here: str = ""
     """The run's status, such as `waiting`, if this is its active state."""
     mark: Mark | None = None
@@ -110,10 +108,8 @@ def drawing(
     machine inside that is drawn already, the name of the state around it.
     """
     way, marked, drawn = run or RunState(), marks or Marks(), {} if drawn is None else drawn
-    nodes = [
-        _with_inner(graph, node, drawn)
-        for node in _states(graph, way, marked, status or way.status)
-    ]
+    states = _states(graph, way, marked, status or way.status)
+    nodes = [_with_inner(graph, node, drawn) for node in states]
     if any(edge.event == "limit" for edge in graph.edges):
         limits = tuple(limit_texts(graph.machine.limits))
         nodes.append(Node(LIMIT, "limit", "limit reached", limits))
@@ -151,13 +147,11 @@ def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[
 
 
 def _with_inner(graph: Graph, node: Node, drawn: dict[str, str]) -> Node:
-    child = graph.states[node.name].child
-    if child is None:
+    if (child := graph.states[node.name].child) is None:
         return node
-    written = child.identity
-    if written in drawn:
-        return replace(node, texts=(*node.texts, f"drawn in {drawn[written]}"))
-    drawn[written] = node.name
+    if (where := drawn.get(child.identity)) is not None:
+        return replace(node, texts=(*node.texts, f"drawn in {where}"))
+    drawn[child.identity] = node.name
     return replace(node, inner=drawing(Graph(child), drawn=drawn))
 
 
@@ -251,7 +245,6 @@ def _judges(machine: Machine, state: ValidateState) -> Iterator[str]:
 
 
 def _rule(rule: Rule) -> str:
-    """An inline rule by its kind and its main value."""
     marks = ", ".join([*filter(None, [rule.severity]), *rule.origin])
     return one_line(f"{rule.kind} {rule.about}", 60) + (f" ({marks})" if marks else "")
 

@@ -20,10 +20,9 @@ import unicodedata
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from html import escape
 from importlib.resources import files
-from itertools import pairwise
+from itertools import accumulate, pairwise, starmap
 from math import inf
 from typing import Literal
 
@@ -36,12 +35,12 @@ ARROWHEAD = 7.0
 
 def svg(drawing: Drawing) -> str:
     """A self-contained picture, light or dark like the reader's system."""
-    return "\n".join(_picture(drawing, style_sheet())) + "\n"
+    return f"{svg_in_page(drawing, style_sheet())}\n"
 
 
-def svg_in_page(drawing: Drawing) -> str:
-    """A picture for a page that has the style sheet."""
-    return "\n".join(_picture(drawing, ""))
+def svg_in_page(drawing: Drawing, style: str = "") -> str:
+    """A picture for a page that has the style sheet, or a picture with one."""
+    return "\n".join(_picture(drawing, style))
 
 
 def style_sheet() -> str:
@@ -83,16 +82,10 @@ def _box(box: Box) -> Iterator[str]:
     classes = ["state", node.kind, *([node.mark] if node.mark else [])]
     classes += [run] if node.name != LIMIT else []
     yield f'<g class="{" ".join(classes)}" data-state="{_text(node.name)}">'
-    x, y, radius = box.x, box.y, 8.0
-    if node.kind in ("success", "failure"):
-        radius = min(box.height / 2, 20.0)
-    yield (
-        f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(box.width)}" height="{_n(box.height)}" '
-        f'rx="{_n(radius)}"/>'
-    )
-    middle = x + box.width / 2
-    yield from _lines(box.title, TITLE, middle, y + PADDING - 2, "title")
-    yield from _lines(box.lines, TEXT, middle, y + PADDING - 2 + TITLE.height(box.title), "text")
+    yield _rect(box, min(box.height / 2, 20.0) if node.kind in ("success", "failure") else 8.0)
+    middle, top = box.x + box.width / 2, box.y + PADDING - 2
+    yield from _lines(box.title, TITLE, middle, top, "title")
+    yield from _lines(box.lines, TEXT, middle, top + TITLE.height(box.title), "text")
     if box.inner is not None:
         at = f"{_n(box.inner_at[0])} {_n(box.inner_at[1])}"
         yield f'<g class="inner" transform="translate({at})">'
@@ -103,14 +96,16 @@ def _box(box: Box) -> Iterator[str]:
 
 def _label(arrow: Arrow, label: Label) -> Iterator[str]:
     yield f'<g class="label{_classes(arrow)}">'
-    yield (
-        f'<rect x="{_n(label.x)}" y="{_n(label.y)}" width="{_n(label.width)}" '
-        f'height="{_n(label.height)}" rx="3"/>'
-    )
+    yield _rect(label, 3)
     middle, top = label.x + label.width / 2, label.y + LABEL_PADDING / 2
     yield from _lines(label.lines, CODE, middle, top, "text")
     yield from _lines(label.strong, CODE, middle, top + CODE.height(label.lines), "strong")
     yield "</g>"
+
+
+def _rect(at: Box | Label, radius: float) -> str:
+    size = f'width="{_n(at.width)}" height="{_n(at.height)}"'
+    return f'<rect x="{_n(at.x)}" y="{_n(at.y)}" {size} rx="{_n(radius)}"/>'
 
 
 def _lines(lines: Sequence[str], style: Style, x: float, top: float, name: str) -> Iterator[str]:
@@ -182,8 +177,6 @@ EAST_ASIAN, OTHER = 1.12, 0.95
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The style of a line of text."""
-
     size: float
     """The font size, in pixels."""
     leading: float
@@ -285,9 +278,9 @@ def layout(drawing: Drawing) -> Layout:
         Line(arrow.source or START, arrow.target or START, (at.width, at.height), arrow.is_back)
         for arrow, at in zip(arrows, labels, strict=True)
     ]
-    layers = layers_of(sizes, lines)
-    place(layers)
-    return _with_coordinates(layers, boxes, arrows, labels, aside)
+    rows, cells, ways = layers_of(sizes, lines)
+    place(rows)
+    return _with_coordinates(rows, cells, ways, boxes, arrows, labels, aside)
 
 
 def _measured_box(node: Node) -> Box:
@@ -369,27 +362,28 @@ Band = tuple[float, float]
 
 
 def _with_coordinates(
-    layers: Layers,
+    rows: Rows,
+    cells: Mapping[str, Cell],
+    ways: Sequence[Sequence[Cell]],
     sizes: Mapping[str, Box],
     arrows: Sequence[Arrow],
     labels: Sequence[Label],
     aside: Mapping[int, float],
 ) -> Layout:
     """The layout of cells whose x is known."""
-    rows, ways = layers.rows, layers.ways
     left = min(cell.x - cell.width / 2 for row in rows for cell in row) - MARGIN
     for row in rows:
         for cell in row:
             cell.x -= left
     bands = list(_bands(rows))
-    boxes = {name: _place_box(box, layers.boxes[name], bands) for name, box in sizes.items()}
+    boxes = {name: _place_box(box, cells[name], bands) for name, box in sizes.items()}
     paths = [
         _path(arrows[i], labels[i], ways[i], until, boxes, bands)
         if ways[i]
         else _loop(arrows[i], labels[i], boxes[arrows[i].source or START], aside[i])
         for i, until in _once(arrows, ways)
     ]
-    start = layers.boxes[START]
+    start = cells[START]
     return Layout(
         width=max(cell.x + cell.width / 2 for row in rows for cell in row) + MARGIN,
         height=bands[-1][1] + MARGIN,
@@ -484,6 +478,8 @@ def _loop(arrow: Arrow, label: Label, box: Box, aside: float) -> Path:
 
 
 Size = tuple[float, float]
+Rows = list[list[Cell]]
+"""The cells of a drawing in layers, from top to bottom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,35 +490,29 @@ class Line:
     is_back: bool = False
 
 
-@dataclass(slots=True)
-class Layers:
-    """All cells of a drawing, and the route of each line through them."""
+def layers_of(
+    boxes: Mapping[str, Size], lines: Sequence[Line]
+) -> tuple[Rows, dict[str, Cell], list[list[Cell]]]:
+    """The layers of boxes and lines: each line leads down, except for those that lead back.
 
-    rows: list[list[Cell]]
-    """From top to bottom."""
-    boxes: dict[str, Cell]
-    ways: list[list[Cell]]
-    """The cells of each line from its source to its target; empty for a box to itself."""
-
-
-def layers_of(boxes: Mapping[str, Size], lines: Sequence[Line]) -> Layers:
-    """The layers of boxes and lines: each line leads down, except for those that lead back."""
+    Besides, the cell of each box, and the cells of each line from its source to its target.
+    """
     depth = _depths(list(boxes), lines)
     cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
-    rows: list[list[Cell]] = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
+    rows: Rows = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
     for cell in cells.values():
         rows[cell.layer].append(cell)
     trunks: dict[tuple[str, bool], dict[int, Cell]] = {}
-    ways = [_way(line, cells, rows, trunks) for line in lines]
-    return Layers(rows, cells, ways)
+    return rows, cells, [_way(line, cells, rows, trunks) for line in lines]
 
 
 def _way(
     line: Line,
     boxes: Mapping[str, Cell],
-    rows: list[list[Cell]],
+    rows: Rows,
     trunks: dict[tuple[str, bool], dict[int, Cell]],
 ) -> list[Cell]:
+    """The cells of a line; none from a box to itself."""
     source, target = boxes[line.source], boxes[line.target]
     if source is target:
         return []
@@ -578,21 +568,13 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
         if not line.is_back and line.source != line.target:
             after[line.source].append(line.target)
             missing[line.target] += 1
-    number = {name: i for i, name in enumerate(names)}
-    ready = [number[name] for name in names if not missing[name]]
-    remaining = dict.fromkeys(names)
-    while remaining:
-        if not ready:
-            heappush(ready, number[next(iter(remaining))])
-        name = names[heappop(ready)]
-        if name not in remaining:
-            continue
-        del remaining[name]
+    while missing:
+        name = next((name for name, lines in missing.items() if not lines), next(iter(missing)))
+        del missing[name]
         yield name
         for target in after[name]:
-            missing[target] -= 1
-            if not missing[target]:
-                heappush(ready, number[target])
+            if target in missing:
+                missing[target] -= 1
 
 
 SWEEPS = 8
@@ -605,16 +587,16 @@ WIDEST = 60
 Neighbours = Callable[[Cell], list[Cell]]
 
 
-def place(layers: Layers) -> None:
+def place(rows: Rows) -> None:
     """Order the cells of each layer, and set the `x` of each."""
-    _order(layers)
-    for row in layers.rows:
+    _order(rows)
+    for row in rows:
         _push_apart(row, [cell.x for cell in row])
     for sweep in range(2 * SWEEPS):
-        for row, neighbours in _passes(layers.rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
+        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
             _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
-    _straighten(layers)
-    _mirror_back_to_the_right(layers)
+    _straighten(rows)
+    _mirror_back_to_the_right(rows)
 
 
 def _passes(
@@ -632,8 +614,7 @@ def _mean(values: Sequence[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _order(layers: Layers) -> None:
-    rows = layers.rows
+def _order(rows: Rows) -> None:
     for row in rows:
         _number(row)
     best, fewest = [list(row) for row in rows], _crossings(rows)
@@ -697,7 +678,7 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
     """
     groups: list[tuple[float, float, int]] = []
     """Groups of adjacent cells: their weight, the position of the first, and their number."""
-    offsets = list(_offsets(row))
+    offsets = list(accumulate(starmap(_distance, pairwise(row)), initial=0.0))
     for cell, wish, offset in zip(row, wishes, offsets, strict=True):
         weight, start, count = WEIGHTS[cell.kind], wish - offset, 1
         while groups and groups[-1][1] >= start:
@@ -710,24 +691,16 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
         cell.x = start + offset
 
 
-def _offsets(row: Sequence[Cell]) -> Iterator[float]:
-    offset, before = 0.0, None
-    for cell in row:
-        offset += _distance(before, cell) if before is not None else 0.0
-        yield offset
-        before = cell
-
-
 def _distance(left: Cell, right: Cell) -> float:
     """The least distance between the middles of two neighbours."""
     thin = (left.width == 0) + (right.width == 0)
     return (left.width + right.width) / 2 + GAP * (1 - thin / 4)
 
 
-def _straighten(layers: Layers) -> None:
+def _straighten(rows: Rows) -> None:
     """Make each trunk a straight line if its neighbours leave enough space."""
     room: dict[Cell, tuple[float, float]] = {}
-    for row in layers.rows:
+    for row in rows:
         for before, cell, behind in zip([None, *row], row, [*row[1:], None], strict=False):
             if cell.trunk:
                 least = before.x + _distance(before, cell) if before else -inf
@@ -740,13 +713,13 @@ def _straighten(layers: Layers) -> None:
                 cell.x = straight
 
 
-def _mirror_back_to_the_right(layers: Layers) -> None:
+def _mirror_back_to_the_right(rows: Rows) -> None:
     """Mirror the drawing if most lines that lead back are on its left."""
-    cells = [cell for row in layers.rows for cell in row]
+    cells = [cell for row in rows for cell in row]
     middle = _mean([cell.x for cell in cells if cell.kind == "box"], 0.0)
     if sum(cell.x - middle for cell in cells if cell.is_back) < 0:
         for cell in cells:
             cell.x = -cell.x
-        for row in layers.rows:
+        for row in rows:
             row.reverse()
             _number(row)

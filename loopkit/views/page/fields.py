@@ -50,7 +50,6 @@ NEEDED = "is needed"
 _INT = re.compile(r"[+-]?[0-9]+")
 _NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _OMITTED = object()
-"""The value of a field that is omitted."""
 
 
 class Typed:
@@ -73,8 +72,6 @@ class NotFilledIn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form, and its control on a page."""
-
     name: str
     control: Control
     about: str
@@ -190,7 +187,6 @@ def _list_control(datatype: DataType) -> Control:
 
 
 def _is_line(value: object) -> bool:
-    """Whether a value fits on one line."""
     return not isinstance(value, str) or (value.strip() == value and len(value.splitlines()) == 1)
 
 
@@ -269,7 +265,7 @@ def _number(text: str, datatype: DataType) -> object:
     raise NotFilledIn(misfit(number_text, datatype) or "takes a number")
 
 
-def _json(text: str) -> object:
+def _json(text: str, _: DataType | None = None) -> object:
     value = parse_json(text)
     if isinstance(value, NoJson):
         raise NotFilledIn(f"is not JSON: {value.reason}")
@@ -289,7 +285,7 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
     "bool": lambda text, _: {YES: True, NO: False}.get(text, text),
     "number": _number,
     "lines": _lines,
-    "json": lambda text, _: _json(text),
+    "json": _json,
 }
 """What reads the text of a control; that of the others is the value."""
 
@@ -336,7 +332,6 @@ def _is_open(datatype: DataType) -> bool:
 
 
 LONGEST_NAME = 200
-"""Characters of a name."""
 DELIVER_TEXT = "text"
 """What a form says that delivers a text, and not the workspace as it is."""
 Faults = dict[str, str]
@@ -417,9 +412,8 @@ def _delivery(wanted: Wanted, typed: Typed) -> tuple[Delivery, Faults]:
 def fields_with_text(typed: Typed) -> Iterator[tuple[str, str]]:
     """The names and texts of all fields that have a text, so that what was typed is not lost."""
     for name, values in typed.pairs.items():
-        if name in ("question", "by"):
-            continue
-        if text := ", ".join(value for value in values if value.strip()):
+        text = ", ".join(value for value in values if value.strip())
+        if text and name not in ("question", "by"):
             yield name.removeprefix(FORM), text
 
 
@@ -490,11 +484,6 @@ class QuestionForm:
             LIMIT: "Total of revisions",
             **{f"{ORIGIN}{one.finding.id}": one_line(one.text) for one in self.movable},
         }
-
-    @property
-    def may_open(self) -> bool:
-        """Whether other fields of the answer can open a closed choice."""
-        return bool(self.origins or self.least_total)
 
 
 def question_form(

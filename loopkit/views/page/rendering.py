@@ -124,7 +124,7 @@ def environment() -> Environment:
     templates.filters |= {
         "anchor": anchor, "asset_url": asset_url, "cost": cost,
         "beginning": partial(one_line, width=LINE_WIDTH), "counted": verdict_text,
-        "diff_text": diff_text, "duration": duration, "editable": editable,
+        "change_in": difference, "diff_text": diff_text, "duration": duration, "editable": editable,
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
         "iso": iso, "json": partial(json.dumps, indent=2, ensure_ascii=False), "md": markdown,
         "moment": moment, "origins": origins_of, "plural": plural,
@@ -158,8 +158,6 @@ KINDS: dict[str, Kind] = {"+": "added", "-": "removed", "@": "place"}
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a difference, with its sign."""
-
     kind: Kind
     text: str
 
@@ -172,7 +170,6 @@ class Difference:
     """The number of the version that it is compared with."""
     lines: Sequence[DiffLine]
     left_out: int = 0
-    """The number of lines that are not shown."""
 
     @property
     def added(self) -> int:

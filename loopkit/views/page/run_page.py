@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 from urllib.parse import quote
 
 from loopkit.drive.stored_runs import OpenQuestion, Stored
@@ -37,14 +37,14 @@ from loopkit.engine.payloads import Best
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, resume_line, root_of
+from loopkit.text.run_ids import ancestors_of, resume_line
 from loopkit.views.console import LineTone, lines
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
 from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.fields import QuestionForm, question_form
-from loopkit.views.page.rendering import Difference, Tone, asset, difference, render, tone_of
+from loopkit.views.page.rendering import Tone, asset, render, tone_of
 from loopkit.views.progress import Progress
 from loopkit.views.review import verdict_text, version_suffix
 from loopkit.views.run_data import (
@@ -60,18 +60,6 @@ from loopkit.views.run_data import (
 
 def path_of(run: str) -> str:
     return f"/runs/{quote(run)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """All versions of one artifact, oldest first."""
-
-    name: str
-    all: Sequence[KeptVersion]
-
-    def change(self, number: int) -> Difference | None:
-        """The changes of a version from the one before it; None for the first one."""
-        return difference(self.all, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +90,8 @@ class RunPage:
         self.run = facts.state.run
         self.machine = facts.state.machine
         self.usage = facts.usage
-
-    @cached_property
-    def path(self) -> str:
-        return path_of(self.run)
+        self.path = path_of(self.run)
+        self.parent = next(ancestors_of(self.run), "")
 
     @property
     def status(self) -> str:
@@ -115,10 +101,6 @@ class RunPage:
     def is_live(self) -> bool:
         """Whether the run may continue without anyone acting."""
         return self.status in ("new", "running")
-
-    @property
-    def may_resume(self) -> bool:
-        return self.status in ("suspended", "interrupted")
 
     @property
     def tone(self) -> Tone:
@@ -190,15 +172,9 @@ class RunPage:
         return "a limit was reached" if found.event == "limit" else f"{found.event} error"
 
     @cached_property
-    def _versions(self) -> Mapping[str, list[KeptVersion]]:
+    def artifacts(self) -> Mapping[str, list[KeptVersion]]:
+        """All versions of each artifact, oldest first."""
         return versions_of(stored.event for stored in self.facts.history)
-
-    @cached_property
-    def artifacts(self) -> list[Versions]:
-        return [Versions(name, versions) for name, versions in self._versions.items()]
-
-    def artifact(self, name: str) -> Versions | None:
-        return next((each for each in self.artifacts if each.name == name), None)
 
     @cached_property
     def findings(self) -> list[FindingTable]:
@@ -215,7 +191,7 @@ class RunPage:
 
     @cached_property
     def asked(self) -> QuestionForm | None:
-        return question_form(self.facts.engine, self.state, self._versions)
+        return question_form(self.facts.engine, self.state, self.artifacts)
 
     @property
     def asked_elsewhere(self) -> list[OpenQuestion]:
@@ -268,16 +244,6 @@ class RunPage:
             first = next(iter(self.state.children[name].values()))
             found.append(ChildRows(name, first.started.of, shown, len(rows) - len(shown)))
         return found
-
-    @property
-    def parent(self) -> str:
-        """The root of its family; empty for the root itself."""
-        return root_of(self.run) if is_child(self.run) else ""
-
-    @property
-    def is_played(self) -> bool:
-        """Whether a scenario plays the agents."""
-        return self.state.script is not None
 
 
 NOTED = frozenset(
@@ -501,15 +467,6 @@ MOST_STEPS, MOST_VERSIONS = 200, 30
 """How many steps and how many versions of each artifact are shown: the last ones."""
 
 
-class Texts(NamedTuple):
-    """The characters that are shown of each kind of text."""
-
-    shown: int
-    versions: int
-    calls: int
-    input: int
-
-
 def html_report(facts: RunFacts) -> str:
     """A self-contained page: it has no script and fetches nothing."""
     page = RunPage(facts)
@@ -529,7 +486,7 @@ def _names(page: RunPage) -> dict[str, object]:
     each = min(max(ROOM // max(2 * calls, 1), LEAST), MOST)
     return {
         "page": page,
-        "texts": Texts(SHOWN, VERSION, each, INPUT),
+        "texts": {"shown": SHOWN, "versions": VERSION, "calls": each, "input": INPUT},
         "earlier": max(len(page.steps.all) - MOST_STEPS, 0),
         "most_versions": MOST_VERSIONS,
     }
@@ -541,4 +498,3 @@ def csp_hash(text: str) -> str:
 
 
 REPORTS: Mapping[str, Callable[[RunFacts], str]] = {".html": html_report, ".md": markdown_report}
-"""The writer for each file extension."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from loopkit.engine.events import Event, Failed, Intended, Replied
 from loopkit.engine.state import RunState
@@ -16,32 +16,9 @@ PastRun = tuple[RunState, Sequence[Event]]
 """The state of a run, and its events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """The finished runs whose agents no scenario played."""
-
-    calls: Sequence[int]
-    """The calls of each run, newest first."""
-    usd: Sequence[float | None]
-    outcomes: Mapping[str, int]
-    by_state: Mapping[str, float]
-    """The mean cost at each state, in USD."""
-
-
-def past_of(runs: Iterable[PastRun]) -> Past | None:
-    ended = [(state, events) for state, events in runs if state.finished and not state.script]
-    if not ended:
-        return None
-    by_state: dict[str, float] = defaultdict(float)
-    for _, events in ended:
-        for name, amount in _call_costs(events):
-            by_state[name] += amount / len(ended)
-    return Past(
-        calls=[state.usage.agent_calls for state, _ in ended],
-        usd=[usd_without_held(state.usage) for state, _ in ended],
-        outcomes=Counter(state.finished.outcome for state, _ in ended if state.finished),
-        by_state=by_state,
-    )
+def past_of(runs: Iterable[PastRun]) -> list[PastRun] | None:
+    """The finished runs whose agents no scenario played; None without any."""
+    return [run for run in runs if run[0].finished and not run[0].script] or None
 
 
 def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
@@ -52,17 +29,22 @@ def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
             yield states[event.key], amount
 
 
-def past_text(past: Past, machine: str) -> Iterator[str]:
-    count = len(past.calls)
-    known = [amount for amount in past.usd if amount is not None]
+def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
+    count, calls = len(past), [state.usage.agent_calls for state, _ in past]
+    costs = (usd_without_held(state.usage) for state, _ in past)
+    known = [amount for amount in costs if amount is not None]
     yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"
-    mean = f"  {sum(past.calls) / count:.2f} calls"
+    mean = f"  {sum(calls) / count:.2f} calls"
     if len(known) < count:
         yield f"{mean}; what they cost is not known of all"
     else:
-        yield f"{mean}, {usd(sum(known) / count)}; at most {max(past.calls)}, {usd(max(known))}"
-        for name, amount in past.by_state.items():
+        yield f"{mean}, {usd(sum(known) / count)}; at most {max(calls)}, {usd(max(known))}"
+        by_state: dict[str, float] = defaultdict(float)
+        for name, amount in chain.from_iterable(_call_costs(events) for _, events in past):
+            by_state[name] += amount / count
+        for name, amount in by_state.items():
             yield f"  at {name}: {usd(amount)}"
-    for outcome, number in sorted(past.outcomes.items(), key=lambda item: -item[1]):
+    outcomes = Counter(state.finished.outcome for state, _ in past if state.finished)
+    for outcome, number in outcomes.most_common():
         yield f"  {outcome}: {number / count:.1%}"
     yield "As they ran then; runs that a scenario played are left out."

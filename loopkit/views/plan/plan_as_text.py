@@ -146,12 +146,10 @@ def _agents(plan: Plan) -> Iterator[str]:
 
 
 def _who(asking: Asking, agent: Agent) -> str:
-    """A ladder of models, or a program with its arguments."""
     if not agent.is_called:
         return "from outside"
-    if isinstance(agent, ModelAgent):
-        return one_line(" → ".join(asking.who), 60)
-    return one_line(" ".join(asking.who), 40)
+    between, width = (" → ", 60) if isinstance(agent, ModelAgent) else (" ", 40)
+    return one_line(between.join(asking.who), width)
 
 
 def _commands(plan: Plan) -> Iterator[str]:
@@ -209,8 +207,8 @@ def typical_cost(plan: Plan) -> Iterator[str]:
 def typical_figures(plan: Plan) -> Iterator[str]:
     """The typical cost of a run, without notes; empty if it is unknown."""
     shown = plan.typical
-    states = list(dict.fromkeys(name for typical in plan.typical for name in typical.by_state))
-    if not states or all(typical.usd is None for typical in plan.typical):
+    states = list(dict.fromkeys(name for typical in shown for name in typical.by_state))
+    if not states or all(typical.usd is None for typical in shown):
         # The missing prices are listed beside the maximum.
         return
     yield "What a run typically costs, by its revisions:"

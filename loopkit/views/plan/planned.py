@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
-from itertools import chain, count, islice
+from itertools import chain, count, islice, starmap
 from math import ceil
 from typing import Any
 
@@ -60,8 +60,6 @@ MOST_FOLLOWED = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A place at which an agent is asked."""
-
     agent: str
     place: str
     """The state's name for an author, `STATE · VALIDATOR` for a judge."""
@@ -249,12 +247,10 @@ def _shorter_answers(machine: Machine, answer: int, is_limited: bool) -> Iterato
 def _cache_shares(machine: Machine) -> Iterator[tuple[str, float]]:
     authors, models = chain.from_iterable(machine.authoring.values()), machine.model_agents
     for name in dict.fromkeys(authors):
-        agent = models.get(name)
-        if agent is None or agent.session == "fresh":
-            continue
-        shares = [cached_share(agent, model) for model in agent.model]
-        if any(share < 1 for share in shares):
-            yield name, min(shares)
+        if (agent := models.get(name)) is not None and agent.session != "fresh":
+            share = min((cached_share(agent, model) for model in agent.model), default=1)
+            if share < 1:
+                yield name, share
 
 
 def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
@@ -348,10 +344,6 @@ def _fill_in(program: Program, inputs: Mapping[str, Any], state: str, text: str)
         return None
 
 
-_Place = tuple[str, str, str, int]
-"""A state, and the agent, the validator and the rule of a call in it."""
-
-
 class Typically:
     """Costs of calls with prompts and answers of the assumed sizes."""
 
@@ -365,7 +357,7 @@ class Typically:
         self._program = program
         self._sizes = sizes
         self._children = children
-        self._each: dict[_Place, tuple[Iterator[float | None], list[float | None]]] = {}
+        self._each: dict[object, tuple[Iterator[float | None], list[float | None]]] = {}
 
     def of(self, revisions: int, way: Way) -> Typical:
         by_state: dict[str, float | None] = {}
@@ -422,14 +414,9 @@ class Sizes:
         self.prompt = cache(self._prompt)
         self.judge = cache(self._judge)
         artifacts, states = program.graph.artifacts, program.graph.states
-        self._written = {
-            **dict.fromkeys(("report", "reports"), answer),
-            **{name: self.artifact_size(name) for name in states},
-            **{
-                name: max(map(self.artifact_size, by), default=answer)
-                for name, by in artifacts.items()
-            },
-        }
+        writers = {**{name: (name,) for name in states}, **artifacts}
+        sizes = {n: max(map(self.artifact_size, by), default=answer) for n, by in writers.items()}
+        self._written = {**dict.fromkeys(("report", "reports"), answer), **sizes}
 
     def answer(self, agent: ModelAgent, model: str) -> int:
         """The size of an answer: the assumed size, or the maximum of the model if that is less."""
@@ -438,10 +425,8 @@ class Sizes:
 
     def artifact_size(self, state: str) -> int:
         agents = self._program.machine.agents_at(state)
-        lengths = [
-            self.answer(one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model
-        ]
-        return max(lengths, default=self._answer)
+        models = ((one, m) for one in agents if isinstance(one, ModelAgent) for m in one.model)
+        return max(starmap(self.answer, models), default=self._answer)
 
     def _prompt(self, state: str, text: str) -> int:
         """The size of a template, filled in with the input, and with answers for artifacts."""
@@ -590,20 +575,14 @@ class _Walk:
 
 
 def _tool_tokens(agent: ModelAgent, asked: AgentAsked) -> int:
-    if agent.tool_use == "runner":
-        return 0
-    return sum(
-        tokens_of(json.dumps([name, one.tool.description, one.schema]))
-        for name, one in asked.tools.items()
-    )
+    tools = asked.tools.items() if agent.tool_use != "runner" else ()
+    return sum(tokens_of(json.dumps([name, t.tool.description, t.schema])) for name, t in tools)
 
 
 def _resent_turns(turns: list[int], agent: Agent) -> list[int]:
     """The turns of a kept session that are sent again; the first says what the task is."""
     kept = agent.turns_kept
-    if kept is not None and len(turns) > kept:
-        return [turns[0], *turns[-kept:]]
-    return turns[:]
+    return [turns[0], *turns[-kept:]] if kept is not None and len(turns) > kept else turns[:]
 
 
 BYTES_A_TOKEN = 4
