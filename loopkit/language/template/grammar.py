@@ -35,14 +35,8 @@ _ALLOWED = (
     nodes.FloorDiv, nodes.Mod, nodes.Scope,
 )  # fmt: skip
 _NAMED = {
-    "Include": "include",
-    "Import": "import",
     "FromImport": "import",
-    "Extends": "extends",
-    "Block": "block",
-    "Macro": "macro",
     "CallBlock": "call",
-    "With": "with",
     "ScopedEvalContextModifier": "autoescape",
     "NSRef": "namespace",
     "Pow": "**",
@@ -541,21 +535,13 @@ def absent(shape: Shape) -> Shape:
 
 def member(shape: Shape, name: str) -> Shape | None:
     """The shape of a field; None where there can't be one of this name."""
-    match shape:
-        case Anything():
-            return Anything()
-        case Fields(fields=fields, others=others):
-            return fields.get(name, others)
-        case _:
-            return None
+    if isinstance(shape, Fields):
+        return shape.fields.get(name, shape.others)
+    return Anything() if isinstance(shape, Anything) else None
 
 
 def item_of(shape: Shape) -> Shape:
     """The shape of each item in a loop over the data."""
-    match shape:
-        case Items(item=item):
-            return item
-        case Anything():
-            return Anything()
-        case _:
-            return Scalar()
+    if isinstance(shape, Items):
+        return shape.item
+    return Anything() if isinstance(shape, Anything) else Scalar()
