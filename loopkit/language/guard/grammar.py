@@ -449,7 +449,6 @@ _WORD = re.compile(
       | (?P<mark>==|!=|<=|>=|[<>()\[\],-])""",
     re.VERBOSE,
 )
-_BLANK = re.compile(r"\s*")
 
 _OPERATORS_INSTEAD = {
     "===": "==",
@@ -469,19 +468,15 @@ _NO_ARITHMETIC = ("**", "//", "+", "*", "/", "%", "^", "~")
 
 
 def _words(text: str) -> Iterator[Token]:
-    at = _after_blanks(text, 0)
-    while at < len(text):
+    at = 0
+    while rest := text[at:].lstrip():
+        at = len(text) - len(rest)
         _refuse_slip(text, at)
         word = _WORD.match(text, at)
         if word is None:
             raise _foreign(text, at)
         yield Token(cast("Kind", word.lastgroup), word.group(), at)
-        at = _after_blanks(text, word.end())
-
-
-def _after_blanks(text: str, at: int) -> int:
-    blank = _BLANK.match(text, at)
-    return blank.end() if blank else at
+        at = word.end()
 
 
 def _refuse_slip(text: str, at: int) -> None:
@@ -527,13 +522,8 @@ MAX_PARTS = 2_000
 """The maximum number of operators, names and values in an expanded guard."""
 
 
-class _Extent(Value, frozen=True):
-    """The size of an expression after its named guards are expanded."""
-
-    parts: int
-    levels: int
-
-
+_Extent = tuple[int, int]
+"""The parts and the levels of an expression after its named guards are expanded."""
 _UNNAME = "write one of them without naming another"
 
 
@@ -555,8 +545,8 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
     """
     if guard.names.isdisjoint(named):
         return guard
-    extent = _Measure(named).extent(guard.tree, (), 0)
-    if extent.parts > MAX_PARTS:
+    parts, _ = _Measure(named).extent(guard.tree, (), 0)
+    if parts > MAX_PARTS:
         message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
         raise _error(guard.tree, message, "use fewer named guards in it")
     tree = _inline(guard.tree, named, None)
@@ -581,8 +571,8 @@ class _Measure:
             return self._of_named(node, trail, level)
         below = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         inner = [self.extent(part, trail, level + 1) for part in below]
-        parts = 1 + sum(part.parts for part in inner)
-        return _Extent(parts, 1 + max((part.levels for part in inner), default=0))
+        levels = max((levels for _, levels in inner), default=0)
+        return 1 + sum(parts for parts, _ in inner), 1 + levels
 
     def _of_named(self, node: ast.Name, trail: tuple[ast.Name, ...], level: int) -> _Extent:
         names = [name.id for name in trail]
@@ -590,11 +580,11 @@ class _Measure:
             circle = " -> ".join([*names[names.index(node.id) :], node.id])
             raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
         if node.id not in self._known:
-            inner = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
+            parts, levels = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
             # A name for a name makes no part, but it is a step on the way.
-            self._known[node.id] = _Extent(inner.parts, inner.levels + 1)
+            self._known[node.id] = parts, levels + 1
         known = self._known[node.id]
-        if level + known.levels > MAX_EXPANDED_DEPTH:
+        if level + known[1] > MAX_EXPANDED_DEPTH:
             raise _too_deep((*trail, node)[0])
         return known
 

@@ -271,7 +271,7 @@ class Moves:
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):
-            cases = [Case({}, s, s.is_sure) for s in self._spreads_of_error(name, event, context)]
+            cases = self._cases_of_error(name, event, context)
             for edge in self._edges_of_error(name, event, context) if cases else ():
                 yield (event, edge, self._facts_left_after(name, event), False, False), cases
         if cases := [Case({}, s, s.is_sure) for s in self.asking.on_suspension(name)]:
@@ -281,15 +281,14 @@ class Moves:
         calls = state.child or state.call or self.asking.reach(name)
         if not context.get(LIMITED) and calls:
             for edge in self._graph.on(name, "limit"):
-                cases = [
-                    Case({}, s, s.is_sure) for s in self._spreads_of_error(name, "limit", context)
-                ]
+                cases = self._cases_of_error(name, "limit", context)
                 yield ("limit", edge, (), False, False), cases
 
-    def _spreads_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
+    def _cases_of_error(self, name: str, event: EdgeEvent, context: Row) -> list[Case]:
+        spreads = self.asking.author(name, event)
         if name in self._graph.judges:
-            return self.asking.without_report(name, event, context)
-        return self.asking.author(name, event)
+            spreads = self.asking.without_report(name, event, context)
+        return [Case({}, s, s.is_sure) for s in spreads]
 
     def _edges_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
         """The edges that an error may take, and None if it may suspend the run."""

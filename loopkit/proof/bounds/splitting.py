@@ -183,7 +183,7 @@ class Conditions:
         region = self._open[fact]
         others = names_in(condition) - {fact}
         if (needed := equality(condition)) is not None:
-            return region.split_by(needed[1])
+            return region.split(lambda value: value == needed[1], needed[1:])
         if others <= self._context.keys():
             near = [*constants(condition), *(self._context[other] for other in others)]
             return region.split(

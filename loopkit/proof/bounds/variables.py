@@ -14,7 +14,6 @@ from itertools import groupby, pairwise
 from math import floor
 from typing import Literal, NamedTuple
 
-from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
 from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
 from loopkit.language.guard.kleene import UNKNOWN
@@ -26,7 +25,7 @@ from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.result import alike
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import AUTHOR
-from loopkit.proof.outcomes.table import FOUND_BY, ROOM, domains
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, bounded_inputs, domains
 from loopkit.values import Value
 
 Kind = Literal[
@@ -386,18 +385,6 @@ class Region(Value, frozen=True):
             told.setdefault(decide(value), []).append(value)
         return (*parts, *(Region(others=tuple(values)) for values in told.values()))
 
-    def split_by(self, value: object) -> tuple[Region, ...]:
-        """Split into the values that are equal to `value` and those that are not."""
-        if self.low <= self.high:
-            return self.split(lambda other: other == value, (value,))
-        # One of hundreds of values after the other may be taken out of the rest.
-        parts = (
-            [other for other in self.others if other == value],
-            [other for other in self.others if other != value],
-        )
-        is_first = self.others[0] == value
-        return tuple(Region(others=tuple(p)) for p in (parts if is_first else parts[::-1]) if p)
-
     def _runs(self, near: Iterable[object]) -> Iterator[Region]:
         """The numbers as runs between those in `near`, each of which is a run of its own."""
         numbers = {floor(n) for n in near if isinstance(n, int | float)}
@@ -425,7 +412,8 @@ class Inputs:
         """`given` are the known values, by dotted name."""
         self._given = given
         self._type = analysis.scope.input
-        self._bounded = dict(_whole_number_regions(self._type))
+        ranges = bounded_inputs(self._type).items()
+        self._bounded = {name: Region(one.start, one.stop - 1) for name, one in ranges}
         self.caps: Mapping[str, int | str] = {
             counter: self._grant_of(cap) if cap in given else cap
             for counter, cap in analysis.graph.caps.items()
@@ -481,13 +469,6 @@ class Inputs:
             elif name in enough and name != "attempt":
                 values = tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
                 yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
-
-
-def _whole_number_regions(inputs: DataType) -> Iterator[tuple[str, Region]]:
-    """The inputs that are whole numbers with both ends known, by dotted name."""
-    for dotted, known in single_values(inputs, "input."):
-        if known.bounded and known.minimum is not None and known.maximum is not None:
-            yield dotted, Region(int(known.minimum), int(known.maximum))
 
 
 def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:

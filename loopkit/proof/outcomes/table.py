@@ -150,14 +150,8 @@ class Table(Value, frozen=True, dict=True):
 
     def may_hold(self, *conditions: ast.expr) -> bool:
         """Whether there may be a row for which all of some conditions hold."""
-        space, whole = self._space, _all(conditions)
-
-        def next_split(region: Region) -> Split | None:
-            held = space.truth(whole, region)
-            return held if isinstance(held, Split) else None
-
-        regions = space.regions({}, next_split)
-        return any(space.truth(whole, region) is not False for region in regions)
+        holds = partial(self._space.truth, _all(conditions))
+        return any(holds(region) is not False for region in self._space.regions({}, holds))
 
     def has_origin(self, origin: str) -> bool:
         """Whether a finding may have this origin."""
@@ -281,14 +275,9 @@ class Table(Value, frozen=True, dict=True):
         return [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
-        def next_split(region: Region) -> Split | None:
-            for exit_ in self.exits:
-                held = answers.truth(exit_.wanted, region)
-                if isinstance(held, Split):
-                    return held
-                if held:
-                    return None
-            return None
+        def next_split(region: Region) -> bool | Split | None:
+            told = (answers.truth(exit_.wanted, region) for exit_ in self.exits)
+            return next(filter(None, told), None)
 
         for region in answers.regions(given, next_split):
             yield self.with_derived_facts({**given, **answers.row(region)})
@@ -387,9 +376,7 @@ class Space:
                     region = self._narrow(region, index, left)
         return region
 
-    def regions(
-        self, context: Row, next_split: Callable[[Region], bool | Split | None]
-    ) -> Iterator[Region]:
+    def regions(self, context: Row, next_split: Question) -> Iterator[Region]:
         """The regions in which nothing is left to split; `next_split` gives the split of one."""
         waiting, found = [self.start(context)], 0
         while waiting:
@@ -694,12 +681,17 @@ def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[o
 
 def input_ranges(inputs: DataType) -> dict[str, range]:
     """The inputs that are whole numbers with few values, by dotted name."""
-    ranges = {
+    ranges = bounded_inputs(inputs)
+    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
+
+
+def bounded_inputs(inputs: DataType) -> dict[str, range]:
+    """The inputs that are whole numbers with both ends known, by dotted name."""
+    return {
         dotted: range(int(known.minimum), int(known.maximum) + 1)
         for dotted, known in single_values(inputs, "input.")
         if known.bounded and known.minimum is not None and known.maximum is not None
     }
-    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
 
 
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
