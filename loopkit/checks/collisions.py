@@ -150,7 +150,6 @@ def _shadowing(
 
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
-    """A named guard does not have the name of a fact."""
     facts = {name for state in subject.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:

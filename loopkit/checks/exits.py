@@ -138,7 +138,6 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
@@ -320,7 +319,6 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
 
 
 def stuck_in_words(found: Stuck) -> str:
-    """The facts of a stuck state, and how a run gets there."""
     facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
     return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"
 

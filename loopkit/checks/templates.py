@@ -443,7 +443,6 @@ def check_needs(subject: Subject) -> Iterator[Problem]:
 
 
 def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
-    """The names that may be missing when the state works."""
     if not state.needed:
         # Testing every artifact for each state would take time quadratic in the states.
         return

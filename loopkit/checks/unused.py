@@ -361,7 +361,6 @@ def _reads(
 
 
 def _decides(subject: Subject, name: str) -> bool:
-    """Whether a transition of the state itself depends on its report."""
     own = own_names(subject.graph, name).keys()
     edges = subject.graph.on(name, "done")
     return any(edge.back for edge in edges) or bool(own & subject.names_read(name))

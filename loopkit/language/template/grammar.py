@@ -238,8 +238,6 @@ _ASKING_TESTS = frozenset(("defined", "undefined", "none"))
 
 
 class Scope(Value, frozen=True):
-    """The knowledge at the place of a part of the template."""
-
     local: Mapping[str, Shape] = field(default_factory=dict)
     """Names that the template has set itself."""
     sure: frozenset[Path] = frozenset()
@@ -518,7 +516,6 @@ class Survey:
 
 
 def either(first: Shape, second: Shape) -> Shape:
-    """The shape of data that has one of two shapes."""
     optional = first.optional or second.optional
     first, second = present(first), present(second)
     shape = first if first == second else Anything()
@@ -541,7 +538,6 @@ def member(shape: Shape, name: str) -> Shape | None:
 
 
 def item_of(shape: Shape) -> Shape:
-    """The shape of each item in a loop over the data."""
     if isinstance(shape, Items):
         return shape.item
     return Anything() if isinstance(shape, Anything) else Scalar()

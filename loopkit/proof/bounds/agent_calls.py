@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 from loopkit.language.facts import VERDICT
-from loopkit.language.validators import Rule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import EdgeEvent
 from loopkit.machine.graph import may_be_nobody
@@ -188,10 +187,9 @@ class Asking:
         rules = self._analysis.rules_at[name]
         fixed = [rule for rule in rules if rule.asks is None]
         losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
-        return any(self._applies(name, rule, context) is not False for rule in losing)
+        return any(self._panels[name].applies(rule, context) is not False for rule in losing)
 
     def _always(self, name: str, row: Row) -> Spread:
-        """The calls of the judges with `always`."""
         asked = self._possible_judges(name, row)
         always = [(judge, applies) for judge, applies in asked if judge.rule.always]
         return _spread(always, how="blocked")
@@ -220,11 +218,9 @@ class Asking:
 
     def _possible_judges(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
         """The judges that may be asked; each with True, or None where its guard is open."""
-        asked = ((judge, self._applies(name, judge.rule, context)) for judge in self._judges[name])
+        panel, judges = self._panels[name], self._judges[name]
+        asked = ((judge, panel.applies(judge.rule, context)) for judge in judges)
         return [(judge, applies) for judge, applies in asked if applies is not False]
-
-    def _applies(self, name: str, rule: Rule, context: Row) -> bool | None:
-        return self._panels[name].applies(rule, context)
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
         machine, state = self._analysis.machine, self._analysis.judges[name]
@@ -268,7 +264,6 @@ class Asking:
 
 
 def calls_tools(asked: Asked) -> bool:
-    """Whether somebody may call a tool."""
     return any(work.most_tool_calls for work in asked)
 
 

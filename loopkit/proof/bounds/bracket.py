@@ -55,7 +55,6 @@ class Bracket:
         """A run may be suspended; this is not known without exploring all configurations."""
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
-        """The bounds, with the extremes of some measures."""
         return bounds_of(self, self._graph, measures).replace(
             stuck=tuple(self._picture.stuck()), untaken=self._picture.untaken()
         )
@@ -67,14 +66,13 @@ class Bracket:
         return UNKNOWN.replace(total=prices.at_most())
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._picture.plans(), aim)
         explorer = Explorer(self._plans, sys.maxsize, self._present)
         found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
         if found.path is None:
             return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
-        descriptions = Descriptions(self._plans, explorer.so_far.found, self._present)
+        descriptions = Descriptions(self._plans, explorer.explored.found, self._present)
         return descriptions.extreme(found.total, found.path, aim)
 
 

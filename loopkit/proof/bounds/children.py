@@ -67,7 +67,6 @@ class Share(Value, frozen=True):
         return Share(asked, self.is_sure)
 
     def beside(self, other: Share) -> Share:
-        """The share of both together."""
         return Share((*self.asked, *other.asked), self.is_sure and other.is_sure)
 
 
@@ -144,7 +143,6 @@ class Children(Mutable):
                 yield Spread(*asked, is_sure=is_sure)
 
     def shares_of(self, name: str) -> Shares:
-        """What each run that a state starts takes."""
         if name not in self._of:
             self._of[name] = self._prove(self._state(name))
         return self._of[name]

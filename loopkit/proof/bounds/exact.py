@@ -116,8 +116,8 @@ class Exact:
         dead = self._explored.dead
         before = predecessors(self._explored) if dead else {}
         for name in dict.fromkeys(name for name, _ in dead):
-            first = dead.get((name, True)) or dead[name, False]
-            yield self._descriptions.stuck(first, path_to(first.at, before))
+            if (first := self._explored.first_dead(name)) is not None:
+                yield self._descriptions.stuck(first, path_to(first.at, before))
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
@@ -180,8 +180,8 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
     """For each configuration, its predecessor on a shortest path and the move from there."""
     before: dict[int, tuple[int, Move]] = {}
     starts = set(explored.starts)
-    for index in range(len(explored.moves)):
-        for move, target in explored.arcs(index):
+    for index, ways in enumerate(zip(explored.moves, explored.targets, strict=False)):
+        for move, target in zip(*ways, strict=True):
             if target != END and target not in starts:
                 before.setdefault(target, (index, move))
     return before
@@ -295,21 +295,21 @@ class Picture:
 
     def stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
-        seen = self._explorer.so_far
+        seen = self._explorer.explored
         before = predecessors(seen) if seen.dead else {}
         for name in self._graph.states:
             if (name, True) in seen.dead:
                 dead = seen.dead[name, True]
                 descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
                 yield descriptions.stuck(dead, path_to(dead.at, before))
-            elif self.explored is not None and (found := self._dead(self.explored, name)):
+            elif self.explored is not None and (found := self.explored.first_dead(name)):
                 yield from self._decide(name, found)
 
     def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
         """Decide whether a state stuck in the picture is stuck with its counters tracked."""
         edges = self._graph.outgoing[name]
         finer = self._without_all_but({c for edge in edges for c in edge.counters})
-        dead = self._dead(finer, name) if finer is not None else found
+        dead = finer.first_dead(name) if finer is not None else found
         if dead is None:
             return
         if finer is not None:
@@ -318,9 +318,6 @@ class Picture:
                 yield witness
                 return
         yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
-
-    def _dead(self, explored: Explored, name: str) -> Dead | None:
-        return explored.dead.get((name, True)) or explored.dead.get((name, False))
 
     def _without_all_but(self, counted: Collection[str]) -> Explored | None:
         """The graph of configurations in which only some counters are tracked."""
@@ -332,7 +329,7 @@ class Picture:
         except TooMany:
             return None
         finally:
-            self._left -= len(explorer.so_far.found)
+            self._left -= len(explorer.explored.found)
         return explored
 
     # From the picture to a run
@@ -357,7 +354,7 @@ class Picture:
                 for earlier in reversed(before):
                     index, move = earlier[index]
                     steps.append((index, move))
-                descriptions = Descriptions(explorer.plans, explorer.so_far.found, self._present)
+                descriptions = Descriptions(explorer.plans, explorer.explored.found, self._present)
                 path = Path(tuple(reversed(steps)), at)
                 return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), path)
         return None

@@ -226,7 +226,6 @@ class Moves:
         return self._tables[name]
 
     def _rows(self, name: str, table: Table, context: Row) -> Iterator[Row]:
-        """The rows of a state's work that are possible in a context."""
         earlier = number(context.get(PROGRESS, 2))
         for row in table.rows(context):
             progress = OF_PROGRESS.items() if table.is_report else ()
@@ -318,7 +317,6 @@ def _move(way: Way, cases: list[Case]) -> Move:
 
 
 def _merge_contexts(every: Sequence[StateMoves]) -> StateMoves:
-    """Merge the moves of a state in several contexts."""
     if len(every) == 1:
         return every[0]
     alike: dict[Way, dict[Spread, Case]] = {}

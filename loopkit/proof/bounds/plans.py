@@ -40,7 +40,6 @@ class Change(NamedTuple):
     """Whether the target may split inputs."""
 
     def after(self, held: int) -> int:
-        """The held bits after a move."""
         after = (held & self.stays | self.comes) + self.spends
         for bits, least in self.clips:
             if after & bits < least:
@@ -171,7 +170,6 @@ class Plans:
         return Plan(moves, tuple(change for _, change in reached.values()), ways, spending)
 
     def _one(self, moves: list[Move]) -> Move:
-        """One move for all moves with the same effect."""
         if len(moves) == 1:
             return moves[0]
         key = tuple(map(id, moves))
@@ -308,7 +306,6 @@ class Packing:
         return sum(self._fields[variable].bits(value) for variable, value in values.items())
 
     def unpack(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
-        """The values of some variables."""
         return {variable: self._fields[variable].value(held) for variable in variables}
 
     def one(self, variable: Variable) -> int:

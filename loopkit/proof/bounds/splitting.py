@@ -25,8 +25,6 @@ Found = tuple[Variable, tuple[Region, ...], int]
 
 
 class Splitting:
-    """Splits the regions of a configuration at each state."""
-
     def __init__(self, variables: Variables, most: int = MOST_PARTS) -> None:
         """`most` is how many parts guards may split a configuration into at each state."""
         self._variables = variables
@@ -122,7 +120,6 @@ class Splitting:
 
 
 def _open(values: Values) -> Mapping[Variable, Region]:
-    """The variables that may have several values."""
     return {
         variable: region
         for variable, region in values.items()

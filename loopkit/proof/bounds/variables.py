@@ -301,7 +301,6 @@ class Variables:
     # What it starts with
 
     def start(self, variable: Variable) -> object:
-        """The value of a variable at the start of a run."""
         match variable.kind:
             case "input":
                 return self.inputs.region(variable.name)
@@ -316,7 +315,6 @@ class Variables:
 
 
 def owner_of(fact: str) -> str:
-    """The state that a dotted fact belongs to."""
     return fact.removeprefix("reports.").partition(".")[0]
 
 
@@ -336,7 +334,6 @@ class Region(Value, frozen=True):
 
     @classmethod
     def of(cls, value: object) -> Region:
-        """The region of one value."""
         if isinstance(value, int) and not isinstance(value, bool):
             return cls(value, value)
         return cls(others=(value,))
@@ -364,7 +361,6 @@ class Region(Value, frozen=True):
         return Region(self.low, last), Region(last + 1, self.high)
 
     def singles(self) -> Iterator[Region]:
-        """A region for each value."""
         yield from map(Region.of, range(self.low, self.high + 1))
         yield from (Region(others=(value,)) for value in self.others)
 
@@ -394,7 +390,6 @@ class Region(Value, frozen=True):
 
 
 def number(value: object) -> int:
-    """The value of a variable that counts."""
     assert isinstance(value, int)
     return value
 
@@ -423,7 +418,6 @@ class Inputs:
         """The regions of the inputs that guards read and whose values can be split."""
 
     def region(self, name: str) -> Region:
-        """All values of an input that is read."""
         return self.named.get(name) or self._bounded.get(name, NOTHING)
 
     def cap(self, counter: str) -> Region:
@@ -486,7 +480,6 @@ def _name_elsewhere(graph: Graph, name: str) -> Callable[[str], str]:
 
 
 def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:
-    """The guards that read each name."""
     found: dict[str, list[Guard]] = {}
     for guard in guards:
         for name in guard.names:
@@ -587,7 +580,6 @@ def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
 
 
 def _is_above(number: int, region: Region) -> object:
-    """Whether the values of a region are above a number."""
     if region.low <= number < region.high:
         return UNKNOWN
     return number < region.low <= region.high

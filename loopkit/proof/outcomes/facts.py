@@ -481,7 +481,6 @@ class Panel:
         return origin is None or origin in {self._origins.default_of(author) for author in authors}
 
     def _possible_authors(self, row: Row) -> tuple[str, ...]:
-        """The possible authors of the judged artifact."""
         author = row.get(AUTHOR)
         return (author,) if isinstance(author, str) else self._authors
 
@@ -645,8 +644,6 @@ def rows_of_items(
 
 
 class Endings:
-    """How the items of an `each` state can end."""
-
     def __init__(self, state: EachState) -> None:
         finals, outcomes, awaited = state.child.finals, {*state.outcomes}, {*state.awaited}
         self.successes = frozenset(name for name, final in finals.items() if final.succeeds)

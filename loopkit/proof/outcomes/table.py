@@ -106,7 +106,6 @@ class Exit(Value, frozen=True, dict=True):
 
     @cached_property
     def condition(self) -> ast.expr:
-        """The whole condition for it to be enabled."""
         return _all([self.wanted, self.may_lead, self.allowed])
 
 
@@ -154,7 +153,6 @@ class Table(Value, frozen=True, dict=True):
         return any(holds(region) is not False for region in self._space.regions({}, holds))
 
     def has_origin(self, origin: str) -> bool:
-        """Whether a finding may have this origin."""
         return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
 
     def is_stuck(self, row: Row) -> bool:
@@ -181,12 +179,13 @@ class Table(Value, frozen=True, dict=True):
         """A context in which a person has no open choice; None if there is none."""
         given = self._space_of(self.others)
         answers = self._space_of(self.own)
+        asked = [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
         def next_split(region: Region) -> Split | None:
             """The split of a context that decides an answer; None if one is surely open."""
             if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
                 return None
-            splits = (given.truth(part, region) for part in self._asked_of_a_person)
+            splits = (given.truth(part, region) for part in asked)
             return next((split for split in splits if isinstance(split, Split)), None)
 
         for region in given.regions({}, next_split):
@@ -270,14 +269,10 @@ class Table(Value, frozen=True, dict=True):
 
     # What a person can choose
 
-    @cached_property
-    def _asked_of_a_person(self) -> Sequence[ast.expr]:
-        return [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
-
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
         def next_split(region: Region) -> bool | Split | None:
             told = (answers.truth(exit_.wanted, region) for exit_ in self.exits)
-            return next(filter(None, told), None)
+            return next((held for held in told if held), None)
 
         for region in answers.regions(given, next_split):
             yield self.with_derived_facts({**given, **answers.row(region)})
@@ -361,7 +356,6 @@ class Space:
                 self._of.setdefault(fact, []).append(index)
 
     def start(self, context: Row) -> Region:
-        """All rows that are possible in a context."""
         region = Region({}, self._derive(context))
         for index, dimension in enumerate(self._dimensions):
             if len(dimension) == 1:
@@ -415,7 +409,6 @@ class Space:
         return Split(index, _one_by_one(self._alternatives(region, index)))
 
     def parts(self, region: Region, split: Split) -> Iterator[Region]:
-        """The possible parts of a region."""
         for part in split.parts:
             narrowed = self._narrow(region, split.dimension, part)
             if self._is_possible(narrowed.sure):
