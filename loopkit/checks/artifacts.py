@@ -1,12 +1,4 @@
-"""Checks of artifacts: that they exist where they are used, and how they are judged and kept.
-
-`unknown-artifact`, `may-be-missing`: used where not every path has written it.
-`content-unhandled`: an empty or unreadable answer goes on without being judged.
-`bad-path`: a `file` that can't be one of the workspace.
-`folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
-`judged-before`: a rule finds nothing, because an earlier state enforces it already.
-`judged-elsewhere`: programs judge in another folder than the tree in which the author works.
-"""
+"""Checks of artifacts: that they exist where they are used, and how they are judged and kept."""
 
 from __future__ import annotations
 
@@ -168,16 +160,18 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
         if _writes_folder(subject, name):
             if isinstance(state, FilledState):
                 message = f"a `{state.kind}` state changes no folder"
-                yield _problem(subject, at, message, "write `output: NAME` alone")
+                remedy = "write `output: NAME` alone"
+                yield subject.problem(at, "folder-as-text", message, remedy)
             elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
                 asked = " or ".join(map("`{}`".format, state.asks))
                 message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
-                yield _problem(subject, at, message, "delete `schema`, or `folder`")
+                remedy = "delete `schema`, or `folder`"
+                yield subject.problem(at, "folder-as-text", message, remedy)
         authors = subject.graph.artifacts.get(state.edits or "", ())
         if any(_writes_folder(subject, author) for author in authors):
             message = f"`{state.edits}` is a folder, which a person can't edit as a text"
             remedy = "let the person comment, and revise with that"
-            yield _problem(subject, ("states", name, "edit"), message, remedy)
+            yield subject.problem(("states", name, "edit"), "folder-as-text", message, remedy)
 
 
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
@@ -208,10 +202,6 @@ def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
 def _writes_folder(subject: Subject, name: str) -> bool:
     output = subject.states[name].output_at(name)
     return output is not None and output.folder is not None
-
-
-def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
-    return subject.problem(path, "folder-as-text", message, remedy)
 
 
 TOLD = {"message", "severity", "code", "guard"}

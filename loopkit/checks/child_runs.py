@@ -1,9 +1,6 @@
-"""Checks of states that run other machines: how these run, and what they are given.
+"""Checks of states that run other machines, how these run and what they are given, and of lists.
 
-`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
-`input-unhandled`, `child-input`: inputs that children may not take, or never do.
-`item-path`, `unbounded-items`, `empty-range`: lists of `each` and `data`, paths inside items; and
-`may-be-missing` and the like, as of templates, for what a list is read from.
+The codes for what a list is read from are those of templates.
 """
 
 from __future__ import annotations

@@ -178,9 +178,6 @@ class _Parser:
         if after.text == "[" and after.kind == "mark":
             remedy = "read a field by its name: `plan.goal`"
             raise refusal(after.start, after.end, "guards have no subscripts", remedy)
-        if after.kind == "text" and after.start == token.end:
-            shown = f"a text has no prefix `{token.text}`"
-            raise refusal(token.start, token.end, shown, f"write {after.text}")
 
     def _constant(self) -> ast.Constant:
         token = self._next
@@ -200,8 +197,6 @@ class _Parser:
 
     def _parentheses(self, opening: Token) -> ast.expr:
         inner = self._descend(self._alternatives)
-        if self._next.text == "," and self._next.kind == "mark":
-            raise refusal(opening.start, self._next.end, "this is not a list", "write `[…]`")
         if not self._take(")"):
             raise self._bracket_error(opening, ")")
         return inner
@@ -252,13 +247,9 @@ class _Parser:
         if token.kind == "end":
             message = f"a value is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
-        if token.text == "[":
-            return refusal(token.start, token.end, "a list is allowed only after `in`", "")
-        if token.text == "not":
-            message, remedy = "`not` cannot follow a comparison", "put it and its operand in `( )`"
-            return refusal(token.start, token.end, message, remedy)
         message = f"expected a name or a value here, not `{token.text}`"
-        return refusal(token.start, token.end, message, "put text in quotes")
+        remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+        return refusal(token.start, token.end, message, remedy)
 
     def _token_error(self) -> GuardError:
         """The error for a token that follows a complete expression or cannot start one."""
@@ -504,16 +495,10 @@ def _foreign(text: str, at: int) -> GuardError:
     char = text[at]
     if char in "\"'":
         return refusal(at, len(text), "this quote is never closed", f"end the text with {char}")
-    if char.isdigit():
-        run = re.compile(r"[\w.]+").match(text, at)
-        shown = run[0] if run else char
-        message = f"`{shown}` is not a number"
-        return refusal(at, at + len(shown), message, "write it like 3, 0.5 or 2e6")
-    if char == ".":
-        remedy = "write a dotted name without spaces (`input.size`), a number with its 0 (`0.5`)"
-        return refusal(at, at + 1, "nothing can start with `.`", remedy)
-    shown = char if char.isprintable() else f"U+{ord(char):04X}"
-    return refusal(at, at + 1, f"guards have no `{shown}`", "put text in quotes")
+    run = re.match(r"[\w.]+", text[at:])
+    shown = run[0] if run else char if char.isprintable() else f"U+{ord(char):04X}"
+    remedy = "put text in quotes; write a number like 0.5 or 2e6, and a name like `input.size`"
+    return refusal(at, at + len(run[0] if run else char), f"guards have no `{shown}`", remedy)
 
 
 MAX_EXPANDED_DEPTH = 100

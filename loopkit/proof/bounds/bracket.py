@@ -129,8 +129,6 @@ class _Prices:
         most = min(found for one in rates if (found := self._bound(one)) is not None)
         return most.numerator if most.denominator == 1 else float(most)
 
-    # What a revision gains
-
     def _gains_of_cycles(self) -> Mapping[Edge, Fraction] | None:
         """The heaviest cycle over each edge that spends something and forward edges."""
         targets = dict.fromkeys(map(self._to, self._spending))
@@ -164,8 +162,6 @@ class _Prices:
             ways = [self._heaviest[e] + longest[self._to(e)] for e in self._ways[node] if e.forward]
             longest[node] = max([*ways, self._ending[node]])
         return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
-
-    # What it costs
 
     def _rates(self, gains: Mapping[Edge, Fraction], at: int) -> Mapping[str, Fraction]:
         """The rates of counters at which each edge costs what it gains, worth the least.

@@ -92,8 +92,6 @@ class Exact:
     def _order(self) -> list[int]:
         return last_first(self._explored)
 
-    # Extremes
-
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         """The most that a path takes, to one of some states where these are given."""
         aim = Aim(measure, is_worst=True)
@@ -108,8 +106,6 @@ class Exact:
         if found.path is None:
             return None
         return self._descriptions.extreme(found.total, found.path, aim)
-
-    # What is odd about it
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
@@ -291,8 +287,6 @@ class Picture:
         """Edges that surely no run takes."""
         return () if self.explored is None else _untaken(self._graph, self.explored)
 
-    # Stuck
-
     def stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
         seen = self._explorer.explored
@@ -331,8 +325,6 @@ class Picture:
         finally:
             self._left -= len(explorer.explored.found)
         return explored
-
-    # From the picture to a run
 
     def _follow(self, path: Path) -> Stuck | None:
         """Look for a run that takes the same edges and is stuck at the end."""

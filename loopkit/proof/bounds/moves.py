@@ -211,8 +211,6 @@ class Moves:
             if edge.event in events and False in rooms:
                 yield edge.id
 
-    # Rows
-
     def _table(self, name: str) -> Table:
         if name not in self._tables:
             elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
@@ -240,8 +238,6 @@ class Moves:
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
 
-    # What is left for later
-
     def _facts_left(self, name: str, row: Row) -> Kept:
         found_by = name if row.get(VERDICT) == "fail" else None
         return tuple(
@@ -265,8 +261,6 @@ class Moves:
         kept = ((v, UNKNOWN if known is None else self._stand_in(v, known)) for v in lost)
         # A report without a verdict is also the last one.
         return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
-
-    # Errors and limits
 
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):

@@ -147,8 +147,6 @@ class Plans:
             if self.packing.mask((variable,)) & live_here:
                 yield variable
 
-    # One plan
-
     def _plan(self, name: str, key: int) -> Plan:
         if self._graph.states[name].ends:
             return Plan()
@@ -216,8 +214,6 @@ class Plans:
         cap = self.variables.inputs.caps[counter]
         region = Region.of(cap) if isinstance(cap, int) else values[Variable("input", cap)]
         return isinstance(region, Region) and region.low <= spent + 1
-
-    # What the total leaves
 
     def _room_in_total(self, edge: Edge, values: Values) -> int | None:
         """The room in the total after an edge; None if it is unknown."""

@@ -153,8 +153,6 @@ class Variables:
             for name in self.graph.states
         }
 
-    # What is read
-
     def _reads(self, name: str) -> Iterator[Variable]:
         for edge in self.graph.outgoing[name]:
             yield from self.variables_of_room(edge)
@@ -250,8 +248,6 @@ class Variables:
         told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)
         return max(told, default=0)
 
-    # How far it is counted
-
     @cached_property
     def most(self) -> Mapping[Variable, int]:
         """The number of works above which no guard distinguishes any; also for versions."""
@@ -297,8 +293,6 @@ class Variables:
                 return 1
             case _:
                 return None
-
-    # What it starts with
 
     def start(self, variable: Variable) -> object:
         match variable.kind:

@@ -202,8 +202,6 @@ class Table(Value, frozen=True, dict=True):
     def _switch(self) -> Switch:
         return Switch([exit_.wanted for exit_ in self.exits])
 
-    # How rows are told apart
-
     @cached_property
     def _space(self) -> Space:
         return self._space_of((*self.others, *self.own))
@@ -266,8 +264,6 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _cases(self) -> Switch:
         return Switch(self._asked_of_exits)
-
-    # What a person can choose
 
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
         def next_split(region: Region) -> bool | Split | None:
