@@ -200,7 +200,6 @@ def _need_of_key(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
 
 
 def check_origins(subject: Subject) -> Iterator[Problem]:
-    """`origins:`, and the origins that rules and transitions name."""
     machine = subject.machine
     for index, name in enumerate(machine.origins):
         yield from _check_origin(subject, name, ("origins", index))
@@ -257,7 +256,6 @@ def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
 
 
 def check_severities(subject: Subject) -> Iterator[Problem]:
-    """The severities of rules, of maps and of `block:`."""
     for placed in subject.rules:
         if placed.rule.severity is not None:
             yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)

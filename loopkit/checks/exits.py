@@ -10,14 +10,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks.subject import (
-    StatePath,
-    Subject,
-    arrows,
-    leading_to,
-    shortest_path,
-    target_path,
-)
+from loopkit.checks.subject import Subject, arrows, forward_path, leading_to, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
@@ -378,14 +371,10 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
         if subject.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing can be revised there"
             yield subject.problem(path, "revise-ahead", message, "write `target:`")
-        elif _forward_path(subject, edge.target, edge.source) is None:
+        elif forward_path(subject.graph, edge.target, edge.source) is None:
             message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
             remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
             yield subject.problem(path, "revise-ahead", message, remedy)
-
-
-def _forward_path(subject: Subject, start: str, goal: str) -> StatePath | None:
-    return shortest_path(subject.graph, start, lambda name: name == goal, lambda edge: edge.forward)
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:

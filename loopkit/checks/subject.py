@@ -186,6 +186,13 @@ def shortest_path(
     return None
 
 
+def forward_path(graph: Graph, start: str, goal: str, without: str = "") -> StatePath | None:
+    """The states of a shortest path over forward edges, none of which leads to `without`."""
+    return shortest_path(
+        graph, start, lambda name: name == goal, lambda way: way.forward and way.target != without
+    )
+
+
 def leading_to(graph: Graph, goals: set[str]) -> set[str]:
     """Every state from which some path leads to a goal, the goals included."""
     seen, front = set(goals), list(goals)

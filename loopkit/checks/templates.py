@@ -11,7 +11,7 @@ from itertools import chain
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path, target_path
+from loopkit.checks.subject import Subject, arrows, forward_path, on_path, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -394,8 +394,8 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
         yield subject.problem(path, "undelivered-feedback", message, remedy)
         return
     for author in subject.graph.artifacts.get(judged, ()):
-        way = _way_around(subject, edge, author)
-        if way is not None:
+        way = forward_path(subject.graph, edge.target, edge.source, without=author)
+        if way is not None and author != edge.target:
             message = (
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
@@ -412,18 +412,6 @@ def _readers(subject: Subject, edge: Edge) -> str:
         if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
     ]
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
-
-
-def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
-    """A forward path from the target of a revise edge to its source without the author."""
-    if author == edge.target:
-        return None
-    return shortest_path(
-        subject.graph,
-        edge.target,
-        lambda name: name == edge.source,
-        lambda way: way.forward and way.target != author,
-    )
 
 
 def check_needs(subject: Subject) -> Iterator[Problem]:

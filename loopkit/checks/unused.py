@@ -142,7 +142,6 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
 
 
 def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
-    """The edges out of a validate state that a report `infeasible` may take."""
     table = table_of(subject, name)
     if table is None:
         return []

@@ -212,9 +212,11 @@ class Asking:
                 yield self._always(name, row)
             else:
                 asked = self._possible_judges(name, row)
-                rejecting = [judge for judge, _ in asked if judge.may_block]
                 spread = _spread(asked)
-                yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
+                # One of those that may block has failed.
+                seconds = (judge.second for judge, _ in asked if judge.may_block)
+                cheapest = min(seconds, key=lambda s: (len(s), sum(w.call_usd or 0 for w in s)))
+                yield Spread(spread.least + cheapest, spread.most)
 
     def _possible_judges(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
         """The judges that may be asked; each with True, or None where its guard is open."""
@@ -281,9 +283,3 @@ def _spread(
         for work in (*judge.samples, *(judge.second if with_second else ()))
     )
     return Spread(tuple(least), tuple(most), how)
-
-
-def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
-    """The cheapest second opinion among these judges; one of them has failed."""
-    seconds = [judge.second for judge in rejecting]
-    return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))

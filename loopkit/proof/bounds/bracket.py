@@ -69,11 +69,11 @@ class Bracket:
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._picture.plans(), aim)
         explorer = Explorer(self._plans, sys.maxsize, self._present)
-        found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
-        if found.path is None:
-            return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
+        total, path = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
+        if path is None:
+            return None if total == NEVER else UNKNOWN.replace(total=total)
         descriptions = Descriptions(self._plans, explorer.explored.found, self._present)
-        return descriptions.extreme(found.total, found.path, aim)
+        return descriptions.extreme(total, path, aim)
 
 
 ONCE = "then"

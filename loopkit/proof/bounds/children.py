@@ -62,7 +62,6 @@ class Share(Value, frozen=True):
     """Whether some run is known to take it."""
 
     def times(self, number: int) -> Share:
-        """The share of several children with this path."""
         asked = tuple(_times(work, number) for work in self.asked) if number > 0 else ()
         return Share(asked, self.is_sure)
 

@@ -118,7 +118,6 @@ class Explorer:
         return self.explored.found[index][0]
 
     def arcs(self, index: int) -> Iterator[Arc]:
-        """The ways out of one configuration."""
         moves, targets = self._look(index)
         return zip(moves, targets, strict=True)
 
@@ -233,15 +232,6 @@ class Path(Value, frozen=True):
     """The last configuration."""
 
 
-class Cheapest(Value, frozen=True):
-    """The minimum of a path to certain ends."""
-
-    total: Number
-    """The total that no path undercuts; infinite if no run reaches an end."""
-    path: Path | None = None
-    """Such a path; None if there is none or the search was cut off."""
-
-
 def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
     """The minimum from each state to one of the `ends`, over all configurations of the state."""
     into: dict[str, list[tuple[Number, str]]] = {}
@@ -262,9 +252,11 @@ def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> M
 
 def cheapest(
     explorer: Explorer, aim: Aim, ends: Collection[str], least: Mapping[str, Number], most: int
-) -> Cheapest:
-    """The cheapest path to one of the `ends`, exploring at most `most` configurations.
+) -> tuple[Number, Path | None]:
+    """The total that no path to one of the `ends` undercuts, and such a path.
 
+    The total is infinite if no run reaches an end. There is no path if no run does or the search
+    was cut off after `most` configurations.
     `least` is the minimum from each state on; from other states no path leads to an end.
     """
     serial = count()
@@ -278,9 +270,9 @@ def cheapest(
             continue
         done.add(index)
         if explorer.state(index) in ends:
-            return Cheapest(reached[index], path_to(index, before))
+            return reached[index], path_to(index, before)
         if len(done) > most:
-            return Cheapest(bound)
+            return bound, None
         for move, target in explorer.arcs(index):
             total = reached[index] + aim.weight(move)
             if target == END or total >= reached.get(target, NEVER):
@@ -288,7 +280,7 @@ def cheapest(
             reached[target], before[target] = total, (index, move)
             onward = total + least.get(explorer.state(target), NEVER)
             heappush(front, (onward, steps + 1, next(serial), target))
-    return Cheapest(NEVER)
+    return NEVER, None
 
 
 Measure = Literal["runs", "calls", "cost", "tool_calls"]
@@ -304,7 +296,6 @@ class Endless(Exception):
 
 
 def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
-    """The path that led to a configuration."""
     steps: list[tuple[int, Move]] = []
     index = end
     while index in before:

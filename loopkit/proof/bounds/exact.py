@@ -65,7 +65,6 @@ class Exact:
             self._order  # noqa: B018 - raises Endless
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
-        """The bounds, with the extremes of some measures."""
         closed, edges = self._explored.plans.closed, self._graph.edges
         return bounds_of(self, self._graph, measures).replace(
             configurations=len(self._explored.found),
@@ -78,14 +77,12 @@ class Exact:
 
     @property
     def reach(self) -> Asked:
-        """All agent calls that runs can make."""
         states = dict.fromkeys(name for name, _ in self._explored.found)
         asking = self._explored.plans.moves.asking
         return tuple(work for name in states for work in asking.reach(name))
 
     @property
     def is_suspended(self) -> bool:
-        """Whether a run can end without a final state."""
         return any(END in targets for targets in self._explored.targets)
 
     @cached_property
@@ -93,19 +90,16 @@ class Exact:
         return last_first(self._explored)
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
-        """The most that a path takes, to one of some states where these are given."""
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
         return None if found is None else self._descriptions.extreme(*found, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._explored.every_plan(), aim)
-        found = cheapest(self._explorer, aim, ends, least, most=len(self._explored.found))
-        if found.path is None:
-            return None
-        return self._descriptions.extreme(found.total, found.path, aim)
+        most = len(self._explored.found)
+        total, path = cheapest(self._explorer, aim, ends, least, most)
+        return None if path is None else self._descriptions.extreme(total, path, aim)
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
@@ -210,7 +204,6 @@ class Descriptions:
         return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
     def stuck(self, dead: Dead, path: Path) -> Stuck:
-        """A configuration in which no transition is enabled, and the path to it."""
         steps = ((self._found[index][0], move) for index, move in path.steps)
         way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
         name = self._found[dead.at][0]

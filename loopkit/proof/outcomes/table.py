@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from heapq import merge
 from itertools import chain, compress, pairwise
 from math import floor, inf
@@ -342,7 +342,7 @@ class Space:
         self._derived_from = derived_from
         self._by_value = by_value
         # By conditions of guards and by alternatives, which live as long as this does.
-        self._named: dict[int, Sequence[str]] = {}
+        self._names = cache(_names_of)
         self._known: dict[int, Mapping[int, bool | None]] = {}
         self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
         self._deciding: dict[int, Sequence[int]] = {}
@@ -465,22 +465,14 @@ class Space:
         known = self._known.get(id(condition))
         if known is None:
             rows = self._dimensions[index]
-            if any(
-                name in self._derived_from or name not in rows[0] for name in self._names(condition)
-            ):
+            own = rows[0].keys() - self._derived_from.keys()
+            if not own.issuperset(self._names(condition)):
                 return None
             known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
         return lambda row: known[id(row)]
 
     def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
         return truth(condition, self._derive(_join(region.sure, row)))
-
-    def _names(self, condition: ast.expr) -> Sequence[str]:
-        known = self._named.get(id(condition))
-        if known is None:
-            known = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
-            self._named[id(condition)] = known
-        return known
 
     def _is_open(self, region: Region, index: int) -> bool:
         return len(self._alternatives(region, index)) > 1
@@ -516,6 +508,10 @@ class Space:
         agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
         sure = self._derive(_join(region.sure, agreed)) if agreed else region.sure
         return Region({**region.left, index: part}, sure)
+
+
+def _names_of(condition: ast.expr) -> Sequence[str]:
+    return [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
 
 
 def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
