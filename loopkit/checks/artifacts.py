@@ -1,4 +1,12 @@
-"""Checks of artifacts: that they exist where they are used, and how they are judged and kept."""
+"""Checks of artifacts: that they exist where they are used, and how they are judged and kept.
+
+`unknown-artifact`, `may-be-missing`: used where not every path has written it.
+`content-unhandled`: an empty or unreadable answer goes on without being judged.
+`bad-path`: a `file` that can't be one of the workspace.
+`folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
+`judged-before`: a rule finds nothing, because an earlier state enforces it already.
+`judged-elsewhere`: programs judge in another folder than the tree in which the author works.
+"""
 
 from __future__ import annotations
 

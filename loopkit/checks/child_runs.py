@@ -1,6 +1,9 @@
-"""Checks of states that run other machines, how these run and what they are given, and of lists.
+"""Checks of states that run other machines: how these run, and what they are given.
 
-The codes for what a list is read from are those of templates.
+`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
+`input-unhandled`, `child-input`: inputs that children may not take, or never do.
+`item-path`, `unbounded-items`, `empty-range`: lists of `each` and `data`, paths inside items; and
+`may-be-missing` and the like, as of templates, for what a list is read from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Checks of names that mean two things, and of what tells findings apart and grades them."""
+"""Checks of names that mean two things, and of what tells findings apart and grades them.
+
+`name-collision`, `reserved-name`, `shadowed-name`: one name stands for two things.
+`missing-key`: findings are compared over rounds or judges, and only their words differ.
+`unknown-origin`, `bad-origin`, `origin-order`: a state named as an origin can't be one.
+`unknown-severity`, `too-large-quorum`, `no-effect`: severities, and rules that count reports.
+"""
 
 from __future__ import annotations
 

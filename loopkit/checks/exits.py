@@ -1,6 +1,9 @@
 """Checks of the ways out of states: that each run can go on, and comes to an end.
 
-What the rows of facts show is then confirmed by exploring all runs.
+`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa; then
+shown by exploring all runs, which also tells `never-binds`.
+`unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path.
+`forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end.
 `stuck_ahead` asks the same of a run that goes on under another total or another machine.
 """
 

@@ -1,4 +1,10 @@
-"""Checks of limits, and of revise edges that go back to the best version."""
+"""Checks of limits, and of revise edges that go back to the best version.
+
+`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
+`never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
+`never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
+`no-call-fits`, `unbounded-call`: a limit that no single call fits into, or that one can exceed.
+"""
 
 from __future__ import annotations
 

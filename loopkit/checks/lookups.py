@@ -1,4 +1,9 @@
-"""Checks of what looks things up: rules that read data, and tools of agents."""
+"""Checks of what looks things up: rules that read data, and tools of agents.
+
+`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
+`fields-as-data`: a condition on data reads the fields that were taken out of a text.
+`no-effect`: tools that nobody can call, or that can find nothing.
+"""
 
 from __future__ import annotations
 

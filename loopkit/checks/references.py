@@ -1,6 +1,14 @@
 """Checks of what a machine names: its own parts, models, plug-ins, and the choices of people.
 
-The files of a plug-in or a tool are read, never run.
+`unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`, `unknown-server`,
+`unknown-target`, `starts-at-end`: no such part. `no-effect`: a name or a text that adds nothing.
+`agent-choice`: a word that can't choose an agent, or agents that differ.
+`reserved-option`, `wrong-kind`, `unknown-provider`: options of providers, and models.
+`outside-judge`: somebody outside would judge; the author who is judged could be the same.
+`unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
+`duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
+`otherwise-revises`: questions to a person, and the answer that counts after a timeout.
+`unknown-field`: data with a name that nearly is one of its record's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Checks of how reports and texts are read: `map`, `verdict`, patterns and schemas."""
+"""Checks of how reports and texts are read: `map`, `verdict`, patterns and schemas.
+
+`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form.
+`unknown-field`, `unknown-word`, `bad-path`: a `map` does not fit its agent's `schema:`.
+`bad-word`, `one-sided`: tables with one word twice, or with one outcome only.
+`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used.
+`missing-group`, `unknown-group`, `two-readings`: `verdict:` can't read the answer.
+`no-keyword`: a JSON Schema, or a file in place of one, that says nothing about data.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """Checks of templates, with the list of all templates and the names that each may read.
 
-Also of names under `needs` and `sees:`, and of whether feedback comes to an author.
+`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path; also
+names under `needs`, with `no-effect`, and under `sees:`, with `unknown-field`.
+`before-first-work`: a `baseline` command needs more than the input, and runs before any work.
+`missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why;
+`moot-previous`: it says whether to show a version, and nothing comes of that.
+`not-a-template`: template braces in a text that is sent unchanged.
 """
 
 from __future__ import annotations

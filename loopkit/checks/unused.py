@@ -1,4 +1,11 @@
-"""Checks of what a machine declares or makes and nothing uses, failures and verdicts included."""
+"""Checks of what a machine declares or makes and nothing uses.
+
+`unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
+`no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
+`unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
+`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
+`infeasible-success`: an artifact that its author declares impossible ends as a success.
+"""
 
 from __future__ import annotations
 
