@@ -168,16 +168,18 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
         if _writes_folder(subject, name):
             if isinstance(state, FilledState):
                 message = f"a `{state.kind}` state changes no folder"
-                yield _problem(subject, at, message, "write `output: NAME` alone")
+                remedy = "write `output: NAME` alone"
+                yield subject.problem(at, "folder-as-text", message, remedy)
             elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
                 asked = " or ".join(map("`{}`".format, state.asks))
                 message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
-                yield _problem(subject, at, message, "delete `schema`, or `folder`")
+                remedy = "delete `schema`, or `folder`"
+                yield subject.problem(at, "folder-as-text", message, remedy)
         authors = subject.graph.artifacts.get(state.edits or "", ())
         if any(_writes_folder(subject, author) for author in authors):
             message = f"`{state.edits}` is a folder, which a person can't edit as a text"
             remedy = "let the person comment, and revise with that"
-            yield _problem(subject, ("states", name, "edit"), message, remedy)
+            yield subject.problem(("states", name, "edit"), "folder-as-text", message, remedy)
 
 
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
@@ -208,10 +210,6 @@ def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
 def _writes_folder(subject: Subject, name: str) -> bool:
     output = subject.states[name].output_at(name)
     return output is not None and output.folder is not None
-
-
-def _problem(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
-    return subject.problem(path, "folder-as-text", message, remedy)
 
 
 TOLD = {"message", "severity", "code", "guard"}

@@ -43,7 +43,6 @@ APART = ("serial", "alone", "group", "exclusive")
 
 
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
-    """The states and outcomes of child machines that the states that run them name."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         if (child := subject.loaded.children.get(name)) is not None:
             # Reported in the child's own file.

@@ -150,7 +150,6 @@ def _shadowing(
 
 
 def check_named_guards(subject: Subject) -> Iterator[Problem]:
-    """A named guard does not have the name of a fact."""
     facts = {name for state in subject.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
@@ -207,7 +206,6 @@ def _need_of_key(subject: Subject, name: str, placed: PlacedRule[Rule]) -> str:
 
 
 def check_origins(subject: Subject) -> Iterator[Problem]:
-    """`origins:`, and the origins that rules and transitions name."""
     machine = subject.machine
     for index, name in enumerate(machine.origins):
         yield from _check_origin(subject, name, ("origins", index))
@@ -264,7 +262,6 @@ def _unknown(subject: Subject, path: DocPath, name: str) -> Problem:
 
 
 def check_severities(subject: Subject) -> Iterator[Problem]:
-    """The severities of rules, of maps and of `block:`."""
     for placed in subject.rules:
         if placed.rule.severity is not None:
             yield from _level(subject, (*placed.path, "severity"), placed.rule.severity)

@@ -13,14 +13,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks.subject import (
-    StatePath,
-    Subject,
-    arrows,
-    leading_to,
-    shortest_path,
-    target_path,
-)
+from loopkit.checks.subject import Subject, arrows, forward_path, leading_to, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
@@ -138,7 +131,6 @@ def _is_harmless(subject: Subject, edge: Edge) -> bool:
 
 
 def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
-    """The reason and the remedy."""
     before = table.exits[: table.exits.index(exit_)]
     if any(other.edge.guard is None and not other.edge.back for other in before):
         return "one before it has no guard", MOVE_UP
@@ -320,7 +312,6 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
 
 
 def stuck_in_words(found: Stuck) -> str:
-    """The facts of a stuck state, and how a run gets there."""
     facts = " and ".join(fact_in_words(name, value) for name, value in found.facts.items())
     return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"
 
@@ -383,14 +374,10 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
         if subject.states[edge.target].ends:
             message = f"`{edge.target}` is a final state: nothing can be revised there"
             yield subject.problem(path, "revise-ahead", message, "write `target:`")
-        elif _forward_path(subject, edge.target, edge.source) is None:
+        elif forward_path(subject.graph, edge.target, edge.source) is None:
             message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
             remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
             yield subject.problem(path, "revise-ahead", message, remedy)
-
-
-def _forward_path(subject: Subject, start: str, goal: str) -> StatePath | None:
-    return shortest_path(subject.graph, start, lambda name: name == goal, lambda edge: edge.forward)
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:

@@ -51,7 +51,6 @@ def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
 
 
 def check_guards(subject: Subject) -> Iterator[Problem]:
-    """The guards of transitions and rules: their syntax, names and types."""
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
@@ -175,7 +174,6 @@ def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> s
 
 
 def check_requirements(subject: Subject) -> Iterator[Problem]:
-    """Conditions and paths of rules for data: their syntax."""
     for placed in subject.rules:
         conditions = ((*written, parse_requirement) for written in placed.rule.conditions)
         paths = ((*written, parse_path) for written in placed.rule.paths)

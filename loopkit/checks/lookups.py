@@ -239,7 +239,6 @@ def check_tools(subject: Subject) -> Iterator[Problem]:
 
 
 def _idle(agent: ModelAgent) -> Iterator[tuple[str, str]]:
-    """The keys about tools that nothing reads."""
     if not agent.tools:
         for key in OF_TOOLS:
             if key in agent.model_fields_set:

@@ -49,7 +49,6 @@ from loopkit.machine.graph import word_types
 
 
 def check_agents(subject: Subject) -> Iterator[Problem]:
-    """The agents of states and of judges."""
     named: list[tuple[DocPath, str]] = []
     for name, state in subject.machine.states_of(AgentState).items():
         path: DocPath = ("states", name, "agent")
@@ -83,7 +82,6 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
 
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
-    """The shared budgets of revise edges."""
     budgets = subject.machine.limits.budgets
     for path, edge in revise_edges(subject):
         for at, name in edge.budgets:

@@ -196,7 +196,6 @@ def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator
 
 
 def check_counts(subject: Subject) -> Iterator[Problem]:
-    """A range of counts has room for at least one."""
     for placed in subject.rules_of(MatchesRule):
         least, most = placed.rule.count.min, placed.rule.count.max
         if most is not None and least > most:

@@ -63,7 +63,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
     def names_read(self, name: str) -> frozenset[str]:
-        """The names that the guards of a state's transitions read."""
         return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
 
     def pattern(self, written: str) -> Pattern[str] | None:
@@ -109,7 +108,6 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         )  # fmt: skip
 
     def with_use(self, problem: Problem, path: DocPath) -> Problem:
-        """The problem with the place where the faulty text is used."""
         used_here = ("used here", self.source.document.span(path))
         return problem.replace(also=(*problem.also, used_here))
 
@@ -186,6 +184,13 @@ def shortest_path(
                 before[edge.target] = name
                 front.append(edge.target)
     return None
+
+
+def forward_path(graph: Graph, start: str, goal: str, without: str = "") -> StatePath | None:
+    """The states of a shortest path over forward edges, none of which leads to `without`."""
+    return shortest_path(
+        graph, start, lambda name: name == goal, lambda way: way.forward and way.target != without
+    )
 
 
 def leading_to(graph: Graph, goals: set[str]) -> set[str]:

@@ -16,7 +16,7 @@ from itertools import chain
 
 from loopkit.checks.artifacts import way_without
 from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path, target_path
+from loopkit.checks.subject import Subject, arrows, forward_path, on_path, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
@@ -399,8 +399,8 @@ def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
         yield subject.problem(path, "undelivered-feedback", message, remedy)
         return
     for author in subject.graph.artifacts.get(judged, ()):
-        way = _way_around(subject, edge, author)
-        if way is not None:
+        way = forward_path(subject.graph, edge.target, edge.source, without=author)
+        if way is not None and author != edge.target:
             message = (
                 f"the feedback is for `{author}`, which does not work on every path from there"
             )
@@ -419,18 +419,6 @@ def _readers(subject: Subject, edge: Edge) -> str:
     return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
 
 
-def _way_around(subject: Subject, edge: Edge, author: str) -> StatePath | None:
-    """A forward path from the target of a revise edge to its source without the author."""
-    if author == edge.target:
-        return None
-    return shortest_path(
-        subject.graph,
-        edge.target,
-        lambda name: name == edge.source,
-        lambda way: way.forward and way.target != author,
-    )
-
-
 def check_needs(subject: Subject) -> Iterator[Problem]:
     """The names under `needs` exist on every path to the state, which may be kept."""
     for name, state in subject.states.items():
@@ -443,7 +431,6 @@ def check_needs(subject: Subject) -> Iterator[Problem]:
 
 
 def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
-    """The names that may be missing when the state works."""
     if not state.needed:
         # Testing every artifact for each state would take time quadratic in the states.
         return

@@ -149,7 +149,6 @@ def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
 
 
 def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
-    """The edges out of a validate state that a report `infeasible` may take."""
     table = table_of(subject, name)
     if table is None:
         return []
@@ -361,7 +360,6 @@ def _reads(
 
 
 def _decides(subject: Subject, name: str) -> bool:
-    """Whether a transition of the state itself depends on its report."""
     own = own_names(subject.graph, name).keys()
     edges = subject.graph.on(name, "done")
     return any(edge.back for edge in edges) or bool(own & subject.names_read(name))

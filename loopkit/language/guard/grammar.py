@@ -74,10 +74,10 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> ast.expr:
-        if self._is_at_end():
+        if self._next.kind == "end":
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
         tree = self._alternatives()
-        if not self._is_at_end():
+        if self._next.kind != "end":
             raise self._token_error()
         return tree
 
@@ -88,9 +88,6 @@ class _Parser:
     @property
     def _previous(self) -> Token:
         return self._tokens[self._at - 1]
-
-    def _is_at_end(self) -> bool:
-        return self._next.kind == "end"
 
     def _take(self, word: str) -> bool:
         """Step over the next token if it is this keyword or mark."""
@@ -178,9 +175,6 @@ class _Parser:
         if after.text == "[" and after.kind == "mark":
             remedy = "read a field by its name: `plan.goal`"
             raise refusal(after.start, after.end, "guards have no subscripts", remedy)
-        if after.kind == "text" and after.start == token.end:
-            shown = f"a text has no prefix `{token.text}`"
-            raise refusal(token.start, token.end, shown, f"write {after.text}")
 
     def _constant(self) -> ast.Constant:
         token = self._next
@@ -200,8 +194,6 @@ class _Parser:
 
     def _parentheses(self, opening: Token) -> ast.expr:
         inner = self._descend(self._alternatives)
-        if self._next.text == "," and self._next.kind == "mark":
-            raise refusal(opening.start, self._next.end, "this is not a list", "write `[…]`")
         if not self._take(")"):
             raise self._bracket_error(opening, ")")
         return inner
@@ -236,7 +228,7 @@ class _Parser:
         return self._constant()
 
     def _bracket_error(self, opening: Token, closing: str) -> GuardError:
-        if not self._is_at_end():
+        if self._next.kind != "end":
             return self._token_error()
         message = f"this `{opening.text}` is never closed"
         return refusal(opening.start, opening.end, message, f"add `{closing}`")
@@ -252,13 +244,9 @@ class _Parser:
         if token.kind == "end":
             message = f"a value is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
-        if token.text == "[":
-            return refusal(token.start, token.end, "a list is allowed only after `in`", "")
-        if token.text == "not":
-            message, remedy = "`not` cannot follow a comparison", "put it and its operand in `( )`"
-            return refusal(token.start, token.end, message, remedy)
         message = f"expected a name or a value here, not `{token.text}`"
-        return refusal(token.start, token.end, message, "put text in quotes")
+        remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+        return refusal(token.start, token.end, message, remedy)
 
     def _token_error(self) -> GuardError:
         """The error for a token that follows a complete expression or cannot start one."""
@@ -449,7 +437,6 @@ _WORD = re.compile(
       | (?P<mark>==|!=|<=|>=|[<>()\[\],-])""",
     re.VERBOSE,
 )
-_BLANK = re.compile(r"\s*")
 
 _OPERATORS_INSTEAD = {
     "===": "==",
@@ -469,19 +456,15 @@ _NO_ARITHMETIC = ("**", "//", "+", "*", "/", "%", "^", "~")
 
 
 def _words(text: str) -> Iterator[Token]:
-    at = _after_blanks(text, 0)
-    while at < len(text):
+    at = 0
+    while rest := text[at:].lstrip():
+        at = len(text) - len(rest)
         _refuse_slip(text, at)
         word = _WORD.match(text, at)
         if word is None:
             raise _foreign(text, at)
         yield Token(cast("Kind", word.lastgroup), word.group(), at)
-        at = _after_blanks(text, word.end())
-
-
-def _after_blanks(text: str, at: int) -> int:
-    blank = _BLANK.match(text, at)
-    return blank.end() if blank else at
+        at = word.end()
 
 
 def _refuse_slip(text: str, at: int) -> None:
@@ -509,16 +492,10 @@ def _foreign(text: str, at: int) -> GuardError:
     char = text[at]
     if char in "\"'":
         return refusal(at, len(text), "this quote is never closed", f"end the text with {char}")
-    if char.isdigit():
-        run = re.compile(r"[\w.]+").match(text, at)
-        shown = run[0] if run else char
-        message = f"`{shown}` is not a number"
-        return refusal(at, at + len(shown), message, "write it like 3, 0.5 or 2e6")
-    if char == ".":
-        remedy = "write a dotted name without spaces (`input.size`), a number with its 0 (`0.5`)"
-        return refusal(at, at + 1, "nothing can start with `.`", remedy)
-    shown = char if char.isprintable() else f"U+{ord(char):04X}"
-    return refusal(at, at + 1, f"guards have no `{shown}`", "put text in quotes")
+    run = re.match(r"[\w.]+", text[at:])
+    shown = run[0] if run else char if char.isprintable() else f"U+{ord(char):04X}"
+    remedy = "put text in quotes; write a number like 0.5 or 2e6, and a name like `input.size`"
+    return refusal(at, at + len(run[0] if run else char), f"guards have no `{shown}`", remedy)
 
 
 MAX_EXPANDED_DEPTH = 100
@@ -527,13 +504,8 @@ MAX_PARTS = 2_000
 """The maximum number of operators, names and values in an expanded guard."""
 
 
-class _Extent(Value, frozen=True):
-    """The size of an expression after its named guards are expanded."""
-
-    parts: int
-    levels: int
-
-
+_Extent = tuple[int, int]
+"""The parts and the levels of an expression after its named guards are expanded."""
 _UNNAME = "write one of them without naming another"
 
 
@@ -555,8 +527,8 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
     """
     if guard.names.isdisjoint(named):
         return guard
-    extent = _Measure(named).extent(guard.tree, (), 0)
-    if extent.parts > MAX_PARTS:
+    parts, _ = _Measure(named).extent(guard.tree, (), 0)
+    if parts > MAX_PARTS:
         message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
         raise _error(guard.tree, message, "use fewer named guards in it")
     tree = _inline(guard.tree, named, None)
@@ -581,8 +553,8 @@ class _Measure:
             return self._of_named(node, trail, level)
         below = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         inner = [self.extent(part, trail, level + 1) for part in below]
-        parts = 1 + sum(part.parts for part in inner)
-        return _Extent(parts, 1 + max((part.levels for part in inner), default=0))
+        levels = max((levels for _, levels in inner), default=0)
+        return 1 + sum(parts for parts, _ in inner), 1 + levels
 
     def _of_named(self, node: ast.Name, trail: tuple[ast.Name, ...], level: int) -> _Extent:
         names = [name.id for name in trail]
@@ -590,11 +562,11 @@ class _Measure:
             circle = " -> ".join([*names[names.index(node.id) :], node.id])
             raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
         if node.id not in self._known:
-            inner = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
+            parts, levels = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
             # A name for a name makes no part, but it is a step on the way.
-            self._known[node.id] = _Extent(inner.parts, inner.levels + 1)
+            self._known[node.id] = parts, levels + 1
         known = self._known[node.id]
-        if level + known.levels > MAX_EXPANDED_DEPTH:
+        if level + known[1] > MAX_EXPANDED_DEPTH:
             raise _too_deep((*trail, node)[0])
         return known
 

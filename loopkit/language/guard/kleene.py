@@ -37,6 +37,7 @@ class Held(frozenset[str]):
         return True if text in self else False if text in self.absent else None
 
 
+_NEGATION = {True: False, False: True, None: UNKNOWN}
 _OPERATIONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -72,11 +73,6 @@ def _value(node: ast.expr, facts: Mapping[str, object]) -> object:
     return UNKNOWN if read is None else read(node, facts)
 
 
-def _negation(node: ast.UnaryOp, facts: Mapping[str, object]) -> object:
-    held = truth(node.operand, facts)
-    return UNKNOWN if held is None else not held
-
-
 def _connective(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
     """`and` is decided by one false part, `or` by one true part."""
     decisive, is_told = isinstance(node.op, ast.Or), True
@@ -108,7 +104,7 @@ _READERS: dict[type[ast.expr], Callable[[Any, Mapping[str, object]], object]] = 
     ast.Name: lambda node, facts: facts.get(node.id, UNKNOWN),
     ast.Constant: lambda node, _: node.value,
     ast.List: lambda node, facts: [_value(item, facts) for item in node.elts],
-    ast.UnaryOp: _negation,
+    ast.UnaryOp: lambda node, facts: _NEGATION[truth(node.operand, facts)],
     ast.BoolOp: _connective,
     ast.Compare: _comparison,
 }

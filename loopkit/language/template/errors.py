@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -89,16 +90,14 @@ class _Meter:
 _current: ContextVar[_Meter] = ContextVar("meter of the rendering")
 
 
-class fresh_budget:  # noqa: N801 - read as a verb: `with fresh_budget():`
+@contextmanager
+def fresh_budget() -> Iterator[None]:
     """Give the code that runs inside a full budget of its own."""
-
-    __slots__ = ("_token",)
-
-    def __enter__(self) -> None:
-        self._token = _current.set(_Meter())
-
-    def __exit__(self, *_: object) -> None:
-        _current.reset(self._token)
+    token = _current.set(_Meter())
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def spend(units: int) -> None:

@@ -35,14 +35,8 @@ _ALLOWED = (
     nodes.FloorDiv, nodes.Mod, nodes.Scope,
 )  # fmt: skip
 _NAMED = {
-    "Include": "include",
-    "Import": "import",
     "FromImport": "import",
-    "Extends": "extends",
-    "Block": "block",
-    "Macro": "macro",
     "CallBlock": "call",
-    "With": "with",
     "ScopedEvalContextModifier": "autoescape",
     "NSRef": "namespace",
     "Pow": "**",
@@ -244,8 +238,6 @@ _ASKING_TESTS = frozenset(("defined", "undefined", "none"))
 
 
 class Scope(Value, frozen=True):
-    """The knowledge at the place of a part of the template."""
-
     local: Mapping[str, Shape] = field(default_factory=dict)
     """Names that the template has set itself."""
     sure: frozenset[Path] = frozenset()
@@ -524,7 +516,6 @@ class Survey:
 
 
 def either(first: Shape, second: Shape) -> Shape:
-    """The shape of data that has one of two shapes."""
     optional = first.optional or second.optional
     first, second = present(first), present(second)
     shape = first if first == second else Anything()
@@ -541,21 +532,12 @@ def absent(shape: Shape) -> Shape:
 
 def member(shape: Shape, name: str) -> Shape | None:
     """The shape of a field; None where there can't be one of this name."""
-    match shape:
-        case Anything():
-            return Anything()
-        case Fields(fields=fields, others=others):
-            return fields.get(name, others)
-        case _:
-            return None
+    if isinstance(shape, Fields):
+        return shape.fields.get(name, shape.others)
+    return Anything() if isinstance(shape, Anything) else None
 
 
 def item_of(shape: Shape) -> Shape:
-    """The shape of each item in a loop over the data."""
-    match shape:
-        case Items(item=item):
-            return item
-        case Anything():
-            return Anything()
-        case _:
-            return Scalar()
+    if isinstance(shape, Items):
+        return shape.item
+    return Anything() if isinstance(shape, Anything) else Scalar()

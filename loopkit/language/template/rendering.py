@@ -5,7 +5,7 @@ Most are nothing but texts and `{{ paths }}`; these parts are filled in without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -71,8 +71,7 @@ class Template(Value, frozen=True, eq=False):
         if self.constant is not None:
             return self.constant
         if self.parts is not None:
-            texts = _fill_with_texts(self.parts, names)
-            return _fill(self.text, self.parts, names) if texts is None else texts
+            return _fill(self.text, self.parts, names)
         return self._run(_compile(self.text), names, _print)
 
     def value(self, names: Mapping[str, object]) -> object:
@@ -85,7 +84,7 @@ class Template(Value, frozen=True, eq=False):
             return self.render(names) if isinstance(found, jinja2.Undefined) else found
         if not self.is_expression:
             return self.render(names)
-        return self._run(_compile_expression(self.text), names, _evaluate)
+        return self._run(_compile(self.text, keeps_value=True), names, _evaluate)
 
     def _run(self, template: jinja2.Template, names: Mapping[str, object], take: Take[T]) -> T:
         """Run a template within a budget, and return what `take` reads from it."""
@@ -111,8 +110,9 @@ def parse(text: str) -> Template:
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
     names, paths = frozenset(survey.free), frozenset(survey.paths)
-    whole, lone = path_of(_lone(tree)), _lone(tree) is not None
-    return Template(text, tree, names, paths, whole, parts_of(tree), _constant(tree), lone)
+    lone, parts = _lone(tree), parts_of(tree)
+    whole, constant = path_of(lone), _constant(parts)
+    return Template(text, tree, names, paths, whole, parts, constant, lone is not None)
 
 
 def parse_if_valid(text: str) -> Template | None:
@@ -143,32 +143,20 @@ def _lone(tree: nodes.Template) -> nodes.Expr | None:
             return None
 
 
-def _constant(tree: nodes.Template) -> str | None:
-    match tree.body:
-        case []:
-            return ""
-        case [nodes.Output(nodes=[nodes.TemplateData(data=printed)])]:
-            return str(printed) if len(printed) <= MAX_OUTPUT else None
-        case _:
-            return None
+def _constant(parts: Collection[str | Hole] | None) -> str | None:
+    texts = [part for part in parts or () if isinstance(part, str)]
+    return "".join(texts) if parts is not None and len(texts) == len(parts) else None
 
 
 @lru_cache(maxsize=512)
-def _compile(text: str) -> jinja2.Template:
+def _compile(text: str, *, keeps_value: bool = False) -> jinja2.Template:
+    """Compile a template, which may store the value of its one expression, printing nothing."""
     # Parsed again: rewriting changes the tree in place.
-    code = SANDBOX.compile(rewrite_tree(SANDBOX.parse(text)))
-    return SANDBOX.template_class.from_code(SANDBOX, code, {})
-
-
-@lru_cache(maxsize=512)
-def _compile_expression(text: str) -> jinja2.Template:
-    """Compile a template of one expression so that it stores the value instead of printing it."""
     tree = SANDBOX.parse(text)
-    expression = _lone(tree)
-    assert expression is not None
-    line = expression.lineno
-    kept = nodes.Assign(nodes.Name(VALUE, "store", lineno=line), expression, lineno=line)
-    tree.body = [kept]
+    if keeps_value and (expression := _lone(tree)) is not None:
+        line = expression.lineno
+        kept = nodes.Name(VALUE, "store", lineno=line)
+        tree.body = [nodes.Assign(kept, expression, lineno=line)]
     return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(rewrite_tree(tree)), {})
 
 
@@ -185,36 +173,6 @@ def _evaluate(template: jinja2.Template, context: Context) -> object:
         str(value)
     # Some filters give their items one by one.
     return list(value) if isinstance(value, Iterator | range) else value
-
-
-def _fill_with_texts(parts: Iterable[str | Hole], names: Mapping[str, object]) -> str | None:
-    """The text of a template whose holes are all texts or whole numbers, as in most; else None.
-
-    There is nothing to measure but the length of the result.
-    """
-    printed: list[str] = []
-    for part in parts:
-        value = part if isinstance(part, str) else _plainly_at(part.path, names)
-        if isinstance(value, str):
-            printed.append(value)
-        elif type(value) is int:
-            printed.append(str(value))
-        else:
-            return None
-    text = "".join(printed)
-    return text if len(text) <= MAX_OUTPUT else None
-
-
-def _plainly_at(path: Iterable[str | int], value: object) -> object:
-    """The value at a path through fields and lists; none where the path meets anything else."""
-    for step in path:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
 
 
 def _fill(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -> str:

@@ -83,8 +83,7 @@ def as_json(value: object, indent: int | None = None) -> str:
     """The value as JSON with every letter as it is; raises Refusal for what is no data."""
     # Before it is built: data made in a template can hold one list exponentially often.
     spend(deep_units(value))
-    encoder = _COMPACT if indent is None else _encoder(indent)
-    return encoder.encode(value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, default=_plain)
 
 
 def _plain(value: object) -> object:
@@ -98,12 +97,6 @@ def _plain(value: object) -> object:
     raise Refusal(message, "print text, numbers, lists or fields", code="template-data")
 
 
-def _encoder(indent: int | None) -> json.JSONEncoder:
-    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, default=_plain)
-
-
-_COMPACT = _encoder(None)
-
 _SHOWN = 100
 
 LOOP_FIELDS = (
@@ -111,17 +104,11 @@ LOOP_FIELDS = (
 )  # fmt: skip
 
 
-class Missing(Undefined):
+class Missing(StrictUndefined):
     """A value that is not there: false in a condition, an error wherever it is used."""
 
     __slots__ = ()
-    __str__ = StrictUndefined.__str__
-    __iter__ = StrictUndefined.__iter__
-    __len__ = StrictUndefined.__len__
-    __contains__ = StrictUndefined.__contains__
-    __eq__ = StrictUndefined.__eq__
-    __ne__ = StrictUndefined.__ne__
-    __hash__ = StrictUndefined.__hash__
+    __bool__ = Undefined.__bool__  # type: ignore[assignment]
 
 
 _Token = tuple[int, str, str]
@@ -180,10 +167,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return _Lexer(self)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        return self._member(obj, attribute)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        return self._member(obj, argument)
+        return self.getitem(obj, attribute)
 
     def is_safe_callable(self, obj: Any) -> bool:
         return False
@@ -193,28 +177,24 @@ class Sandbox(ImmutableSandboxedEnvironment):
         name, *steps = path
         value = names[str(name)] if name in names else self.undefined(name=str(name))
         for key in steps:
-            value = self._member(value, key)
+            value = self.getitem(value, key)
         return value
 
-    def _member(self, holder: Any, key: Any) -> Any:
-        # Mostly it is one of these, which needs no further look.
-        if type(holder) is dict:
-            return holder[key] if key in holder else self._no_member(key)
-        if isinstance(holder, Undefined):
-            return holder
-        if isinstance(holder, LoopContext):
-            return getattr(holder, key) if key in LOOP_FIELDS else self._no_member(key)
-        if isinstance(holder, (str, list, tuple, range)) and isinstance(key, int):
-            return holder[key] if -len(holder) <= key < len(holder) else self._no_member(key)
-        fields = _fields_of(holder)
-        if isinstance(holder, Record) and key in holder.left_out:
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Undefined):
+            return obj
+        if isinstance(obj, LoopContext):
+            if argument in LOOP_FIELDS:
+                return getattr(obj, argument)
+        elif isinstance(obj, (str, list, tuple, range)) and isinstance(argument, int):
+            if -len(obj) <= argument < len(obj):
+                return obj[argument]
+        elif isinstance(obj, Record) and argument in obj.left_out:
             return None
-        return fields[key] if key in fields else self._no_member(key)
-
-    def _no_member(self, key: object) -> Undefined:
-        kind = "item" if isinstance(key, int) else "field"
-        shown = to_text(key)[:_SHOWN]
-        return self.undefined(f"there is no {kind} `{shown}`")
+        elif argument in (fields := _fields_of(obj)):
+            return fields[argument]
+        kind = "item" if isinstance(argument, int) else "field"
+        return self.undefined(f"there is no {kind} `{to_text(argument)[:_SHOWN]}`")
 
 
 def _fields_of(holder: object) -> Mapping[Any, object]:
@@ -260,7 +240,6 @@ Cost = Callable[[object], int]
 
 JINJA_FILTERS: Mapping[str, Any] = _JINJAS_FILTERS
 JINJA_TESTS: Mapping[str, Any] = _JINJAS_TESTS
-
 _MAX_WIDTH = 1_000
 _DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]{0,5}\d{0,3}(?:\.\d{1,3})?[sdifeEgGxXo])")
 
@@ -320,23 +299,11 @@ def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = 
     return "\n".join(padded if first else [lines[0], *padded[1:]])
 
 
-def _centre(text: str, width: int = 80) -> str:
-    return text.center(_width(width))
-
-
 def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = "...") -> str:
     if len(text) <= length:
         return text
     start = text[: max(0, length - len(end))]
     return (start if killwords else start.rsplit(" ", 1)[0]) + end
-
-
-def _trim(text: str, chars: str | None = None) -> str:
-    return text.strip(chars)
-
-
-def _count_words(text: str) -> int:
-    return sum(1 for _ in re.finditer(r"\w+", text))
 
 
 def _format(text: str, *values: object) -> str:
@@ -437,13 +404,13 @@ _cost_of_comparing = _times(4, deep_units)
 
 _TEXT_FILTERS: Mapping[str, Function] = {
     "capitalize": str.capitalize,
-    "center": _centre,
+    "center": lambda text, width=80: text.center(_width(width)),
     "format": _format,
     "indent": _indent,
     "lower": str.lower,
     "replace": _replace,
     "string": str,
-    "trim": _trim,
+    "trim": lambda text, chars=None: text.strip(chars),
     "truncate": _truncate,
     "untrusted": fence_as_data,
     "upper": str.upper,
@@ -461,7 +428,7 @@ _OWN_FILTERS: Mapping[str, tuple[Function, Cost]] = {
     "sum": (_total, _cost_of_sorting),
     "title": (of_text(JINJA_FILTERS["title"]), _cost_of_slow_reading),
     "tojson": (_json, _cost_of_reading),
-    "wordcount": (of_text(_count_words), _cost_of_slow_reading),
+    "wordcount": (of_text(lambda text: len(re.findall(r"\w+", text))), _cost_of_slow_reading),
 }
 
 FILTERS: Mapping[str, Function] = {
@@ -508,17 +475,14 @@ MAX_RANGE = 1_000
 _LARGEST = 2**63
 
 
-def _number(result: float) -> float:
-    if isinstance(result, complex) or abs(result) >= _LARGEST or math.isnan(result):
-        raise Refusal("a result is too large", "compute with smaller numbers")
-    return result
-
-
 def _numbers_only(sign: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def calculate(left: object, right: object) -> float:
         if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
             raise Refusal(f"`{sign}` takes numbers only", "join texts with `~`", "template-data")
-        return _number(function(left, right))
+        result: float = function(left, right)
+        if isinstance(result, complex) or abs(result) >= _LARGEST or math.isnan(result):
+            raise Refusal("a result is too large", "compute with smaller numbers")
+        return result
 
     return calculate
 

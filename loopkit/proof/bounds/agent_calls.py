@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 from loopkit.language.facts import VERDICT
-from loopkit.language.validators import Rule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import EdgeEvent
 from loopkit.machine.graph import may_be_nobody
@@ -188,10 +187,9 @@ class Asking:
         rules = self._analysis.rules_at[name]
         fixed = [rule for rule in rules if rule.asks is None]
         losing = [rule for rule in fixed if rule.may_be_lost or not for_a_time]
-        return any(self._applies(name, rule, context) is not False for rule in losing)
+        return any(self._panels[name].applies(rule, context) is not False for rule in losing)
 
     def _always(self, name: str, row: Row) -> Spread:
-        """The calls of the judges with `always`."""
         asked = self._possible_judges(name, row)
         always = [(judge, applies) for judge, applies in asked if judge.rule.always]
         return _spread(always, how="blocked")
@@ -214,17 +212,17 @@ class Asking:
                 yield self._always(name, row)
             else:
                 asked = self._possible_judges(name, row)
-                rejecting = [judge for judge, _ in asked if judge.may_block]
                 spread = _spread(asked)
-                yield Spread(spread.least + _cheapest_second(rejecting), spread.most)
+                # One of those that may block has failed.
+                seconds = (judge.second for judge, _ in asked if judge.may_block)
+                cheapest = min(seconds, key=lambda s: (len(s), sum(w.call_usd or 0 for w in s)))
+                yield Spread(spread.least + cheapest, spread.most)
 
     def _possible_judges(self, name: str, context: Row) -> list[tuple[_Judge, bool | None]]:
         """The judges that may be asked; each with True, or None where its guard is open."""
-        asked = ((judge, self._applies(name, judge.rule, context)) for judge in self._judges[name])
+        panel, judges = self._panels[name], self._judges[name]
+        asked = ((judge, panel.applies(judge.rule, context)) for judge in judges)
         return [(judge, applies) for judge, applies in asked if applies is not False]
-
-    def _applies(self, name: str, rule: Rule, context: Row) -> bool | None:
-        return self._panels[name].applies(rule, context)
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
         machine, state = self._analysis.machine, self._analysis.judges[name]
@@ -268,7 +266,6 @@ class Asking:
 
 
 def calls_tools(asked: Asked) -> bool:
-    """Whether somebody may call a tool."""
     return any(work.most_tool_calls for work in asked)
 
 
@@ -286,9 +283,3 @@ def _spread(
         for work in (*judge.samples, *(judge.second if with_second else ()))
     )
     return Spread(tuple(least), tuple(most), how)
-
-
-def _cheapest_second(rejecting: Sequence[_Judge]) -> Asked:
-    """The cheapest second opinion among these judges; one of them has failed."""
-    seconds = [judge.second for judge in rejecting]
-    return min(seconds, key=lambda asked: (len(asked), sum(work.call_usd or 0 for work in asked)))

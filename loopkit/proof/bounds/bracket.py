@@ -55,7 +55,6 @@ class Bracket:
         """A run may be suspended; this is not known without exploring all configurations."""
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
-        """The bounds, with the extremes of some measures."""
         return bounds_of(self, self._graph, measures).replace(
             stuck=tuple(self._picture.stuck()), untaken=self._picture.untaken()
         )
@@ -67,15 +66,14 @@ class Bracket:
         return UNKNOWN.replace(total=prices.at_most())
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._picture.plans(), aim)
         explorer = Explorer(self._plans, sys.maxsize, self._present)
-        found = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
-        if found.path is None:
-            return None if found.total == NEVER else UNKNOWN.replace(total=found.total)
-        descriptions = Descriptions(self._plans, explorer.so_far.found, self._present)
-        return descriptions.extreme(found.total, found.path, aim)
+        total, path = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
+        if path is None:
+            return None if total == NEVER else UNKNOWN.replace(total=total)
+        descriptions = Descriptions(self._plans, explorer.explored.found, self._present)
+        return descriptions.extreme(total, path, aim)
 
 
 ONCE = "then"
@@ -131,8 +129,6 @@ class _Prices:
         most = min(found for one in rates if (found := self._bound(one)) is not None)
         return most.numerator if most.denominator == 1 else float(most)
 
-    # What a revision gains
-
     def _gains_of_cycles(self) -> Mapping[Edge, Fraction] | None:
         """The heaviest cycle over each edge that spends something and forward edges."""
         targets = dict.fromkeys(map(self._to, self._spending))
@@ -166,8 +162,6 @@ class _Prices:
             ways = [self._heaviest[e] + longest[self._to(e)] for e in self._ways[node] if e.forward]
             longest[node] = max([*ways, self._ending[node]])
         return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
-
-    # What it costs
 
     def _rates(self, gains: Mapping[Edge, Fraction], at: int) -> Mapping[str, Fraction]:
         """The rates of counters at which each edge costs what it gains, worth the least.

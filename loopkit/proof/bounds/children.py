@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from math import ceil
 from typing import Protocol
 
@@ -62,12 +62,10 @@ class Share(Value, frozen=True):
     """Whether some run is known to take it."""
 
     def times(self, number: int) -> Share:
-        """The share of several children with this path."""
         asked = tuple(_times(work, number) for work in self.asked) if number > 0 else ()
         return Share(asked, self.is_sure)
 
     def beside(self, other: Share) -> Share:
-        """The share of both together."""
         return Share((*self.asked, *other.asked), self.is_sure and other.is_sure)
 
 
@@ -85,27 +83,22 @@ class Shares:
             self.measures += ("cost",)
         if calls_tools(ends.reach):
             self.measures += ("tool_calls",)
-        self.least = cache(self._least)
-        self.most = cache(self._most)
-
-    def _least(self, finals: frozenset[str], measure: Measure) -> Share | None:
+        self.least = cache(partial(self._share, ends.best))
         """The least of a path to one of some final states; None if no run reaches one."""
-        return self._share(measure, lambda one: self.ends.best(one, finals))
-
-    def _most(self, finals: frozenset[str] | None, measure: Measure) -> Share | None:
+        self.most = cache(partial(self._share, ends.worst))
         """The most of a path to one of some final states, or of any path."""
-        return self._share(measure, lambda one: self.ends.worst(one, finals))
 
     def _share(
-        self, measure: Measure, extreme_of: Callable[[Measure], Extreme | None]
+        self,
+        extreme_of: Callable[..., Extreme | None],
+        finals: frozenset[str] | None,
+        measure: Measure,
     ) -> Share | None:
-        extreme = extreme_of(measure)
-        if extreme is None:
-            return None
-        if extreme.is_exact:
-            return _on_the_way(extreme)
-        every = {one: found for one in self.measures if (found := extreme_of(one)) is not None}
-        return _of_nobody({one: found.total or 0 for one, found in every.items()})
+        extreme = extreme_of(measure, finals)
+        if extreme is None or extreme.is_exact:
+            return extreme and _on_the_way(extreme)
+        every = ((one, extreme_of(one, finals)) for one in self.measures)
+        return _of_nobody({one: found.total or 0 for one, found in every if found is not None})
 
 
 class Children(Mutable):
@@ -144,7 +137,6 @@ class Children(Mutable):
                 yield Spread(*asked, is_sure=is_sure)
 
     def shares_of(self, name: str) -> Shares:
-        """What each run that a state starts takes."""
         if name not in self._of:
             self._of[name] = self._prove(self._state(name))
         return self._of[name]

@@ -76,11 +76,9 @@ class Explored(Mutable):
     dead: dict[tuple[str, bool], Dead] = field(default_factory=dict)
     """For each state, the first surely dead configuration and the first that may be."""
 
-    def arcs(self, index: int) -> tuple[Arc, ...]:
-        """The arcs out of a configuration; empty if it was not explored."""
-        if index >= len(self.moves):
-            return ()
-        return tuple(zip(self.moves[index], self.targets[index], strict=True))
+    def first_dead(self, name: str) -> Dead | None:
+        """A surely dead configuration of a state, else one that may be."""
+        return self.dead.get((name, True)) or self.dead.get((name, False))
 
     def every_plan(self) -> Iterator[tuple[Move, ...]]:
         """The moves of all configurations; equal tuples are given once."""
@@ -88,20 +86,19 @@ class Explored(Mutable):
 
 
 class Explorer:
-    """Explores configurations, each once."""
-
     def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
         """Starts where runs start, unless a `present` is given."""
         self.plans = plans
         self._present = present or Present(plans.variables.graph.machine.start)
         self._most = most
         self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
-        self._explored = Explored(plans)
+        self.explored = Explored(plans)
+        """The graph as explored so far; the last configurations have no arcs in it yet."""
         self._alike: dict[tuple[int, ...], tuple[Move, ...]] = {}
 
     def explore_all(self) -> Explored:
         """Explore the whole graph; raises TooMany above the number that may be explored."""
-        explored = self._explored
+        explored = self.explored
         try:
             explored.starts = self.starts()
             for index, _ in enumerate(explored.found):
@@ -112,41 +109,35 @@ class Explorer:
             raise TooMany from None
         return explored
 
-    @property
-    def so_far(self) -> Explored:
-        """The graph as explored so far; the last configurations have no arcs in it yet."""
-        return self._explored
-
     def starts(self) -> list[int]:
-        """The configurations in which runs start."""
         name = self._present.state
         held = self.plans.bits_of(name, self._present.values)
         return [self._number(name, part) for part in self.plans.parts(name, held)]
 
     def state(self, index: int) -> str:
-        return self._explored.found[index][0]
+        return self.explored.found[index][0]
 
     def arcs(self, index: int) -> Iterator[Arc]:
-        """The ways out of one configuration."""
         moves, targets = self._look(index)
         return zip(moves, targets, strict=True)
 
     def ways(self, index: int) -> Iterator[tuple[Move, list[int]]]:
         """The moves out of one configuration, each with the parts into which its target splits."""
-        name, held = self._explored.found[index]
+        name, held = self.explored.found[index]
         plan = self.plans.of(name, held)
         for move, change in zip(plan.moves, plan.changes, strict=True):
             parts = self.plans.parts(change.target, change.after(held)) if change.target else ()
             yield move, [self._number(change.target, part) for part in parts] or [END]
 
     def plan(self, index: int) -> Plan:
-        return self.plans.of(*self._explored.found[index])
+        return self.plans.of(*self.explored.found[index])
 
     def _look(self, index: int) -> tuple[tuple[Move, ...], Sequence[int]]:
-        name, held = self._explored.found[index]
+        name, held = self.explored.found[index]
         plan = self.plans.of(name, held)
-        if plan.ways.stuck is not None:
-            self._note_dead(index, plan)
+        if (stuck := plan.ways.stuck) is not None:
+            is_sure = plan.ways.is_surely_stuck
+            self.explored.dead.setdefault((name, is_sure), Dead(index, stuck, is_sure))
         numbers = self._numbers
         targets: list[int] = []
         for target, stays, comes, spends, clips, may_split in plan.changes:
@@ -180,17 +171,11 @@ class Explorer:
         numbers = self._numbers[name]
         known = numbers.get(held)
         if known is None:
-            known = numbers[held] = len(self._explored.found)
+            known = numbers[held] = len(self.explored.found)
             if known >= self._most:
                 raise TooMany
-            self._explored.found.append((name, held))
+            self.explored.found.append((name, held))
         return known
-
-    def _note_dead(self, index: int, plan: Plan) -> None:
-        name, stuck = self._explored.found[index][0], plan.ways.stuck
-        is_sure = plan.ways.is_surely_stuck
-        if stuck is not None and (name, is_sure) not in self._explored.dead:
-            self._explored.dead[name, is_sure] = Dead(index, stuck, is_sure)
 
 
 ENDS = ("transient", "content", "fatal", "limit")
@@ -247,15 +232,6 @@ class Path(Value, frozen=True):
     """The last configuration."""
 
 
-class Cheapest(Value, frozen=True):
-    """The minimum of a path to certain ends."""
-
-    total: Number
-    """The total that no path undercuts; infinite if no run reaches an end."""
-    path: Path | None = None
-    """Such a path; None if there is none or the search was cut off."""
-
-
 def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
     """The minimum from each state to one of the `ends`, over all configurations of the state."""
     into: dict[str, list[tuple[Number, str]]] = {}
@@ -276,9 +252,11 @@ def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> M
 
 def cheapest(
     explorer: Explorer, aim: Aim, ends: Collection[str], least: Mapping[str, Number], most: int
-) -> Cheapest:
-    """The cheapest path to one of the `ends`, exploring at most `most` configurations.
+) -> tuple[Number, Path | None]:
+    """The total that no path to one of the `ends` undercuts, and such a path.
 
+    The total is infinite if no run reaches an end. There is no path if no run does or the search
+    was cut off after `most` configurations.
     `least` is the minimum from each state on; from other states no path leads to an end.
     """
     serial = count()
@@ -292,9 +270,9 @@ def cheapest(
             continue
         done.add(index)
         if explorer.state(index) in ends:
-            return Cheapest(reached[index], path_to(index, before))
+            return reached[index], path_to(index, before)
         if len(done) > most:
-            return Cheapest(bound)
+            return bound, None
         for move, target in explorer.arcs(index):
             total = reached[index] + aim.weight(move)
             if target == END or total >= reached.get(target, NEVER):
@@ -302,7 +280,7 @@ def cheapest(
             reached[target], before[target] = total, (index, move)
             onward = total + least.get(explorer.state(target), NEVER)
             heappush(front, (onward, steps + 1, next(serial), target))
-    return Cheapest(NEVER)
+    return NEVER, None
 
 
 Measure = Literal["runs", "calls", "cost", "tool_calls"]
@@ -318,7 +296,6 @@ class Endless(Exception):
 
 
 def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
-    """The path that led to a configuration."""
     steps: list[tuple[int, Move]] = []
     index = end
     while index in before:

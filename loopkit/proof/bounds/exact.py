@@ -65,7 +65,6 @@ class Exact:
             self._order  # noqa: B018 - raises Endless
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
-        """The bounds, with the extremes of some measures."""
         closed, edges = self._explored.plans.closed, self._graph.edges
         return bounds_of(self, self._graph, measures).replace(
             configurations=len(self._explored.found),
@@ -78,46 +77,37 @@ class Exact:
 
     @property
     def reach(self) -> Asked:
-        """All agent calls that runs can make."""
         states = dict.fromkeys(name for name, _ in self._explored.found)
         asking = self._explored.plans.moves.asking
         return tuple(work for name in states for work in asking.reach(name))
 
     @property
     def is_suspended(self) -> bool:
-        """Whether a run can end without a final state."""
         return any(END in targets for targets in self._explored.targets)
 
     @cached_property
     def _order(self) -> list[int]:
         return last_first(self._explored)
 
-    # Extremes
-
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
-        """The most that a path takes, to one of some states where these are given."""
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
         return None if found is None else self._descriptions.extreme(*found, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        """The least that it takes to come to one of some states."""
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._explored.every_plan(), aim)
-        found = cheapest(self._explorer, aim, ends, least, most=len(self._explored.found))
-        if found.path is None:
-            return None
-        return self._descriptions.extreme(found.total, found.path, aim)
-
-    # What is odd about it
+        most = len(self._explored.found)
+        total, path = cheapest(self._explorer, aim, ends, least, most)
+        return None if path is None else self._descriptions.extreme(total, path, aim)
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
         dead = self._explored.dead
         before = predecessors(self._explored) if dead else {}
         for name in dict.fromkeys(name for name, _ in dead):
-            first = dead.get((name, True)) or dead[name, False]
-            yield self._descriptions.stuck(first, path_to(first.at, before))
+            if (first := self._explored.first_dead(name)) is not None:
+                yield self._descriptions.stuck(first, path_to(first.at, before))
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
@@ -180,8 +170,8 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
     """For each configuration, its predecessor on a shortest path and the move from there."""
     before: dict[int, tuple[int, Move]] = {}
     starts = set(explored.starts)
-    for index in range(len(explored.moves)):
-        for move, target in explored.arcs(index):
+    for index, ways in enumerate(zip(explored.moves, explored.targets, strict=False)):
+        for move, target in zip(*ways, strict=True):
             if target != END and target not in starts:
                 before.setdefault(target, (index, move))
     return before
@@ -214,7 +204,6 @@ class Descriptions:
         return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
     def stuck(self, dead: Dead, path: Path) -> Stuck:
-        """A configuration in which no transition is enabled, and the path to it."""
         steps = ((self._found[index][0], move) for index, move in path.steps)
         way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
         name = self._found[dead.at][0]
@@ -291,25 +280,23 @@ class Picture:
         """Edges that surely no run takes."""
         return () if self.explored is None else _untaken(self._graph, self.explored)
 
-    # Stuck
-
     def stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
-        seen = self._explorer.so_far
+        seen = self._explorer.explored
         before = predecessors(seen) if seen.dead else {}
         for name in self._graph.states:
             if (name, True) in seen.dead:
                 dead = seen.dead[name, True]
                 descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
                 yield descriptions.stuck(dead, path_to(dead.at, before))
-            elif self.explored is not None and (found := self._dead(self.explored, name)):
+            elif self.explored is not None and (found := self.explored.first_dead(name)):
                 yield from self._decide(name, found)
 
     def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
         """Decide whether a state stuck in the picture is stuck with its counters tracked."""
         edges = self._graph.outgoing[name]
         finer = self._without_all_but({c for edge in edges for c in edge.counters})
-        dead = self._dead(finer, name) if finer is not None else found
+        dead = finer.first_dead(name) if finer is not None else found
         if dead is None:
             return
         if finer is not None:
@@ -318,9 +305,6 @@ class Picture:
                 yield witness
                 return
         yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
-
-    def _dead(self, explored: Explored, name: str) -> Dead | None:
-        return explored.dead.get((name, True)) or explored.dead.get((name, False))
 
     def _without_all_but(self, counted: Collection[str]) -> Explored | None:
         """The graph of configurations in which only some counters are tracked."""
@@ -332,10 +316,8 @@ class Picture:
         except TooMany:
             return None
         finally:
-            self._left -= len(explorer.so_far.found)
+            self._left -= len(explorer.explored.found)
         return explored
-
-    # From the picture to a run
 
     def _follow(self, path: Path) -> Stuck | None:
         """Look for a run that takes the same edges and is stuck at the end."""
@@ -357,7 +339,7 @@ class Picture:
                 for earlier in reversed(before):
                     index, move = earlier[index]
                     steps.append((index, move))
-                descriptions = Descriptions(explorer.plans, explorer.so_far.found, self._present)
+                descriptions = Descriptions(explorer.plans, explorer.explored.found, self._present)
                 path = Path(tuple(reversed(steps)), at)
                 return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), path)
         return None

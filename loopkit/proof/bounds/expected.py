@@ -132,7 +132,9 @@ class _Chances:
         possible = [
             outcome
             for outcome in _outcomes(name, moves, given)
-            if all(_may_be(a, held) for a, held in zip(given, outcome.truths, strict=True))
+            if all(
+                a.probability != (not held) for a, held in zip(given, outcome.truths, strict=True)
+            )
         ]
         equations = Equations()
         try:
@@ -144,10 +146,6 @@ class _Chances:
         except Contradiction:
             raise NotDetermined(f"the probabilities of `{name}` contradict each other") from None
         return list(_shares(name, possible, given, equations))
-
-
-def _may_be(assumption: Assumption, held: bool) -> bool:
-    return assumption.probability != (0 if held else 1)
 
 
 def _shares(

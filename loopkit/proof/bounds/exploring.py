@@ -128,7 +128,7 @@ def _settle(
         if picture.explored is None or picture.explored.dead:
             return None
         untaken = picture.untaken()
-        moves = (move for moves in explorer.so_far.every_plan() for move in moves)
+        moves = (move for moves in explorer.explored.every_plan() for move in moves)
         taken = {*untaken, *(move.edge.id for move in moves if move.edge)}
         spent = {counter for e in graph.edges if e.id not in untaken for counter in e.counters}
         if graph.by_id.keys() <= taken and all(map(plans.is_used_up, spent)):

@@ -211,8 +211,6 @@ class Moves:
             if edge.event in events and False in rooms:
                 yield edge.id
 
-    # Rows
-
     def _table(self, name: str) -> Table:
         if name not in self._tables:
             elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
@@ -226,7 +224,6 @@ class Moves:
         return self._tables[name]
 
     def _rows(self, name: str, table: Table, context: Row) -> Iterator[Row]:
-        """The rows of a state's work that are possible in a context."""
         earlier = number(context.get(PROGRESS, 2))
         for row in table.rows(context):
             progress = OF_PROGRESS.items() if table.is_report else ()
@@ -240,8 +237,6 @@ class Moves:
         facts = {**own, **of_verdict(table.verdict(own))}
         dotted = {f"{name}.{fact}": value for fact, value in facts.items()}
         return {**row, **dotted, f"reports.{name}.{VERDICT}": own.get(VERDICT, UNKNOWN)}
-
-    # What is left for later
 
     def _facts_left(self, name: str, row: Row) -> Kept:
         found_by = name if row.get(VERDICT) == "fail" else None
@@ -267,11 +262,9 @@ class Moves:
         # A report without a verdict is also the last one.
         return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
 
-    # Errors and limits
-
     def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):
-            cases = [Case({}, s, s.is_sure) for s in self._spreads_of_error(name, event, context)]
+            cases = self._cases_of_error(name, event, context)
             for edge in self._edges_of_error(name, event, context) if cases else ():
                 yield (event, edge, self._facts_left_after(name, event), False, False), cases
         if cases := [Case({}, s, s.is_sure) for s in self.asking.on_suspension(name)]:
@@ -281,15 +274,14 @@ class Moves:
         calls = state.child or state.call or self.asking.reach(name)
         if not context.get(LIMITED) and calls:
             for edge in self._graph.on(name, "limit"):
-                cases = [
-                    Case({}, s, s.is_sure) for s in self._spreads_of_error(name, "limit", context)
-                ]
+                cases = self._cases_of_error(name, "limit", context)
                 yield ("limit", edge, (), False, False), cases
 
-    def _spreads_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterable[Spread]:
+    def _cases_of_error(self, name: str, event: EdgeEvent, context: Row) -> list[Case]:
+        spreads = self.asking.author(name, event)
         if name in self._graph.judges:
-            return self.asking.without_report(name, event, context)
-        return self.asking.author(name, event)
+            spreads = self.asking.without_report(name, event, context)
+        return [Case({}, s, s.is_sure) for s in spreads]
 
     def _edges_of_error(self, name: str, event: EdgeEvent, context: Row) -> Iterator[Edge | None]:
         """The edges that an error may take, and None if it may suspend the run."""
@@ -319,7 +311,6 @@ def _move(way: Way, cases: list[Case]) -> Move:
 
 
 def _merge_contexts(every: Sequence[StateMoves]) -> StateMoves:
-    """Merge the moves of a state in several contexts."""
     if len(every) == 1:
         return every[0]
     alike: dict[Way, dict[Spread, Case]] = {}

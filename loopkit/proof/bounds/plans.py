@@ -40,7 +40,6 @@ class Change(NamedTuple):
     """Whether the target may split inputs."""
 
     def after(self, held: int) -> int:
-        """The held bits after a move."""
         after = (held & self.stays | self.comes) + self.spends
         for bits, least in self.clips:
             if after & bits < least:
@@ -148,8 +147,6 @@ class Plans:
             if self.packing.mask((variable,)) & live_here:
                 yield variable
 
-    # One plan
-
     def _plan(self, name: str, key: int) -> Plan:
         if self._graph.states[name].ends:
             return Plan()
@@ -171,7 +168,6 @@ class Plans:
         return Plan(moves, tuple(change for _, change in reached.values()), ways, spending)
 
     def _one(self, moves: list[Move]) -> Move:
-        """One move for all moves with the same effect."""
         if len(moves) == 1:
             return moves[0]
         key = tuple(map(id, moves))
@@ -218,8 +214,6 @@ class Plans:
         cap = self.variables.inputs.caps[counter]
         region = Region.of(cap) if isinstance(cap, int) else values[Variable("input", cap)]
         return isinstance(region, Region) and region.low <= spent + 1
-
-    # What the total leaves
 
     def _room_in_total(self, edge: Edge, values: Values) -> int | None:
         """The room in the total after an edge; None if it is unknown."""
@@ -308,7 +302,6 @@ class Packing:
         return sum(self._fields[variable].bits(value) for variable, value in values.items())
 
     def unpack(self, held: int, variables: Iterable[Variable]) -> dict[Variable, object]:
-        """The values of some variables."""
         return {variable: self._fields[variable].value(held) for variable in variables}
 
     def one(self, variable: Variable) -> int:

@@ -25,8 +25,6 @@ Found = tuple[Variable, tuple[Region, ...], int]
 
 
 class Splitting:
-    """Splits the regions of a configuration at each state."""
-
     def __init__(self, variables: Variables, most: int = MOST_PARTS) -> None:
         """`most` is how many parts guards may split a configuration into at each state."""
         self._variables = variables
@@ -122,7 +120,6 @@ class Splitting:
 
 
 def _open(values: Values) -> Mapping[Variable, Region]:
-    """The variables that may have several values."""
     return {
         variable: region
         for variable, region in values.items()
@@ -183,7 +180,7 @@ class Conditions:
         region = self._open[fact]
         others = names_in(condition) - {fact}
         if (needed := equality(condition)) is not None:
-            return region.split_by(needed[1])
+            return region.split(lambda value: value == needed[1], needed[1:])
         if others <= self._context.keys():
             near = [*constants(condition), *(self._context[other] for other in others)]
             return region.split(

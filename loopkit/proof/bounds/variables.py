@@ -14,7 +14,6 @@ from itertools import groupby, pairwise
 from math import floor
 from typing import Literal, NamedTuple
 
-from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
 from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
 from loopkit.language.guard.kleene import UNKNOWN
@@ -26,7 +25,7 @@ from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.result import alike
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import AUTHOR
-from loopkit.proof.outcomes.table import FOUND_BY, ROOM, domains
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, bounded_inputs, domains
 from loopkit.values import Value
 
 Kind = Literal[
@@ -154,8 +153,6 @@ class Variables:
             for name in self.graph.states
         }
 
-    # What is read
-
     def _reads(self, name: str) -> Iterator[Variable]:
         for edge in self.graph.outgoing[name]:
             yield from self.variables_of_room(edge)
@@ -251,8 +248,6 @@ class Variables:
         told = (OF_PROGRESS.get(fact.removeprefix(f"{name}."), 0) for fact in read)
         return max(told, default=0)
 
-    # How far it is counted
-
     @cached_property
     def most(self) -> Mapping[Variable, int]:
         """The number of works above which no guard distinguishes any; also for versions."""
@@ -299,10 +294,7 @@ class Variables:
             case _:
                 return None
 
-    # What it starts with
-
     def start(self, variable: Variable) -> object:
-        """The value of a variable at the start of a run."""
         match variable.kind:
             case "input":
                 return self.inputs.region(variable.name)
@@ -317,7 +309,6 @@ class Variables:
 
 
 def owner_of(fact: str) -> str:
-    """The state that a dotted fact belongs to."""
     return fact.removeprefix("reports.").partition(".")[0]
 
 
@@ -337,7 +328,6 @@ class Region(Value, frozen=True):
 
     @classmethod
     def of(cls, value: object) -> Region:
-        """The region of one value."""
         if isinstance(value, int) and not isinstance(value, bool):
             return cls(value, value)
         return cls(others=(value,))
@@ -365,7 +355,6 @@ class Region(Value, frozen=True):
         return Region(self.low, last), Region(last + 1, self.high)
 
     def singles(self) -> Iterator[Region]:
-        """A region for each value."""
         yield from map(Region.of, range(self.low, self.high + 1))
         yield from (Region(others=(value,)) for value in self.others)
 
@@ -386,18 +375,6 @@ class Region(Value, frozen=True):
             told.setdefault(decide(value), []).append(value)
         return (*parts, *(Region(others=tuple(values)) for values in told.values()))
 
-    def split_by(self, value: object) -> tuple[Region, ...]:
-        """Split into the values that are equal to `value` and those that are not."""
-        if self.low <= self.high:
-            return self.split(lambda other: other == value, (value,))
-        # One of hundreds of values after the other may be taken out of the rest.
-        parts = (
-            [other for other in self.others if other == value],
-            [other for other in self.others if other != value],
-        )
-        is_first = self.others[0] == value
-        return tuple(Region(others=tuple(p)) for p in (parts if is_first else parts[::-1]) if p)
-
     def _runs(self, near: Iterable[object]) -> Iterator[Region]:
         """The numbers as runs between those in `near`, each of which is a run of its own."""
         numbers = {floor(n) for n in near if isinstance(n, int | float)}
@@ -407,7 +384,6 @@ class Region(Value, frozen=True):
 
 
 def number(value: object) -> int:
-    """The value of a variable that counts."""
     assert isinstance(value, int)
     return value
 
@@ -425,7 +401,8 @@ class Inputs:
         """`given` are the known values, by dotted name."""
         self._given = given
         self._type = analysis.scope.input
-        self._bounded = dict(_whole_number_regions(self._type))
+        ranges = bounded_inputs(self._type).items()
+        self._bounded = {name: Region(one.start, one.stop - 1) for name, one in ranges}
         self.caps: Mapping[str, int | str] = {
             counter: self._grant_of(cap) if cap in given else cap
             for counter, cap in analysis.graph.caps.items()
@@ -435,7 +412,6 @@ class Inputs:
         """The regions of the inputs that guards read and whose values can be split."""
 
     def region(self, name: str) -> Region:
-        """All values of an input that is read."""
         return self.named.get(name) or self._bounded.get(name, NOTHING)
 
     def cap(self, counter: str) -> Region:
@@ -483,13 +459,6 @@ class Inputs:
                 yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
 
 
-def _whole_number_regions(inputs: DataType) -> Iterator[tuple[str, Region]]:
-    """The inputs that are whole numbers with both ends known, by dotted name."""
-    for dotted, known in single_values(inputs, "input."):
-        if known.bounded and known.minimum is not None and known.maximum is not None:
-            yield dotted, Region(int(known.minimum), int(known.maximum))
-
-
 def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
     """A guard of a state that reads the facts of its last work instead of those of the new work."""
     elsewhere = _name_elsewhere(graph, name)
@@ -505,7 +474,6 @@ def _name_elsewhere(graph: Graph, name: str) -> Callable[[str], str]:
 
 
 def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:
-    """The guards that read each name."""
     found: dict[str, list[Guard]] = {}
     for guard in guards:
         for name in guard.names:
@@ -606,7 +574,6 @@ def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
 
 
 def _is_above(number: int, region: Region) -> object:
-    """Whether the values of a region are above a number."""
     if region.low <= number < region.high:
         return UNKNOWN
     return number < region.low <= region.high

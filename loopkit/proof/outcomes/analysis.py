@@ -6,8 +6,9 @@ Guards are parsed as far as each can be; severities say whether findings of a ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import Generic, TypeVar
+from contextlib import suppress
+from functools import cache, cached_property
+from typing import Generic, TypeVar, cast
 
 from loopkit.document.document import DocPath
 from loopkit.language.facts import Severities
@@ -73,10 +74,8 @@ class Analysis(Value, frozen=True, dict=True):
         return tuple(_rules(self.machine, self.judges))
 
     def rules_of(self, noun: type[Kind]) -> Iterator[PlacedRule[Kind]]:
-        """The rules of one kind."""
-        for placed in self.rules:
-            if isinstance(placed.rule, noun):
-                yield PlacedRule(placed.path, placed.rule, placed.judged_at, placed.drafted_at)
+        every = cast("tuple[PlacedRule[Kind], ...]", self.rules)
+        return (placed for placed in every if isinstance(placed.rule, noun))
 
     @cached_property
     def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
@@ -143,7 +142,7 @@ class GuardTexts:
 
     def __init__(self, named: Mapping[str, str]) -> None:
         self._texts = named
-        self._whole: dict[str, Guard | None] = {}
+        self.whole = cache(self._assemble)
 
     @cached_property
     def named(self) -> Mapping[str, Parsed]:
@@ -182,12 +181,6 @@ class GuardTexts:
         )
         return self.usable.keys() >= names & self._texts.keys()
 
-    def whole(self, text: str) -> Guard | None:
-        """A guard with named guards expanded; None if any of them cannot be used."""
-        if text not in self._whole:
-            self._whole[text] = self._assemble(text)
-        return self._whole[text]
-
     def every_whole(self, texts: Iterable[str | None]) -> tuple[Guard, ...]:
         """The whole guards among some texts: None is no guard, and some cannot be used."""
         whole = (self.whole(text) for text in texts if text is not None)
@@ -198,18 +191,18 @@ class GuardTexts:
         return frozenset[str]().union(*(guard.names for guard in self.every_whole(texts)))
 
     def _assemble(self, text: str) -> Guard | None:
+        """The guard with named guards expanded; None if any of them cannot be used."""
         guard = parse_or_problem(text)
-        if not isinstance(guard, Guard) or not self.is_usable(guard):
-            return None
-        expanded = _expand_or_problem(guard, self.usable)
-        return expanded if isinstance(expanded, Guard) else None
+        if isinstance(guard, Guard) and self.is_usable(guard):
+            with suppress(GuardError):
+                return expand(guard, self.usable)
+        return None
 
     def problem_of(self, text: str) -> GuardProblem | None:
         """The problem in a guard's own text; None if there is none, or it is in a named guard."""
         guard = parse_or_problem(text)
-        if isinstance(guard, GuardProblem):
-            return guard
-        return _fault_of(guard, self.usable) if self.is_usable(guard) else None
+        is_own = isinstance(guard, GuardProblem) or self.is_usable(guard)
+        return _fault_of(guard, self.usable) if is_own else None
 
 
 def parse_or_problem(text: str) -> Parsed:
@@ -219,25 +212,21 @@ def parse_or_problem(text: str) -> Parsed:
         return error.problem
 
 
-def _expand_or_problem(guard: Guard, named: Mapping[str, Guard]) -> Parsed:
+def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
+    if isinstance(parsed, GuardProblem):
+        return parsed
     try:
-        return expand(guard, named)
+        expand(parsed, named)
     except GuardError as error:
         return error.problem
-
-
-def _fault_of(parsed: Parsed, named: Mapping[str, Guard]) -> GuardProblem | None:
-    expanded = _expand_or_problem(parsed, named) if isinstance(parsed, Guard) else parsed
-    return expanded if isinstance(expanded, GuardProblem) else None
+    return None
 
 
 def levels_at(machine: Machine, state: ValidateState) -> Severities:
-    """The severities as a state counts them."""
     return machine.levels.blocking_from(state.block)
 
 
 def may_block(rule: Rule, levels: Severities) -> bool:
-    """Whether a finding of a rule can block."""
     return levels.blocks(rule.severity or levels.worst)
 
 
@@ -245,10 +234,6 @@ def may_warn(rule: Rule, state: ValidateState, levels: Severities) -> bool:
     """Whether a finding of a rule can be one that does not block."""
     if state.settle_after is not None or not may_block(rule, levels):
         return True
-    if (
-        rule.has_baseline
-        or rule.asks_again
-        or (rule.asks is not None and state.combine == "majority")
-    ):
-        return True
-    return rule.grades and not levels.blocks(levels.levels[-1])
+    is_outvoted = rule.asks is not None and state.combine == "majority"
+    is_mild = rule.grades and not levels.blocks(levels.levels[-1])
+    return rule.has_baseline or rule.asks_again or is_outvoted or is_mild

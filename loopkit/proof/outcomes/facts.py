@@ -332,20 +332,16 @@ class Panel:
         self._origins = analysis.graph.origins
         # A first value that no state writes anew has no author.
         self._authors = analysis.graph.artifacts.get(self._state.validate_) or ("",)
-        self._rules = rules = analysis.rules_at[name]
+        self._rules = analysis.rules_at[name]
         self._sources: dict[tuple[str, ...], list[tuple[Rule, Source]]] = {}
         """The rules with their findings, by the possible authors of the judged artifact."""
-        self._guards = {
-            rule.guard: analysis.guards.whole(rule.guard)
-            for rule in rules
-            if rule.guard is not None
-        }
+        self._whole_guard = analysis.guards.whole
 
     def applies(self, rule: Rule, row: Row) -> bool | None:
         """Whether a rule's guard surely holds or surely does not; None if it may do either."""
         if rule.guard is None:
             return True
-        guard = self._guards[rule.guard]
+        guard = self._whole_guard(rule.guard)
         return truth(guard.tree, row) if guard else None
 
     def verdicts(self) -> tuple[str, ...]:
@@ -481,7 +477,6 @@ class Panel:
         return origin is None or origin in {self._origins.default_of(author) for author in authors}
 
     def _possible_authors(self, row: Row) -> tuple[str, ...]:
-        """The possible authors of the judged artifact."""
         author = row.get(AUTHOR)
         return (author,) if isinstance(author, str) else self._authors
 
@@ -647,8 +642,6 @@ def rows_of_items(
 
 
 class Endings:
-    """How the items of an `each` state can end."""
-
     def __init__(self, state: EachState) -> None:
         finals, outcomes, awaited = state.child.finals, {*state.outcomes}, {*state.awaited}
         self.successes = frozenset(name for name, final in finals.items() if final.succeeds)

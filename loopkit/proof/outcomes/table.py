@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from heapq import merge
 from itertools import chain, compress, pairwise
 from math import floor, inf
@@ -106,7 +106,6 @@ class Exit(Value, frozen=True, dict=True):
 
     @cached_property
     def condition(self) -> ast.expr:
-        """The whole condition for it to be enabled."""
         return _all([self.wanted, self.may_lead, self.allowed])
 
 
@@ -150,17 +149,10 @@ class Table(Value, frozen=True, dict=True):
 
     def may_hold(self, *conditions: ast.expr) -> bool:
         """Whether there may be a row for which all of some conditions hold."""
-        space, whole = self._space, _all(conditions)
-
-        def next_split(region: Region) -> Split | None:
-            held = space.truth(whole, region)
-            return held if isinstance(held, Split) else None
-
-        regions = space.regions({}, next_split)
-        return any(space.truth(whole, region) is not False for region in regions)
+        holds = partial(self._space.truth, _all(conditions))
+        return any(holds(region) is not False for region in self._space.regions({}, holds))
 
     def has_origin(self, origin: str) -> bool:
-        """Whether a finding may have this origin."""
         return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
 
     def is_stuck(self, row: Row) -> bool:
@@ -187,12 +179,13 @@ class Table(Value, frozen=True, dict=True):
         """A context in which a person has no open choice; None if there is none."""
         given = self._space_of(self.others)
         answers = self._space_of(self.own)
+        asked = [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
         def next_split(region: Region) -> Split | None:
             """The split of a context that decides an answer; None if one is surely open."""
             if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
                 return None
-            splits = (given.truth(part, region) for part in self._asked_of_a_person)
+            splits = (given.truth(part, region) for part in asked)
             return next((split for split in splits if isinstance(split, Split)), None)
 
         for region in given.regions({}, next_split):
@@ -208,8 +201,6 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _switch(self) -> Switch:
         return Switch([exit_.wanted for exit_ in self.exits])
-
-    # How rows are told apart
 
     @cached_property
     def _space(self) -> Space:
@@ -274,21 +265,10 @@ class Table(Value, frozen=True, dict=True):
     def _cases(self) -> Switch:
         return Switch(self._asked_of_exits)
 
-    # What a person can choose
-
-    @cached_property
-    def _asked_of_a_person(self) -> Sequence[ast.expr]:
-        return [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
-
     def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
-        def next_split(region: Region) -> Split | None:
-            for exit_ in self.exits:
-                held = answers.truth(exit_.wanted, region)
-                if isinstance(held, Split):
-                    return held
-                if held:
-                    return None
-            return None
+        def next_split(region: Region) -> bool | Split | None:
+            told = (answers.truth(exit_.wanted, region) for exit_ in self.exits)
+            return next((held for held in told if held), None)
 
         for region in answers.regions(given, next_split):
             yield self.with_derived_facts({**given, **answers.row(region)})
@@ -362,7 +342,7 @@ class Space:
         self._derived_from = derived_from
         self._by_value = by_value
         # By conditions of guards and by alternatives, which live as long as this does.
-        self._named: dict[int, Sequence[str]] = {}
+        self._names = cache(_names_of)
         self._known: dict[int, Mapping[int, bool | None]] = {}
         self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
         self._deciding: dict[int, Sequence[int]] = {}
@@ -372,7 +352,6 @@ class Space:
                 self._of.setdefault(fact, []).append(index)
 
     def start(self, context: Row) -> Region:
-        """All rows that are possible in a context."""
         region = Region({}, self._derive(context))
         for index, dimension in enumerate(self._dimensions):
             if len(dimension) == 1:
@@ -387,9 +366,7 @@ class Space:
                     region = self._narrow(region, index, left)
         return region
 
-    def regions(
-        self, context: Row, next_split: Callable[[Region], bool | Split | None]
-    ) -> Iterator[Region]:
+    def regions(self, context: Row, next_split: Question) -> Iterator[Region]:
         """The regions in which nothing is left to split; `next_split` gives the split of one."""
         waiting, found = [self.start(context)], 0
         while waiting:
@@ -428,7 +405,6 @@ class Space:
         return Split(index, _one_by_one(self._alternatives(region, index)))
 
     def parts(self, region: Region, split: Split) -> Iterator[Region]:
-        """The possible parts of a region."""
         for part in split.parts:
             narrowed = self._narrow(region, split.dimension, part)
             if self._is_possible(narrowed.sure):
@@ -489,22 +465,14 @@ class Space:
         known = self._known.get(id(condition))
         if known is None:
             rows = self._dimensions[index]
-            if any(
-                name in self._derived_from or name not in rows[0] for name in self._names(condition)
-            ):
+            own = rows[0].keys() - self._derived_from.keys()
+            if not own.issuperset(self._names(condition)):
                 return None
             known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
         return lambda row: known[id(row)]
 
     def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
         return truth(condition, self._derive(_join(region.sure, row)))
-
-    def _names(self, condition: ast.expr) -> Sequence[str]:
-        known = self._named.get(id(condition))
-        if known is None:
-            known = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
-            self._named[id(condition)] = known
-        return known
 
     def _is_open(self, region: Region, index: int) -> bool:
         return len(self._alternatives(region, index)) > 1
@@ -540,6 +508,10 @@ class Space:
         agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
         sure = self._derive(_join(region.sure, agreed)) if agreed else region.sure
         return Region({**region.left, index: part}, sure)
+
+
+def _names_of(condition: ast.expr) -> Sequence[str]:
+    return [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
 
 
 def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
@@ -694,12 +666,17 @@ def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[o
 
 def input_ranges(inputs: DataType) -> dict[str, range]:
     """The inputs that are whole numbers with few values, by dotted name."""
-    ranges = {
+    ranges = bounded_inputs(inputs)
+    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
+
+
+def bounded_inputs(inputs: DataType) -> dict[str, range]:
+    """The inputs that are whole numbers with both ends known, by dotted name."""
+    return {
         dotted: range(int(known.minimum), int(known.maximum) + 1)
         for dotted, known in single_values(inputs, "input.")
         if known.bounded and known.minimum is not None and known.maximum is not None
     }
-    return {dotted: values for dotted, values in ranges.items() if len(values) <= MOST_VALUES}
 
 
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
