@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Literal, NamedTuple
 
 from loopkit.engine.changes import apply
@@ -288,21 +288,16 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
     started = next((event for event in events if isinstance(event, Started)), None)
     names = {started.folder.rstrip("/"): "FOLDER", started.run: "RUN"} if started else {}
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
-    together: list[tuple[str, dict[str, Any]]] = []
-    for event in _without_pauses(events):
-        plain = _plain(event, names, tasks, redact)
-        if event.type in TOGETHER:
-            key = getattr(event, "key", "")
-            together.append((tasks.get(key, key), plain))
-            continue
-        yield from _by_task(together)
-        together = []
-        yield plain
-    yield from _by_task(together)
 
+    def task_of(event: Event) -> str:
+        key: str = getattr(event, "key", "")
+        return tasks.get(key, key)
 
-def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    return (plain for _, plain in sorted(together, key=lambda one: one[0]))
+    for is_in_any_order, some in groupby(_without_pauses(events), lambda e: e.type in TOGETHER):
+        in_order = list(some)
+        if is_in_any_order:
+            in_order.sort(key=task_of)
+        yield from (_plain(event, names, tasks, redact) for event in in_order)
 
 
 def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
@@ -419,25 +414,18 @@ def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
     lines: list[str] = []
-    between: list[str] = []
-    for row in rows:
-        if row.sign == "…":
-            between.append(row.name)
-            continue
-        lines += _between(between)
-        between = []
-        lines.append(f"{row.sign} {row.name}")
-    return (*lines, *_between(between))
+    for is_gap, some in groupby(rows, lambda row: row.sign == "…"):
+        if is_gap:
+            lines.append(f"… {' '.join(row.name for row in some)}")
+        else:
+            lines += [f"{row.sign} {row.name}" for row in some]
+    return tuple(lines)
 
 
 def index_of_difference(rows: Sequence[Row], count: int) -> int:
     """The index of the expected item at which both differ first; at most the last one."""
     at = next((row.index for row in rows if row.sign in "-+"), 0)
     return max(0, min(at, count - 1))
-
-
-def _between(names: Sequence[str]) -> list[str]:
-    return [f"… {' '.join(names)}"] if names else []
 
 
 def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
