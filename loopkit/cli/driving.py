@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from socket import socketpair
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import click
 
@@ -94,19 +94,17 @@ async def _drive(
                 if person is None or not await _is_answered(app, active, person):
                     break
                 active = await app.resume(active.state.run)
-        state = active.state
-        ended = Ended(
-            state,
-            await hints_for(app, state, app.clock.now()),
-            await app.usage_of(state),
-            await app.questions(state.run) if state.waits_for_children else (),
-        )
+        state, usage = active.state, await app.usage_of(active.state)
+        hints = await hints_for(app, state, app.clock.now())
+        asked = await app.questions(state.run) if state.waits_for_children else ()
         lost = watcher.fault
         try:
-            _print_result(ended, output)
+            _print_result(state, usage, asked, output)
         except OSError as error:
             lost = lost or error
-        code = _end(ended, output, interruption)
+        _print_end(state, usage, hints, output)
+        stopped = state.status in ("suspended", "running", "waiting") and interruption.signal
+        code = interruption.code if stopped else exit_code(state)
         if fault := await _notify(active, interruption):
             terminal.say(fault)
         if lost is not None:
@@ -180,26 +178,13 @@ async def _notify(active: ActiveRun, interruption: Interruption) -> str:
     return "" if work.cancelled() else work.result()
 
 
-class Ended(NamedTuple):
-    """The state in which a run stopped, and the facts to print about it."""
-
-    state: RunState
-    hints: Sequence[str]
-    usage: Usage
-    asked: Sequence[OpenQuestion]
-
-
-def _end(ended: Ended, output: str, interruption: Interruption) -> int:
-    state = ended.state
+def _print_end(state: RunState, usage: Usage, hints: Sequence[str], output: str) -> None:
     if output == "quiet" and (stop := state.suspended):
         terminal.say(f"suspended ({stop.reason}): {stop.message}")
     if output == "quiet" and state.finished is not None and state.finished.although:
         terminal.say(standing_of(state))
     if output != "jsonl" and not (output == "quiet" and state.is_over):
-        _print_end(state, ended.hints, ended.usage)
-    if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
-        return interruption.code
-    return exit_code(state)
+        _print_hints(state, usage, hints)
 
 
 def exit_code(state: RunState) -> int:
@@ -217,10 +202,11 @@ def exit_code(state: RunState) -> int:
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
-def _print_result(ended: Ended, output: str) -> None:
-    state = ended.state
+def _print_result(
+    state: RunState, usage: Usage, asked: Sequence[OpenQuestion], output: str
+) -> None:
     if output == "jsonl":
-        told = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
+        told = {**outcome_of(state, asked), "usage": usage.plain()}
         line = {"type": "result", **told, "exit": exit_code(state)}
         terminal.echo(json.dumps(line, ensure_ascii=False))
         return
@@ -237,7 +223,7 @@ def _print_result(ended: Ended, output: str) -> None:
     terminal.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
-def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
+def _print_hints(state: RunState, usage: Usage, hints: Sequence[str]) -> None:
     for name, value in state.finished.result.items() if state.finished else ():
         if isinstance(value, str) and not value.strip():
             terminal.say(f"{name} is empty")

@@ -48,18 +48,6 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
 
 
-def path(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("path",), "another path was taken", expect.path, run.path)
-
-
-def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("kept",), "other states were kept", expect.kept, run.kept)
-
-
-def events(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("events",), "other events were emitted", expect.events, run.emitted)
-
-
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     for state, expected in (expect.verdicts or {}).items():
         given = [judged.report.verdict for judged in run.judged if judged.state == state]
@@ -120,10 +108,6 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
 
 
-def revisions(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other_counts("revisions", "revision", expect.revisions, run.revisions)
-
-
 def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
     yield from _other_counts("calls", "call", expect.calls, run.calls)
     for agent, most in (expect.calls_at_most or {}).items():
@@ -140,17 +124,19 @@ def cost(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
-    path,
+    lambda run, expect: _other(("path",), "another path was taken", expect.path, run.path),
     outcome,
-    kept,
+    lambda run, expect: _other(("kept",), "other states were kept", expect.kept, run.kept),
     verdicts,
     findings,
     feedback,
     prompts,
-    revisions,
+    lambda run, expect: _other_counts("revisions", "revision", expect.revisions, run.revisions),
     calls,
     cost,
-    events,
+    lambda run, expect: _other(
+        ("events",), "other events were emitted", expect.events, run.emitted
+    ),
     artifacts,
 )
 

@@ -173,8 +173,9 @@ def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event
     visits = [
         event.visit + ((event.state, place) in state.baselines)
         for event in events
-        if isinstance(event, Worked) and event.report is not None and event.state in bill.judges
+        if isinstance(event, Worked) and event.report is not None
         and place in (answer.validator for answer in event.report.answers)
+        and event.state in bill.graph.judges
     ]  # fmt: skip
     stopped = state.suspended.commands if state.suspended else ()
     if place in (ran.validator for ran in stopped):

@@ -21,7 +21,7 @@ from loopkit.language.input_faults import InvalidInput, with_files
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import CANCELLED, ChildrenState, EachState
-from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
+from loopkit.language.states.kinds import CommandState, HumanState
 from loopkit.language.validators import Rule, rules_of
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import readable
@@ -42,10 +42,6 @@ class Playbill:
     @property
     def machine(self) -> Machine:
         return self.graph.machine
-
-    @property
-    def judges(self) -> dict[str, ValidateState]:
-        return self.graph.judges
 
     @cached_property
     def askers(self) -> dict[str, HumanState]:
@@ -128,7 +124,7 @@ class Playbill:
         return tuple(edge for edge in self.graph.edges if edge.back)
 
     def _rules(self) -> Iterator[tuple[str, Rule]]:
-        for state in self.judges.values():
+        for state in self.graph.judges.values():
             for name, rules in validators_of(self.machine, state).items():
                 yield from ((name, rule) for rule in rules)
 
