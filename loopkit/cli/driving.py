@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from socket import socketpair
 from types import FrameType
 from typing import Any, Protocol
@@ -160,20 +161,18 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
     return is_answered and not active.stopping
 
 
-class _Notifying:
-    """A notifier at work, which a signal ends: the run does not depend on it."""
+@dataclass
+class Stopper:
+    """Work that a signal stops by a function."""
 
-    def __init__(self, work: asyncio.Task[str]) -> None:
-        self.stopping = False
-        self._work = work
-
-    def stop(self) -> None:
-        self._work.cancel()
+    stop: Callable[[], object]
+    stopping: bool = False
 
 
 async def _notify(active: ActiveRun, interruption: Interruption) -> str:
     work = asyncio.create_task(notify(active))
-    interruption.end_at_once(_Notifying(work), "the notifier is ended; the run is not affected")
+    # A run does not depend on its notifier.
+    interruption.end_at_once(Stopper(work.cancel), "the notifier is ended; the run is not affected")
     await asyncio.wait([work])
     return "" if work.cancelled() else work.result()
 
@@ -250,7 +249,7 @@ class Stoppable(Protocol):
 
     stopping: bool
 
-    def stop(self) -> None:
+    def stop(self) -> object:
         """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
         ...
 

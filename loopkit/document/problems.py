@@ -172,26 +172,23 @@ def _block(problem: Problem, lines: _Excerpts) -> str:
     spans = [problem.span] if problem.span else []
     spans += [span for _, span in problem.also]
     gutter = max((len(str(span.line)) for span in spans), default=1)
+    message = _printable(short(problem.message, _LONGEST_TEXT))
     return "\n".join(
         [
-            f"{problem.severity}[{problem.code}]: {_printable(_cut(problem.message))}",
+            f"{problem.severity}[{problem.code}]: {message}",
             *_primary(problem, lines, gutter),
             *(
                 row
                 for label, span in problem.also[:_PLACES]
                 for row in _further(label, span, lines, gutter)
             ),
-            *_help(_cut(problem.help)),
+            *_help(short(problem.help, _LONGEST_TEXT)),
         ]
     )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}{_CUT}"
-
-
 def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
-    path = f"({_printable(_cut(problem.path))})" if problem.path else ""
+    path = f"({_printable(short(problem.path, _LONGEST_TEXT))})" if problem.path else ""
     if problem.span is None:
         return [f"  {path}"] if path else []
     arrow = f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")
@@ -286,7 +283,6 @@ MAX_LEVELS = 64
 MAX_VALUES = 200_000
 MAX_PROBLEMS = 50
 """The maximum number of mistakes reported in one file's YAML; after these, reading stops."""
-_SHOWN = 40
 
 MISTAKES: Mapping[str, tuple[str, str]] = {
     "unreadable-file": ("the file cannot be read: {reason}", "{remedy}"),
@@ -353,8 +349,8 @@ def mistake(code: str, place: Span, **words: str) -> Problem:
     return Problem(code, message.format(**words), place, help=remedy.format(**words))
 
 
-def short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else f"{text[:most]}{_CUT}"
 
 
 def odd_blank(place: Span, char: str) -> Problem:

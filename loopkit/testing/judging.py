@@ -63,7 +63,7 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
 def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
     at: DocPath = ("cases", case)
     expect = suite.case(case).expect
-    if expect is None or expect.is_empty:
+    if expect is None or not expect.model_fields_set:
         is_written = "expect" in suite.case(case).model_fields_set
         place = (*at, "expect") if is_written else at
         message = f"case `{case}` expects nothing"
