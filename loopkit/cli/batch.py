@@ -476,8 +476,6 @@ DIGEST_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that can be run."""
-
     number: int
     """The first one is 1; empty lines count."""
     key: str

@@ -263,8 +263,6 @@ class Measured:
 
 @dataclass(frozen=True)
 class MachineCoverage:
-    """The coverage of one machine by its cases."""
-
     loaded: Loaded
     measured: tuple[Measured, ...]
     is_exact: bool
@@ -302,8 +300,6 @@ class MachineCoverage:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of all machines that cases test."""
-
     machines: tuple[MachineCoverage, ...]
 
     @property

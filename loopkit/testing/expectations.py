@@ -272,14 +272,12 @@ def _call_lines(run: Trace) -> tuple[str, ...]:
 
 
 def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
-    for index, piece in enumerate(wanted.contains):
-        if piece.rstrip("\n") not in text:
-            message = f"{where} does not contain {one_line(piece)!r}"
-            yield Miss((*at, "contains", index), message, _text_lines(text))
-    for index, piece in enumerate(wanted.lacks):
-        if piece.rstrip("\n") in text:
-            message = f"{where} contains {one_line(piece)!r}"
-            yield Miss((*at, "lacks", index), message, _text_lines(text))
+    for key, is_wanted in (("contains", True), ("lacks", False)):
+        for index, piece in enumerate(getattr(wanted, key)):
+            if (piece.rstrip("\n") in text) is not is_wanted:
+                verb = "does not contain" if is_wanted else "contains"
+                message = f"{where} {verb} {one_line(piece)!r}"
+                yield Miss((*at, key, index), message, _text_lines(text))
 
 
 def _plain(text: str) -> str:

@@ -216,7 +216,11 @@ def inputs_of(
     `{file: PATH}` for an input is replaced by the text of that file, or by its data.
     """
     datatype = parse_record(machine.input)
-    given, problems = _case_input(written, case, datatype)
+    own = (written.scenario.cases or {})[case].input
+    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
+    given, problems = _include_files(written, _place(case, False), shared, datatype)
+    given_here, found = _include_files(written, _place(case, True), own, datatype)
+    given, problems = {**given, **given_here}, [*problems, *found]
     try:
         filled, faults = conform(given, datatype)
     except NotJudged as error:
@@ -226,7 +230,6 @@ def inputs_of(
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
     elif not problems and isinstance(filled, dict):
-        own = (written.scenario.cases or {})[case].input
         try:
             filled = with_files(filled, datatype, written.folder)
             # No run would start: a word chooses no agent, or a list has no valid items.
@@ -250,16 +253,6 @@ def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> It
         if isinstance(value, dict) and value.keys() == {"todo"} and not is_value:
             at = (*_place(case, name in own), name)
             yield todo_problem(written.source, at, f"input `{name}`", str(value["todo"]))
-
-
-def _case_input(
-    written: LoadedScenario, case: str, datatype: DataType
-) -> tuple[dict[str, Any], list[Problem]]:
-    own = (written.scenario.cases or {})[case].input
-    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
-    given, problems = _include_files(written, _place(case, False), shared, datatype)
-    own_input, own_problems = _include_files(written, _place(case, True), own, datatype)
-    return {**given, **own_input}, [*problems, *own_problems]
 
 
 def _include_files(

@@ -51,8 +51,6 @@ class Refusal:
 
 
 class ChildRun(NamedTuple):
-    """One child of a run."""
-
     state: str
     key: str
     """The key of its item; empty for an only child."""
@@ -62,8 +60,6 @@ class ChildRun(NamedTuple):
 
 @dataclass(frozen=True)
 class FamilyRun:
-    """A run and its children."""
-
     state: RunState
     events: tuple[Stored, ...]
     """Everything that the journal has of it."""
@@ -88,8 +84,6 @@ class FamilyRun:
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    """The run of a case."""
-
     unprepared: tuple[str, ...] = ()
     """What was asked for but not prepared, in order."""
     refused: Refusal | None = None

@@ -58,8 +58,6 @@ class Machines:
 
 @dataclass(frozen=True)
 class Suite:
-    """The cases of one scenario file."""
-
     path: Path
     written: LoadedScenario
     machine: Loaded

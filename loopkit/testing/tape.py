@@ -118,17 +118,13 @@ class Tape:
         task, attempt = before.tasks.get(intent.task), self.attempts.get(intent.task)
         if intent.role != "judge" or not (task and task.exchanges and attempt and attempt.calls):
             return
-        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and self._is_in_our_form(intent)
+        rules = self.program.validators_at(intent.state).get(intent.place, ())
+        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and any(
+            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
+            for rule in rules
+        )
         if was_asked and not task.exchanges[-1].reply.played:
             attempt.calls[-1]["recorded"] = True
-
-    def _is_in_our_form(self, intent: Intended) -> bool:
-        """Whether this is a judge that answers in our own form."""
-        rules = self.program.validators_at(intent.state)
-        return any(
-            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
-            for rule in rules.get(intent.place, ())
-        )
 
     def _note_reply(self, before: RunState, intent: Intended, replied: Replied) -> None:
         file = self.files.get(replied.key, "")
@@ -360,17 +356,16 @@ def ran_of(ran: Ran) -> dict[str, Any]:
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
     if answer.by == "timeout":
         return {"after": f"{timeout_s or 0:g}s"}
-    parts: dict[str, Any] = {"choice": answer.choice}
-    if answer.comment:
-        parts["comment"] = answer.comment
-    if answer.form:
-        parts["form"] = answer.form
-    if answer.edit is not None:
-        parts["edit"] = answer.edit
-    if answer.origins:
-        parts["origins"] = {name: list(states) for name, states in answer.origins.items()}
-    if answer.limits:
-        parts["limits"] = answer.limits
+    given = {
+        "choice": answer.choice,
+        "comment": answer.comment,
+        "form": answer.form,
+        "edit": answer.edit,
+        "origins": {name: list(states) for name, states in answer.origins.items()},
+        "limits": answer.limits,
+    }
+    # A text that was edited away is no missing one.
+    parts = {key: value for key, value in given.items() if value or (key, value) == ("edit", "")}
     return answer.choice if len(parts) == 1 else parts
 
 

@@ -78,8 +78,6 @@ class Asked:
 
 
 class ChildTrace(NamedTuple):
-    """The trace of one child."""
-
     state: str
     key: str
     """The key of its item; empty for an only child."""
@@ -89,8 +87,6 @@ class ChildTrace(NamedTuple):
 
 @dataclass
 class Trace:
-    """Everything that a run did."""
-
     state: RunState
     path: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -236,19 +232,15 @@ class Difference:
     """The child whose run differs; empty for the root."""
 
     def __str__(self) -> str:
-        return f"`{self.called}`: {self._text}" if self.called else self._text
-
-    @property
-    def _text(self) -> str:
+        at = f"`{self.called}`: event {self.index}" if self.called else f"event {self.index}"
         if self.recorded is None:
-            return f"event {self.index}: there is one more, `{self.replayed['type']}`"
+            return f"{at}: there is one more, `{self.replayed['type']}`"
         if self.replayed is None:
-            return f"event {self.index}: there is one less, `{self.recorded['type']}`"
+            return f"{at}: there is one less, `{self.recorded['type']}`"
         kind, other = self.recorded["type"], self.replayed["type"]
         if kind != other:
-            return f"event {self.index}: `{other}` instead of `{kind}`"
-        differences = "; ".join(_value_differences(self.recorded, self.replayed))
-        return f"event {self.index}, `{kind}`: {differences}"
+            return f"{at}: `{other}` instead of `{kind}`"
+        return f"{at}, `{kind}`: {'; '.join(_value_differences(self.recorded, self.replayed))}"
 
 
 def difference(
@@ -384,8 +376,6 @@ Move = tuple[int, Sign, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a diff."""
-
     sign: Sign
     name: str
     index: int
