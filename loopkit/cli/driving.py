@@ -182,8 +182,20 @@ def _print_end(state: RunState, usage: Usage, hints: Sequence[str], output: str)
         terminal.say(f"suspended ({stop.reason}): {stop.message}")
     if output == "quiet" and state.finished is not None and state.finished.although:
         terminal.say(standing_of(state))
-    if output != "jsonl" and not (output == "quiet" and state.is_over):
-        _print_hints(state, usage, hints)
+    if output == "jsonl" or (output == "quiet" and state.is_over):
+        return
+    for name, value in state.finished.result.items() if state.finished else ():
+        if isinstance(value, str) and not value.strip():
+            terminal.say(f"{name} is empty")
+    terminal.say(f"{state.run}: {usage_text(usage)}")
+    if state.question is not None and state.status == "waiting":
+        asked = f"see what is asked: loopkit runs show {state.run}"
+        hints = [asked, *waiting_hints(state.run, state.question)]
+    elif state.suspended is None:
+        resumed = f"stopped; resume with: {resume_line(state.run)}"
+        hints = [resumed] if state.status == "running" else []
+    for hint in hints:
+        terminal.say(hint)
 
 
 def exit_code(state: RunState) -> int:
@@ -220,22 +232,6 @@ def _print_result(
     shown = printable(text) if is_seen else text
     # With `color` click leaves escape sequences in a file or pipe, where they are data.
     terminal.echo(shown, nl=not shown.endswith("\n"), color=True)
-
-
-def _print_hints(state: RunState, usage: Usage, hints: Sequence[str]) -> None:
-    for name, value in state.finished.result.items() if state.finished else ():
-        if isinstance(value, str) and not value.strip():
-            terminal.say(f"{name} is empty")
-    terminal.say(f"{state.run}: {usage_text(usage)}")
-    if state.question is not None and state.status == "waiting":
-        terminal.say(f"see what is asked: loopkit runs show {state.run}")
-        for hint in waiting_hints(state.run, state.question):
-            terminal.say(hint)
-    elif state.suspended is not None:
-        for hint in hints:
-            terminal.say(hint)
-    elif state.status == "running":
-        terminal.say(f"stopped; resume with: {resume_line(state.run)}")
 
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"

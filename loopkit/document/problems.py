@@ -196,11 +196,9 @@ def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
 
 
 def _further(label: str, span: Span, lines: _Excerpts, gutter: int) -> Iterable[str]:
-    snippet = _snippet(span, lines, gutter)
-    arrow = f"  ::: {_position(span)}"
-    if not snippet:
-        return [f"{arrow} {_printable(label)}".rstrip()]
-    return [arrow, *snippet[:-1], f"{snippet[-1]} {_printable(label)}".rstrip()]
+    rows = [f"  ::: {_position(span)}", *_snippet(span, lines, gutter)]
+    rows[-1] = f"{rows[-1]} {_printable(label)}".rstrip()
+    return rows
 
 
 def _help(text: str) -> list[str]:

@@ -432,9 +432,8 @@ def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
     """The shared parts that a case does not replace by its own."""
     if own is scenario:
         return
-    names = {part: getattr(own, part) for part in PARTS}
     for path, called, one in _of_parts(scenario, ()):
-        if path[1] not in names[str(path[0])]:
+        if path[1] not in getattr(own, str(path[0])):
             yield path, called, one
     for child in scenario.in_children:
         mine, is_keyed = own.children.get(child.state), bool(child.key)

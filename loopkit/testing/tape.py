@@ -170,8 +170,13 @@ class Tape:
             results.append(fault)
 
     def _note_doubt(self, before: RunState, intent: Intended, doubt: InDoubt) -> None:
-        if (note := doubt_note(doubt, intent)) is not None:
-            self.notes.append(note)
+        if doubt.policy == "ask":
+            asked = f"a person was asked about a call of `{intent.agent}`"
+            self.notes.append(f"{asked}, which no scenario plays")
+        elif not doubt.reason and intent.role in ("run", "tool"):
+            tool = f"a call of the tool `{intent.agent}`"
+            what = tool if intent.role == "tool" else f"the command of `{intent.state}`"
+            self.notes.append(f"{what} was in doubt, which no scenario plays")
         fault = {"fault": "timeout" if doubt.reason else "crash"}
         if intent.is_of_agent:
             if doubt.reason and "time" in self.limited:
@@ -202,7 +207,10 @@ class Tape:
     def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
-        rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
+        rules = _command_count(self.program, validator)
+        # The runs of each rule, if there are equally many for each; else every run by itself.
+        size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
+        rounds = [list(map(ran_of, ran[at : at + size])) for at in range(0, len(ran), size)]
         # The tries of one command; a single one without a list.
         result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
         if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
@@ -247,12 +255,6 @@ def _command_count(program: Program, validator: str) -> int:
     rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
     counts = (sum(bool(rule.program) for rule in some) for some in rules)
     return max(counts, default=1)
-
-
-def _runs_by_rule(ran: list[dict[str, Any]], rules: int) -> list[list[dict[str, Any]]]:
-    """The runs of each rule, if there are equally many for each; else every run by itself."""
-    size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
-    return [ran[start : start + size] for start in range(0, len(ran), size)]
 
 
 def read_tape(
@@ -367,17 +369,6 @@ def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
     # A text that was edited away is no missing one.
     parts = {key: value for key, value in given.items() if value or (key, value) == ("edit", "")}
     return answer.choice if len(parts) == 1 else parts
-
-
-def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
-    """Why a call in doubt can't be played; None where it can."""
-    if doubt.policy == "ask":
-        return f"a person was asked about a call of `{intent.agent}`, which no scenario plays"
-    if intent.role == "run" and not doubt.reason:
-        return f"the command of `{intent.state}` was in doubt, which no scenario plays"
-    if intent.role == "tool" and not doubt.reason:
-        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
-    return None
 
 
 def _reply_part(text: str) -> dict[str, Any]:

@@ -268,9 +268,8 @@ def family_difference(
     for child in recorded.children:
         # Both have begun the same children, or their own events would differ.
         other = others.get(child[:3]) or FamilyRun(RunState(), ())
-        found = family_difference(
-            child.run, other, redact, place_of(child.state, child.key, called)
-        )
+        place = place_of(child.state, child.key, called)
+        found = family_difference(child.run, other, redact, place)
         if found is not None:
             return found
     return None
