@@ -155,8 +155,7 @@ async def arun(
 ) -> Result:
     """The same as `run`, as a coroutine."""
     loaded, inputs = _ready(machine, input)
-    async with _open_app(state, agents) as app:
-        return await _result(app, await _drive_and_notify(app, await app.start(loaded, inputs)))
+    return await _drive(lambda app: app.start(loaded, inputs), state, agents)
 
 
 async def start(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -280,22 +279,23 @@ def test_an_expression_selects_names(expression: str, selected: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    "expression",
     [
-        ("and", "at `and`: a word is expected"),
-        ("a and", "at its end: a word is expected"),
-        ("a or or b", "at `or`: a word is expected"),
-        ("(a", "at its end: `)` is expected"),
-        ("a)", "at `)`: `and` or `or` is expected"),
-        ("not", "at its end: a word is expected"),
-        ("a b", "at `b`: `and` or `or` is expected"),
-        ("()", "at `)`: a word is expected"),
-        ("not " * 31 + "a", "at `a`: more than 30 `not` and `(` are nested"),
-        ("(" * 3_000, "at `(`: more than 30 `not` and `(` are nested"),
+        "and",
+        "a and",
+        "a or or b",
+        "(a",
+        "a)",
+        "not",
+        "a b",
+        "a (b)",
+        "()",
+        "not " * 30_000 + "a",
+        "(" * 3_000,
     ],
 )
-def test_an_expression_that_cannot_be_read_is_told(expression: str, told: str) -> None:
-    with pytest.raises(NotAnExpression, match=re.escape(f"can't be read {told}")):
+def test_an_expression_that_cannot_be_read_is_told(expression: str) -> None:
+    with pytest.raises(NotAnExpression, match="can't be read: write words"):
         selection(expression)
 
 

@@ -302,7 +302,7 @@ class BatchDriver:
         for line in self.batch.lines():
             self.tally.lines += 1
             if isinstance(line, RefusedLine):
-                self.tally.refuse(line.number, line.reason)
+                self.tally.refuse(line.number, str(line))
             elif (known := self.results.known.get(line.run)) is not None:
                 if known.digest != line.digest:
                     self.tally.refuse(line.number, _change_message(line))
@@ -476,8 +476,6 @@ DIGEST_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that can be run."""
-
     number: int
     """The first one is 1; empty lines count."""
     key: str
@@ -488,12 +486,10 @@ class Line:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedLine:
-    """A line that can't be run, with the reason."""
+class RefusedLine(Exception):
+    """A line that can't be run; the message says why."""
 
-    number: int
-    reason: str
+    number = 0
 
 
 @dataclass(frozen=True)
@@ -526,25 +522,23 @@ class Batch:
                 if not raw.strip():
                     continue
                 try:
-                    line = self._line(name, number, raw)
-                except _Unfit as unfit:
-                    yield RefusedLine(number, str(unfit))
-                    continue
-                if (first := seen.setdefault(line.run, number)) != number:
-                    reason = f"line {first} has the same {self.key}, `{line.key}`"
-                    yield RefusedLine(number, reason)
-                else:
-                    yield line
+                    yield self._line(name, number, raw, seen)
+                except RefusedLine as refused:
+                    refused.number = number
+                    yield refused
 
-    def _line(self, name: str, number: int, raw: bytes) -> Line:
+    def _line(self, name: str, number: int, raw: bytes, seen: dict[str, int]) -> Line:
         given = _read(raw, is_first=number == 1)
         try:
             complete = complete_input(self.machine, {**self.shared, **given})
         except InvalidInput as error:
-            raise _Unfit("; ".join(fault.message for fault in error.faults)) from error
+            raise RefusedLine("; ".join(fault.message for fault in error.faults)) from error
         key = _value_at(complete, self.key) if self.key else str(number)
         place = key if READABLE.fullmatch(key) else digest_of(key)[:DIGEST_CHARS]
-        return Line(number, key, f"{name}-{place}", complete, digest_of_input(complete))
+        run = f"{name}-{place}"
+        if (first := seen.setdefault(run, number)) != number:
+            raise RefusedLine(f"line {first} has the same {self.key}, `{key}`")
+        return Line(number, key, run, complete, digest_of_input(complete))
 
 
 def key_fault(machine: Machine, key: str) -> str:
@@ -564,10 +558,6 @@ def key_fault(machine: Machine, key: str) -> str:
     return ""
 
 
-class _Unfit(Exception):
-    """A line that is not a valid input; the message says why."""
-
-
 def digest_of_input(complete: Mapping[str, Any]) -> str:
     """A digest of the input that does not depend on the order of its keys."""
     return digest_of(json.dumps(complete, sort_keys=True))[:DIGEST_CHARS]
@@ -577,12 +567,12 @@ def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8-sig" if is_first else "utf-8")
     except UnicodeDecodeError as error:
-        raise _Unfit(f"it is not UTF-8 text (byte {error.start + 1})") from error
+        raise RefusedLine(f"it is not UTF-8 text (byte {error.start + 1})") from error
     data = parse_json(text)
     if isinstance(data, NoJson):
-        raise _Unfit(f"it is not JSON: {data.reason}")
+        raise RefusedLine(f"it is not JSON: {data.reason}")
     if not isinstance(data, dict):
-        raise _Unfit("it is not a JSON object; write the inputs of the run as one")
+        raise RefusedLine("it is not a JSON object; write the inputs of the run as one")
     return data
 
 
@@ -591,7 +581,7 @@ def _value_at(complete: Mapping[str, Any], path: str) -> str:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise _Unfit(
+        raise RefusedLine(
             f"its `{path}` is not a text or a whole number, so it cannot identify the line"
         )
     return str(value)

@@ -12,9 +12,10 @@ import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from socket import socketpair
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import click
 
@@ -94,19 +95,17 @@ async def _drive(
                 if person is None or not await _is_answered(app, active, person):
                     break
                 active = await app.resume(active.state.run)
-        state = active.state
-        ended = Ended(
-            state,
-            await hints_for(app, state, app.clock.now()),
-            await app.usage_of(state),
-            await app.questions(state.run) if state.waits_for_children else (),
-        )
+        state, usage = active.state, await app.usage_of(active.state)
+        hints = await hints_for(app, state, app.clock.now())
+        asked = await app.questions(state.run) if state.waits_for_children else ()
         lost = watcher.fault
         try:
-            _print_result(ended, output)
+            _print_result(state, usage, asked, output)
         except OSError as error:
             lost = lost or error
-        code = _end(ended, output, interruption)
+        _print_end(state, usage, hints, output)
+        stopped = state.status in ("suspended", "running", "waiting") and interruption.signal
+        code = interruption.code if stopped else exit_code(state)
         if fault := await _notify(active, interruption):
             terminal.say(fault)
         if lost is not None:
@@ -162,44 +161,41 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
     return is_answered and not active.stopping
 
 
-class _Notifying:
-    """A notifier at work, which a signal ends: the run does not depend on it."""
+@dataclass
+class Stopper:
+    """Work that a signal stops by a function."""
 
-    def __init__(self, work: asyncio.Task[str]) -> None:
-        self.stopping = False
-        self._work = work
-
-    def stop(self) -> None:
-        self._work.cancel()
+    stop: Callable[[], object]
+    stopping: bool = False
 
 
 async def _notify(active: ActiveRun, interruption: Interruption) -> str:
     work = asyncio.create_task(notify(active))
-    interruption.end_at_once(_Notifying(work), "the notifier is ended; the run is not affected")
+    # A run does not depend on its notifier.
+    interruption.end_at_once(Stopper(work.cancel), "the notifier is ended; the run is not affected")
     await asyncio.wait([work])
     return "" if work.cancelled() else work.result()
 
 
-class Ended(NamedTuple):
-    """The state in which a run stopped, and the facts to print about it."""
-
-    state: RunState
-    hints: Sequence[str]
-    usage: Usage
-    asked: Sequence[OpenQuestion]
-
-
-def _end(ended: Ended, output: str, interruption: Interruption) -> int:
-    state = ended.state
+def _print_end(state: RunState, usage: Usage, hints: Sequence[str], output: str) -> None:
     if output == "quiet" and (stop := state.suspended):
         terminal.say(f"suspended ({stop.reason}): {stop.message}")
     if output == "quiet" and state.finished is not None and state.finished.although:
         terminal.say(standing_of(state))
-    if output != "jsonl" and not (output == "quiet" and state.is_over):
-        _print_end(state, ended.hints, ended.usage)
-    if state.status in ("suspended", "running", "waiting") and interruption.signal is not None:
-        return interruption.code
-    return exit_code(state)
+    if output == "jsonl" or (output == "quiet" and state.is_over):
+        return
+    for name, value in state.finished.result.items() if state.finished else ():
+        if isinstance(value, str) and not value.strip():
+            terminal.say(f"{name} is empty")
+    terminal.say(f"{state.run}: {usage_text(usage)}")
+    if state.question is not None and state.status == "waiting":
+        asked = f"see what is asked: loopkit runs show {state.run}"
+        hints = [asked, *waiting_hints(state.run, state.question)]
+    elif state.suspended is None:
+        resumed = f"stopped; resume with: {resume_line(state.run)}"
+        hints = [resumed] if state.status == "running" else []
+    for hint in hints:
+        terminal.say(hint)
 
 
 def exit_code(state: RunState) -> int:
@@ -217,10 +213,11 @@ def exit_code(state: RunState) -> int:
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
 
-def _print_result(ended: Ended, output: str) -> None:
-    state = ended.state
+def _print_result(
+    state: RunState, usage: Usage, asked: Sequence[OpenQuestion], output: str
+) -> None:
     if output == "jsonl":
-        told = {**outcome_of(state, ended.asked), "usage": ended.usage.plain()}
+        told = {**outcome_of(state, asked), "usage": usage.plain()}
         line = {"type": "result", **told, "exit": exit_code(state)}
         terminal.echo(json.dumps(line, ensure_ascii=False))
         return
@@ -237,22 +234,6 @@ def _print_result(ended: Ended, output: str) -> None:
     terminal.echo(shown, nl=not shown.endswith("\n"), color=True)
 
 
-def _print_end(state: RunState, hints: Sequence[str], usage: Usage) -> None:
-    for name, value in state.finished.result.items() if state.finished else ():
-        if isinstance(value, str) and not value.strip():
-            terminal.say(f"{name} is empty")
-    terminal.say(f"{state.run}: {usage_text(usage)}")
-    if state.question is not None and state.status == "waiting":
-        terminal.say(f"see what is asked: loopkit runs show {state.run}")
-        for hint in waiting_hints(state.run, state.question):
-            terminal.say(hint)
-    elif state.suspended is not None:
-        for hint in hints:
-            terminal.say(hint)
-    elif state.status == "running":
-        terminal.say(f"stopped; resume with: {resume_line(state.run)}")
-
-
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
 """The message after the first signal to a running drive."""
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
@@ -264,7 +245,7 @@ class Stoppable(Protocol):
 
     stopping: bool
 
-    def stop(self) -> None:
+    def stop(self) -> object:
         """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
         ...
 

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from loopkit.app import App
 from loopkit.cli.check import machine_files
-from loopkit.cli.driving import Interruption
+from loopkit.cli.driving import Interruption, Stopper
 from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.serve import (
@@ -110,7 +110,7 @@ def machines(
                     place = listening_at(host, port, urls, token, has_pages=False)
                     await serve_at(place, driving, toolbox, interruption)
                     return
-                serving = await _Serving(driving).go_on(stdio_server(), toolbox, interruption)
+                serving = await _serve_once(driving, stdio_server(), toolbox, interruption)
             if interruption.signal is not None:
                 # A thread waits for standard input, and Python would wait for that thread.
                 sys.stderr.flush()
@@ -202,30 +202,26 @@ def _leave_at_signals() -> None:
         signal.signal(number, lambda *_, code=code: GROUPS.end(lambda: os._exit(code)))
 
 
-class _Serving:
-    """A server until its client goes away, or a signal comes."""
+async def _serve_once(
+    host: Host, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
+) -> asyncio.Future[None]:
+    """Serve until the client goes away, or a signal comes, which stops runs after their step.
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._stopped = asyncio.Event()
-        self.stopping = False
+    The task that served may still wait for standard input.
+    """
+    say_serving(host.machines)
+    stopped = asyncio.Event()
+    serving = asyncio.ensure_future(serve(toolbox))
 
-    async def go_on(
-        self, serve: Serve, toolbox: MachineToolbox, interruption: Interruption
-    ) -> asyncio.Future[None]:
-        """Serve until the end; the task that served, which may still wait for standard input."""
-        say_serving(self._host.machines)
-        interruption.watch(self, "the runs can be resumed", STOPPING)
-        serving = asyncio.ensure_future(serve(toolbox))
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-        serving.cancel()
-        return serving
+    def stop() -> None:
+        host.stop()
+        stopped.set()
 
-    def stop(self) -> None:
-        """End, and stop runs in hand after their step."""
-        self._host.stop()
-        self._stopped.set()
+    interruption.watch(Stopper(stop), "the runs can be resumed", STOPPING)
+    ended = (serving, asyncio.ensure_future(stopped.wait()))
+    await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+    serving.cancel()
+    return serving
 
 
 def _names(machine: Machine, server: str | None) -> Sequence[str]:

@@ -84,24 +84,19 @@ class PersonAtTerminal:
         question = run.question
         if question is None:
             return None
-        with self._paused():
-            return self._answer(engine, run, question, place)
-
-    def _answer(
-        self, engine: Engine, run: RunState, question: Waiting, place: str
-    ) -> HumanAnswer | None:
-        say(f"\n{place}\n{review(engine, run)}" if place else f"\n{review(engine, run)}")
+        told = review(engine, run)
         state = engine.program.machine.states.get(question.state)
         asked = state.asked_form if state and question.call is None else None
-        form = parse_record(asked or {})
-        self.is_asking = True
-        try:
-            return self._ask(engine, run, question, form)
-        except (Expired, EOFError, KeyboardInterrupt):
-            echo("", err=True)
-            return None
-        finally:
-            self.is_asking = False
+        with self._paused():
+            say(f"\n{place}\n{told}" if place else f"\n{told}")
+            self.is_asking = True
+            try:
+                return self._ask(engine, run, question, parse_record(asked or {}))
+            except (Expired, EOFError, KeyboardInterrupt):
+                echo("", err=True)
+                return None
+            finally:
+                self.is_asking = False
 
     def _ask(self, engine: Engine, run: RunState, question: Waiting, form: DataType) -> HumanAnswer:
         ask = partial(_line, until=question.expires_at, woken=self._woken)

@@ -201,7 +201,7 @@ async def _children(
 ) -> list[tuple[str, ...]]:
     table: list[tuple[str, ...]] = [("item", *HEADINGS)]
     listed = [row for _, rows in rows_of(await stored.state_of(run)) for row in rows]
-    for child in listed[: max(limit, 0)]:
+    for child in listed[:limit]:
         found = await stored.journal.runs(run=child.run) if child.run else []
         # One of which nothing is stored waits for its turn, or was never begun.
         cells: tuple[str, ...] = (child.run, child.outcome or "new", "", "", "")

@@ -138,8 +138,6 @@ STOPPING = "the server ends; steps in hand are finished first; a second {second}
 
 @dataclass(frozen=True)
 class Token:
-    """The token that clients must send."""
-
     text: str
     is_new: bool
     """Whether it was made for this start."""

@@ -264,15 +264,8 @@ def columns_of(stream: TextIO | None) -> int | None:
 def _colour(row: str) -> str:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb"):
         return row
-    return "".join(_pieces(row))
-
-
-def _pieces(row: str) -> Iterator[str]:
     for pattern, colour in COLOURS:
         if found := re.search(pattern, row):
             start, end = found.span(found.lastindex or 0)
-            yield row[:start]
-            yield click.style(row[start:end], fg=colour)
-            yield row[end:]
-            return
-    yield row
+            return f"{row[:start]}{click.style(row[start:end], fg=colour)}{row[end:]}"
+    return row

@@ -31,17 +31,15 @@ from loopkit.testing import (
     play,
     run_case,
     scenario_files,
+    selection,
 )
 from loopkit.testing.coverage import percent
-from loopkit.testing.selection import selection
 from loopkit.text import plural
 from loopkit.views.diagram.model import Marks
 
 
 @dataclass
 class Tested:
-    """The results of all files."""
-
     results: list[CaseResult] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     """The unusable files with their problems, as text."""

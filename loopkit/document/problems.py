@@ -84,25 +84,11 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
     """
     if len(word) > _LONGEST_WORD:
         return None
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only mistakes need it
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
-    matcher = SequenceMatcher(b=word.casefold())
-    most: list[tuple[float, str]] = []
-    for choice in by_folded:
-        matcher.set_seq1(choice)
-        if matcher.real_quick_ratio() >= likeness and (alike := matcher.quick_ratio()) >= likeness:
-            most.append((alike, choice))
-    near: tuple[float, str] | None = None
-    # What is alike at most comes first, because how much it is takes far longer to tell.
-    for bound, choice in sorted(most, reverse=True):
-        if near and bound < near[0]:
-            break
-        matcher.set_seq1(choice)
-        told = matcher.ratio(), choice
-        if told[0] >= likeness:
-            near = max(near or told, told)
-    return by_folded[near[1]] if near else None
+    near = get_close_matches(word.casefold(), by_folded, 1, likeness)
+    return by_folded[near[0]] if near else None
 
 
 def is_slip(word: str, meant: str) -> bool:
@@ -186,26 +172,23 @@ def _block(problem: Problem, lines: _Excerpts) -> str:
     spans = [problem.span] if problem.span else []
     spans += [span for _, span in problem.also]
     gutter = max((len(str(span.line)) for span in spans), default=1)
+    message = _printable(short(problem.message, _LONGEST_TEXT))
     return "\n".join(
         [
-            f"{problem.severity}[{problem.code}]: {_printable(_cut(problem.message))}",
+            f"{problem.severity}[{problem.code}]: {message}",
             *_primary(problem, lines, gutter),
             *(
                 row
                 for label, span in problem.also[:_PLACES]
                 for row in _further(label, span, lines, gutter)
             ),
-            *_help(_cut(problem.help)),
+            *_help(short(problem.help, _LONGEST_TEXT)),
         ]
     )
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}{_CUT}"
-
-
 def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
-    path = f"({_printable(_cut(problem.path))})" if problem.path else ""
+    path = f"({_printable(short(problem.path, _LONGEST_TEXT))})" if problem.path else ""
     if problem.span is None:
         return [f"  {path}"] if path else []
     arrow = f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")
@@ -213,11 +196,9 @@ def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
 
 
 def _further(label: str, span: Span, lines: _Excerpts, gutter: int) -> Iterable[str]:
-    snippet = _snippet(span, lines, gutter)
-    arrow = f"  ::: {_position(span)}"
-    if not snippet:
-        return [f"{arrow} {_printable(label)}".rstrip()]
-    return [arrow, *snippet[:-1], f"{snippet[-1]} {_printable(label)}".rstrip()]
+    rows = [f"  ::: {_position(span)}", *_snippet(span, lines, gutter)]
+    rows[-1] = f"{rows[-1]} {_printable(label)}".rstrip()
+    return rows
 
 
 def _help(text: str) -> list[str]:
@@ -300,7 +281,6 @@ MAX_LEVELS = 64
 MAX_VALUES = 200_000
 MAX_PROBLEMS = 50
 """The maximum number of mistakes reported in one file's YAML; after these, reading stops."""
-_SHOWN = 40
 
 MISTAKES: Mapping[str, tuple[str, str]] = {
     "unreadable-file": ("the file cannot be read: {reason}", "{remedy}"),
@@ -367,8 +347,8 @@ def mistake(code: str, place: Span, **words: str) -> Problem:
     return Problem(code, message.format(**words), place, help=remedy.format(**words))
 
 
-def short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else f"{text[:most]}{_CUT}"
 
 
 def odd_blank(place: Span, char: str) -> Problem:

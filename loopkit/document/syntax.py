@@ -78,8 +78,6 @@ class Failure(Value, frozen=True):
 _REFERENCE = re.compile(r"(?:^|[\s,\[{])([*&][^\s,\[\]{}]*)[ \t]*$")
 _UNKNOWN_ESCAPE = re.compile(r"found unknown escape|expected escape sequence")
 _BLOCK_HEADER = re.compile(r"(?:^|\s)[|>][-+0-9]*(?:\s+#.*)?\s*$")
-_CODE_POINT = re.compile(r"\\U([0-9a-fA-F]{8})")
-_LARGEST_CODE_POINT = 0x10FFFF
 
 
 def blank(failure: Failure) -> Problem | None:
@@ -118,21 +116,12 @@ def unclosed_quote(failure: Failure) -> Problem | None:
 
 
 def unknown_escape(failure: Failure) -> Problem | None:
-    if _UNKNOWN_ESCAPE.match(failure.reason):
-        at = failure.source.text.rfind("\\", 0, failure.at)
-    elif failure.context or (at := _impossible_code_point(failure)) < 0:
+    if not _UNKNOWN_ESCAPE.match(failure.reason):
         return None
+    at = failure.source.text.rfind("\\", 0, failure.at)
     message = f"`{failure.source.text[at : at + 2]}` is not an escape in double-quoted text"
     remedy = "use single quotes, in which a backslash is a backslash, or write `\\\\`"
     return Problem("unknown-escape", message, failure.span(at, at + 2), help=remedy)
-
-
-def _impossible_code_point(failure: Failure) -> int:
-    # The parser overflows on it, and cannot say where.
-    for found in _CODE_POINT.finditer(failure.source.text, failure.read_to):
-        if int(found[1], 16) > _LARGEST_CODE_POINT:
-            return found.start()
-    return -1
 
 
 def after_quote(failure: Failure) -> Problem | None:

@@ -71,11 +71,6 @@ def as_json(value: Any) -> str:
     return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
-def _mapping(value: Mapping[str, Any], depth: int) -> Iterator[str]:
-    for key, item in value.items():
-        yield from _behind(f"{inline(key)}:", item, depth)
-
-
 def _behind(head: str, value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, str) and "\n" in value and not re.search(_UNFIT_FOR_BLOCK, value):
         yield from _block_text(head, value)
@@ -98,10 +93,11 @@ def _is_line(head: str, value: Any, depth: int) -> bool:
 
 def _below(value: Mapping[str, Any] | Sequence[Any], depth: int) -> Iterator[str]:
     if isinstance(value, Mapping):
-        yield from _mapping(value, depth)
-        return
-    for item in value:
-        yield from _behind("-", item, depth)
+        for key, item in value.items():
+            yield from _behind(f"{inline(key)}:", item, depth)
+    else:
+        for item in value:
+            yield from _behind("-", item, depth)
 
 
 def _block_text(head: str, text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -96,9 +96,8 @@ class Resume(Noun):
 
 
 def _texts(value: object) -> object:
-    return (
-        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
-    )
+    value = [value] if isinstance(value, str) else value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _steps(value: object) -> object:
@@ -111,6 +110,8 @@ Pieces = Annotated[tuple[str, ...], BeforeValidator(_texts, json_schema_input_ty
 """One piece of text, or several."""
 Steps = Annotated[tuple[str, ...], BeforeValidator(_steps)]
 """Names in order; `…` (also `...` or `"*"`) stands for anything between."""
+Kind = TypeVar("Kind")
+Several = Annotated[tuple[Kind, ...], Field(min_length=1), BeforeValidator(_texts)]
 Position = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -209,17 +210,11 @@ class Expect(Noun):
     """The states that keep the artifact of their last work, in order."""
     verdicts: Annotated[dict[Id, Verdicts], Field(min_length=1)] | None = None
     """The verdicts of each validate state, in order."""
-    findings: (
-        Annotated[tuple[ExpectedFinding, ...], Field(min_length=1), BeforeValidator(_texts)] | None
-    ) = None
+    findings: Several[ExpectedFinding] | None = None
     """The findings that reports must have."""
-    feedback: (
-        Annotated[tuple[ExpectedFeedback, ...], Field(min_length=1), BeforeValidator(_texts)] | None
-    ) = None
+    feedback: Several[ExpectedFeedback] | None = None
     """The feedback that states must receive when they have to work again."""
-    prompts: (
-        Annotated[tuple[ExpectedPrompt, ...], Field(min_length=1), BeforeValidator(_texts)] | None
-    ) = None
+    prompts: Several[ExpectedPrompt] | None = None
     """The prompts that agents must receive."""
     revisions: Numbers | None = None
     """The number of revisions used, by the state that is revised or by edge."""
@@ -251,10 +246,6 @@ class Expect(Noun):
     @property
     def in_children(self) -> Iterator[InChild[Expect]]:
         return every_child(self.children or {})
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.model_fields_set
 
 
 class Case(Parts):
@@ -441,9 +432,8 @@ def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
     """The shared parts that a case does not replace by its own."""
     if own is scenario:
         return
-    names = {part: getattr(own, part) for part in PARTS}
     for path, called, one in _of_parts(scenario, ()):
-        if path[1] not in names[str(path[0])]:
+        if path[1] not in getattr(own, str(path[0])):
             yield path, called, one
     for child in scenario.in_children:
         mine, is_keyed = own.children.get(child.state), bool(child.key)

@@ -255,25 +255,14 @@ Role = Annotated[
     Discriminator(lambda value: "<places>" if isinstance(value, dict) else "<attempts>"),
 ]
 """The attempts of an agent in order, or by the state or validator where it is asked."""
-Answers = Annotated[
-    tuple[
-        Annotated[
-            PlayedAnswer, BeforeValidator(_answer, json_schema_input_type=str | PlayedAnswer)
-        ],
-        ...,
-    ],
-    FROM_LIST,
+Answer = Annotated[
+    PlayedAnswer, BeforeValidator(_answer, json_schema_input_type=str | PlayedAnswer)
 ]
-Commands = Annotated[
-    tuple[
-        Annotated[
-            PlayedCommand,
-            BeforeValidator(_tries, json_schema_input_type=PlayedCommand | list[PlayedTry]),
-        ],
-        ...,
-    ],
-    FROM_LIST,
+Answers = Annotated[tuple[Answer, ...], FROM_LIST]
+Command = Annotated[
+    PlayedCommand, BeforeValidator(_tries, json_schema_input_type=PlayedCommand | list[PlayedTry])
 ]
+Commands = Annotated[tuple[Command, ...], FROM_LIST]
 
 
 def call_at(calls: Sequence[Played], settled: int, lost: int) -> int:

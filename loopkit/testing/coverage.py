@@ -119,6 +119,8 @@ def _count(count: Count) -> dict[str, Any]:
 
 
 GoalKind = Literal["state", "transition", "cap"]
+Key = tuple[GoalKind, str]
+"""A state that is entered, an edge that is taken, a back edge that has no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ class Goal:
     edges: tuple[str, ...] = ()
     """The edges, any one of which reaches the goal: when it is taken, or for a cap when it has no
     room as its state decides. Empty for a state."""
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """Everything that reaches the goal."""
+        return frozenset((self.kind, one) for one in self.edges or (self.name,))
 
 
 THEN: DocPath = ("limits", "then")
@@ -256,8 +263,6 @@ class Measured:
 
 @dataclass(frozen=True)
 class MachineCoverage:
-    """The coverage of one machine by its cases."""
-
     loaded: Loaded
     measured: tuple[Measured, ...]
     is_exact: bool
@@ -277,10 +282,8 @@ class MachineCoverage:
 
     @property
     def never_taken(self) -> frozenset[str]:
-        edges = [one for one in self.measured if one.goal.kind == "transition"]
-        return frozenset(
-            edge for one in edges if one.status == "impossible" for edge in one.goal.edges
-        )
+        edges = self.marks.edges.items()
+        return frozenset(edge for edge, mark in edges if mark == "impossible")
 
     def count(self, kind: GoalKind | None = None) -> Count:
         found = [one.status for one in self.measured if kind in (None, one.goal.kind)]
@@ -289,18 +292,14 @@ class MachineCoverage:
 
     @cached_property
     def marks(self) -> Marks:
-        edges = [one for one in self.measured if one.goal.kind == "transition"]
+        marks = {key: one.status for one in self.measured for key in one.goal.keys}
         return Marks(
-            {one.goal.name: one.status for one in self.measured if one.goal.kind == "state"},
-            {edge: one.status for one in edges for edge in one.goal.edges},
-            {one.goal.name: one.status for one in self.measured if one.goal.kind == "cap"},
+            *({key[1]: marks[key] for key in marks if key[0] == kind} for kind, _ in KINDS)
         )
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of all machines that cases test."""
-
     machines: tuple[MachineCoverage, ...]
 
     @property
@@ -321,7 +320,7 @@ class _Reaching:
         for goal in self.goals:
             cases = self.cases.setdefault(goal, [])
             # Several children of one case may reach the same.
-            if found.covers(goal) and cases[-1:] != [named]:
+            if goal.keys & found and cases[-1:] != [named]:
                 cases.append(named)
 
     def measure(self) -> MachineCoverage:
@@ -365,52 +364,33 @@ class Tally:
 def impossible_goals(loaded: Loaded, goals: Iterable[Goal], bounds: Bounds) -> frozenset[Goal]:
     """The goals that no run of the machine can reach; none where the bounds are not exact."""
     graph = Graph(loaded.machine)
-    untaken, unclosed = frozenset(bounds.untaken), frozenset(bounds.unclosed)
-
-    def is_impossible(goal: Goal) -> bool:
-        if goal.kind == "state":
-            into = {edge.id for edge in graph.incoming[goal.name]}
-            return goal.name != graph.machine.start and into <= untaken
-        return {*goal.edges} <= (untaken if goal.kind == "transition" else unclosed)
-
-    return frozenset(goal for goal in goals if is_impossible(goal))
+    never: set[Key] = {("cap", edge) for edge in bounds.unclosed}
+    never |= {("transition", edge) for edge in bounds.untaken}
+    for name in graph.states.keys() - {graph.machine.start}:
+        if {edge.id for edge in graph.incoming[name]} <= {*bounds.untaken}:
+            never.add(("state", name))
+    return frozenset(goal for goal in goals if goal.keys <= never)
 
 
 OF_ROOM = (Started, Decided, Resumed)
 """Events that change caps and counters."""
 
 
-@dataclass
-class Reached:
-    """Names of states and ids of edges."""
-
-    entered: set[str] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)
-    closed: set[str] = field(default_factory=set)
-    """Back edges that had no room when their state decided, or asked its question."""
-
-    def covers(self, goal: Goal) -> bool:
-        if goal.kind == "state":
-            return goal.name in self.entered
-        edges = self.taken if goal.kind == "transition" else self.closed
-        return not edges.isdisjoint(goal.edges)
-
-
-def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
-    reached, before = Reached(), RunState()
+def collect_reached(engine: Engine, events: Iterable[Event]) -> set[Key]:
+    reached, before = set[Key](), RunState()
     for event in events:
         match event:
             case Entered():
-                reached.entered.add(event.state)
+                reached.add(("state", event.state))
             case Decided():
-                reached.taken.add(event.edge)
+                reached.add(("transition", event.edge))
                 kind = engine.program.graph.by_id[event.edge].event
-                reached.closed.update(_edges_without_room(engine, before, event.source, kind))
+                reached.update(_edges_without_room(engine, before, event.source, kind))
             case Waiting(call=None):
-                reached.closed.update(_edges_without_room(engine, before, event.state, "done"))
+                reached.update(_edges_without_room(engine, before, event.state, "done"))
             case Suspended(state=state, reason=reason):
                 # A revise edge of `on_error` without room can't be taken: the run ends here.
-                reached.closed.update(_edges_without_room(engine, before, state, reason))
+                reached.update(_edges_without_room(engine, before, state, reason))
             case _:
                 pass
         if isinstance(event, OF_ROOM):
@@ -418,8 +398,8 @@ def collect_reached(engine: Engine, events: Iterable[Event]) -> Reached:
     return reached
 
 
-def _edges_without_room(engine: Engine, run: RunState, state: str, event: str) -> Iterator[str]:
+def _edges_without_room(engine: Engine, run: RunState, state: str, event: str) -> Iterator[Key]:
     """The back edges of a state that an event could take if they had room."""
     for edge in engine.program.graph.outgoing[state]:
         if edge.back and edge.event == event and not has_room(engine.program, run, edge):
-            yield edge.id
+            yield "cap", edge.id

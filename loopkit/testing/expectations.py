@@ -48,18 +48,6 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
 
 
-def path(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("path",), "another path was taken", expect.path, run.path)
-
-
-def kept(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("kept",), "other states were kept", expect.kept, run.kept)
-
-
-def events(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other(("events",), "other events were emitted", expect.events, run.emitted)
-
-
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     for state, expected in (expect.verdicts or {}).items():
         given = [judged.report.verdict for judged in run.judged if judged.state == state]
@@ -120,10 +108,6 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
 
 
-def revisions(run: Trace, expect: Expect) -> Iterator[Miss]:
-    yield from _other_counts("revisions", "revision", expect.revisions, run.revisions)
-
-
 def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
     yield from _other_counts("calls", "call", expect.calls, run.calls)
     for agent, most in (expect.calls_at_most or {}).items():
@@ -140,17 +124,19 @@ def cost(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 EXPECTATIONS: tuple[Callable[[Trace, Expect], Iterator[Miss]], ...] = (
-    path,
+    lambda run, expect: _other(("path",), "another path was taken", expect.path, run.path),
     outcome,
-    kept,
+    lambda run, expect: _other(("kept",), "other states were kept", expect.kept, run.kept),
     verdicts,
     findings,
     feedback,
     prompts,
-    revisions,
+    lambda run, expect: _other_counts("revisions", "revision", expect.revisions, run.revisions),
     calls,
     cost,
-    events,
+    lambda run, expect: _other(
+        ("events",), "other events were emitted", expect.events, run.emitted
+    ),
     artifacts,
 )
 
@@ -286,14 +272,12 @@ def _call_lines(run: Trace) -> tuple[str, ...]:
 
 
 def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
-    for index, piece in enumerate(wanted.contains):
-        if piece.rstrip("\n") not in text:
-            message = f"{where} does not contain {one_line(piece)!r}"
-            yield Miss((*at, "contains", index), message, _text_lines(text))
-    for index, piece in enumerate(wanted.lacks):
-        if piece.rstrip("\n") in text:
-            message = f"{where} contains {one_line(piece)!r}"
-            yield Miss((*at, "lacks", index), message, _text_lines(text))
+    for key, is_wanted in (("contains", True), ("lacks", False)):
+        for index, piece in enumerate(getattr(wanted, key)):
+            if (piece.rstrip("\n") in text) is not is_wanted:
+                verb = "does not contain" if is_wanted else "contains"
+                message = f"{where} {verb} {one_line(piece)!r}"
+                yield Miss((*at, key, index), message, _text_lines(text))
 
 
 def _plain(text: str) -> str:

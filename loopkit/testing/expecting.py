@@ -29,12 +29,15 @@ PIECE_CHARS = 80
 def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     """The content of `expect:`."""
     suspended = run.state.suspended if run.state.status == "suspended" else None
+    verdicts: dict[str, list[str]] = {}
+    for judged in run.judged:
+        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
     parts = {
         "outcome": run.outcome,
         "reason": suspended and suspended.reason,
         "path": list(run.path),
         "kept": list(run.kept),
-        "verdicts": _verdicts(run),
+        "verdicts": verdicts,
         "findings": list(_findings(run)),
         "feedback": list(_feedback(run)),
         "revisions": {name: n for name, n in run.revisions.items() if name in machine.states},
@@ -114,13 +117,6 @@ def _artifacts(
         done = {"equals": as_text(value), "data": value}
         if is_there:
             yield name, {**expected, **{key: done[key] for key in wrong}}
-
-
-def _verdicts(run: Trace) -> dict[str, list[str]]:
-    verdicts: dict[str, list[str]] = {}
-    for judged in run.judged:
-        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
-    return verdicts
 
 
 def _findings(run: Trace) -> Iterator[dict[str, Any]]:

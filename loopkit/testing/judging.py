@@ -63,7 +63,7 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
 def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
     at: DocPath = ("cases", case)
     expect = suite.case(case).expect
-    if expect is None or expect.is_empty:
+    if expect is None or not expect.model_fields_set:
         is_written = "expect" in suite.case(case).model_fields_set
         place = (*at, "expect") if is_written else at
         message = f"case `{case}` expects nothing"
@@ -173,8 +173,9 @@ def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event
     visits = [
         event.visit + ((event.state, place) in state.baselines)
         for event in events
-        if isinstance(event, Worked) and event.report is not None and event.state in bill.judges
+        if isinstance(event, Worked) and event.report is not None
         and place in (answer.validator for answer in event.report.answers)
+        and event.state in bill.graph.judges
     ]  # fmt: skip
     stopped = state.suspended.commands if state.suspended else ()
     if place in (ran.validator for ran in stopped):

@@ -21,7 +21,7 @@ from loopkit.language.input_faults import InvalidInput, with_files
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import CANCELLED, ChildrenState, EachState
-from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
+from loopkit.language.states.kinds import CommandState, HumanState
 from loopkit.language.validators import Rule, rules_of
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import readable
@@ -42,10 +42,6 @@ class Playbill:
     @property
     def machine(self) -> Machine:
         return self.graph.machine
-
-    @property
-    def judges(self) -> dict[str, ValidateState]:
-        return self.graph.judges
 
     @cached_property
     def askers(self) -> dict[str, HumanState]:
@@ -128,7 +124,7 @@ class Playbill:
         return tuple(edge for edge in self.graph.edges if edge.back)
 
     def _rules(self) -> Iterator[tuple[str, Rule]]:
-        for state in self.judges.values():
+        for state in self.graph.judges.values():
             for name, rules in validators_of(self.machine, state).items():
                 yield from ((name, rule) for rule in rules)
 
@@ -220,7 +216,11 @@ def inputs_of(
     `{file: PATH}` for an input is replaced by the text of that file, or by its data.
     """
     datatype = parse_record(machine.input)
-    given, problems = _case_input(written, case, datatype)
+    own = (written.scenario.cases or {})[case].input
+    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
+    given, problems = _include_files(written, _place(case, False), shared, datatype)
+    given_here, found = _include_files(written, _place(case, True), own, datatype)
+    given, problems = {**given, **given_here}, [*problems, *found]
     try:
         filled, faults = conform(given, datatype)
     except NotJudged as error:
@@ -230,7 +230,6 @@ def inputs_of(
     if faults and not problems:
         problems = list(_problems(written, case, given, datatype, faults))
     elif not problems and isinstance(filled, dict):
-        own = (written.scenario.cases or {})[case].input
         try:
             filled = with_files(filled, datatype, written.folder)
             # No run would start: a word chooses no agent, or a list has no valid items.
@@ -254,16 +253,6 @@ def unwritten_inputs(written: LoadedScenario, case: str, machine: Machine) -> It
         if isinstance(value, dict) and value.keys() == {"todo"} and not is_value:
             at = (*_place(case, name in own), name)
             yield todo_problem(written.source, at, f"input `{name}`", str(value["todo"]))
-
-
-def _case_input(
-    written: LoadedScenario, case: str, datatype: DataType
-) -> tuple[dict[str, Any], list[Problem]]:
-    own = (written.scenario.cases or {})[case].input
-    shared = {name: value for name, value in written.scenario.input.items() if name not in own}
-    given, problems = _include_files(written, _place(case, False), shared, datatype)
-    own_input, own_problems = _include_files(written, _place(case, True), own, datatype)
-    return {**given, **own_input}, [*problems, *own_problems]
 
 
 def _include_files(

@@ -10,18 +10,16 @@ import asyncio
 import hashlib
 import json
 import os
-import secrets
-import shutil
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf, nextafter
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from loopkit.agents.port import Crashed, Reply, Request
+from loopkit.agents.port import Crashed
 from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
@@ -31,13 +29,11 @@ from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.retries import Breakers
 from loopkit.drive.stored_runs import Stored, StoredRuns, state_after
 from loopkit.engine.events import ChildStarted, Event
-from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
-from loopkit.outside.processes import CommandResult
 from loopkit.scenario.cases import Resume, read_resolved
 from loopkit.scenario.script import ANY, CHILDREN
 from loopkit.testing.playbill import Playbill
@@ -55,8 +51,6 @@ class Refusal:
 
 
 class ChildRun(NamedTuple):
-    """One child of a run."""
-
     state: str
     key: str
     """The key of its item; empty for an only child."""
@@ -66,8 +60,6 @@ class ChildRun(NamedTuple):
 
 @dataclass(frozen=True)
 class FamilyRun:
-    """A run and its children."""
-
     state: RunState
     events: tuple[Stored, ...]
     """Everything that the journal has of it."""
@@ -92,8 +84,6 @@ class FamilyRun:
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    """The run of a case."""
-
     unprepared: tuple[str, ...] = ()
     """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
@@ -115,7 +105,8 @@ def play(suite: Suite, case: str) -> Run:
 async def _play_into(played: list[Run], suite: Suite, name: str) -> None:
     """Play a case in a project folder, and with a clock and a journal, of its own."""
     # The run is kept instead of returned: asyncio prints the result of its main task.
-    with project_folder() as folder:
+    with TemporaryDirectory(prefix="loopkit-case-", ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         clock, engines = PlayedClock(), suite.machines.engines
         journal = open_journal(None, clock=clock.now)
         async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
@@ -196,12 +187,13 @@ class PlayedApp(App):
     async def drive(self, active: ActiveRun) -> RunState:
         called, place = self._children.get(active.state.run, ("", ()))
         noted = partial(self._noted, f"`{called}`: " if called else "")
+        watched: Any = SimpleNamespace
         active.agents = {
-            name: _WatchedAgent(port.ready, noted(port.quote), port.ask)
+            name: watched(ready=port.ready, quote=noted(port.quote), ask=port.ask)
             for name, port in active.agents.items()
         }
         played = active.commands
-        active.commands = _WatchedCommands(noted(played.result), played.plays)
+        active.commands = watched(result=noted(played.result), plays=played.plays)
         try:
             return await super().drive(active)
         except AnswerRefused:
@@ -219,16 +211,6 @@ class PlayedApp(App):
                 raise
 
         return ask
-
-
-@contextmanager
-def project_folder() -> Iterator[Path]:
-    """A project folder for one case. Few cases have files, so it is not made beforehand."""
-    folder = Path(gettempdir()) / f"loopkit-case-{secrets.token_hex(8)}"
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def complete(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
@@ -256,23 +238,6 @@ def _complete_children(said: Any, bill: Playbill, state: ChildrenState) -> Any:
 
 def _complete_visits(said: Any, bill: Playbill) -> list[Any]:
     return [complete(one, bill) for one in (said if isinstance(said, list) else [said])]
-
-
-@dataclass(frozen=True)
-class _WatchedAgent:
-    """A played agent; a request that it was not prepared for is noted."""
-
-    ready: Callable[[], Coroutine[Any, Any, None]]
-    quote: Callable[[Request], Usage]
-    ask: Callable[[Request], Coroutine[Any, Any, Reply]]
-
-
-@dataclass(frozen=True)
-class _WatchedCommands:
-    """Played commands; a run that they were not prepared for is noted."""
-
-    result: Callable[..., CommandResult | None]
-    plays: Callable[[str], bool]
 
 
 async def family_of(stored: StoredRuns, run: str) -> FamilyRun:

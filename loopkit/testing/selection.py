@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -10,17 +11,12 @@ from xml.etree import ElementTree as ET
 from loopkit.testing.suites import CaseResult
 from loopkit.text import one_line
 
-MAX_DEPTH = 30
-"""The most levels of nested parentheses and `not`."""
-
 Selection = Callable[[str], bool]
 """Whether a name is selected."""
-_TOKEN = re.compile(r"\s*([()]|[^\s()]+)")
-_WORDS = frozenset({"and", "or", "not", "(", ")"})
 
 
 class NotAnExpression(ValueError):
-    """An expression that can't be read; the message says where it breaks off."""
+    """An expression that can't be read; the message says how to write one."""
 
 
 def selection(text: str) -> Selection:
@@ -28,77 +24,36 @@ def selection(text: str) -> Selection:
 
     Raises NotAnExpression.
     """
-    if not text.strip():
-        return lambda _: True
-    tokens = _Tokens(_TOKEN.findall(text), text)
-    selected = _either(tokens)
-    tokens.end()
-    return selected
+    words: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        if (word := found[0]) in ("and", "or", "not"):
+            return word
+        name = f"word_{len(words)}"
+        words[name] = word.lower()
+        return name
+
+    # With a name for each word it is an expression of Python.
+    written = re.sub(r"[^\s()]+", named, " ".join(text.split()))
+    try:
+        return _test_of(ast.parse(written, mode="eval").body, words) if written else bool
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        remedy = "write words, `and`, `or`, `not` and parentheses"
+        raise NotAnExpression(f"`{one_line(text)}` can't be read: {remedy}") from error
 
 
-class _Tokens:
-    def __init__(self, tokens: list[str], text: str) -> None:
-        self._tokens = tokens
-        self._text = text
-        self._at = 0
-        self._depth = 0
-
-    def take(self, *wanted: str) -> bool:
-        """Whether the next token is one of these; if so, move past it."""
-        found = self._at < len(self._tokens) and self._tokens[self._at] in wanted
-        self._at += found
-        return found
-
-    def word(self) -> str:
-        if self._at == len(self._tokens) or self._tokens[self._at] in _WORDS:
-            raise self.error("a word is expected there")
-        self._at += 1
-        return self._tokens[self._at - 1].lower()
-
-    def inner(self, read: Callable[[_Tokens], Selection]) -> Selection:
-        """Read an expression one level deeper."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise self.error(f"more than {MAX_DEPTH} `not` and `(` are nested there")
-        made = read(self)
-        self._depth -= 1
-        return made
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            raise self.error("`and` or `or` is expected there")
-
-    def error(self, reason: str) -> NotAnExpression:
-        rest = self._tokens[self._at : self._at + 1]
-        at = f"at `{one_line(rest[0])}`" if rest else "at its end"
-        return NotAnExpression(f"`{one_line(self._text)}` can't be read {at}: {reason}")
-
-
-def _either(tokens: _Tokens) -> Selection:
-    terms = [_both(tokens)]
-    while tokens.take("or"):
-        terms.append(_both(tokens))
-    return lambda name: any(term(name) for term in terms)
-
-
-def _both(tokens: _Tokens) -> Selection:
-    terms = [_not(tokens)]
-    while tokens.take("and"):
-        terms.append(_not(tokens))
-    return lambda name: all(term(name) for term in terms)
-
-
-def _not(tokens: _Tokens) -> Selection:
-    if tokens.take("not"):
-        inner = tokens.inner(_not)
-        return lambda name: not inner(name)
-    if tokens.take("("):
-        inner = tokens.inner(_either)
-        if not tokens.take(")"):
-            raise tokens.error("`)` is expected there")
-        return inner
-    word = tokens.word()
-    return lambda name: word in name.lower()
+def _test_of(node: ast.expr, words: Mapping[str, str]) -> Selection:
+    match node:
+        case ast.Name(id=name):
+            return lambda text: words[name] in text.lower()
+        case ast.UnaryOp(operand=inner):
+            test = _test_of(inner, words)
+            return lambda text: not test(text)
+        case ast.BoolOp(op=operator, values=values):
+            tests = [_test_of(value, words) for value in values]
+            every = all if isinstance(operator, ast.And) else any
+            return lambda text: every(test(text) for test in tests)
+    raise SyntaxError("two words beside each other, or nothing in parentheses")
 
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -58,8 +58,6 @@ class Machines:
 
 @dataclass(frozen=True)
 class Suite:
-    """The cases of one scenario file."""
-
     path: Path
     written: LoadedScenario
     machine: Loaded
@@ -207,7 +205,7 @@ def _in_expectations(
     yield from _steps((*at, "path"), "state", expect.path or (), states)
     yield from _steps((*at, "kept"), "state", expect.kept or (), states)
     yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
-    agents, judges = tuple(bill.machine.agents), tuple(bill.judges)
+    agents, judges = tuple(bill.machine.agents), tuple(bill.graph.judges)
     for key, kind, known in (
         ("verdicts", "validate state", judges),
         ("revisions", "revised state or edge", bill.revised),

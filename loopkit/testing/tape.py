@@ -118,17 +118,13 @@ class Tape:
         task, attempt = before.tasks.get(intent.task), self.attempts.get(intent.task)
         if intent.role != "judge" or not (task and task.exchanges and attempt and attempt.calls):
             return
-        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and self._is_in_our_form(intent)
+        rules = self.program.validators_at(intent.state).get(intent.place, ())
+        was_asked = f'"{KNOWN}"' in task.exchanges[0].prompt and any(
+            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
+            for rule in rules
+        )
         if was_asked and not task.exchanges[-1].reply.played:
             attempt.calls[-1]["recorded"] = True
-
-    def _is_in_our_form(self, intent: Intended) -> bool:
-        """Whether this is a judge that answers in our own form."""
-        rules = self.program.validators_at(intent.state)
-        return any(
-            isinstance(rule, JudgeRule) and rule.judge == intent.agent and rule.is_own_form
-            for rule in rules.get(intent.place, ())
-        )
 
     def _note_reply(self, before: RunState, intent: Intended, replied: Replied) -> None:
         file = self.files.get(replied.key, "")
@@ -174,8 +170,13 @@ class Tape:
             results.append(fault)
 
     def _note_doubt(self, before: RunState, intent: Intended, doubt: InDoubt) -> None:
-        if (note := doubt_note(doubt, intent)) is not None:
-            self.notes.append(note)
+        if doubt.policy == "ask":
+            asked = f"a person was asked about a call of `{intent.agent}`"
+            self.notes.append(f"{asked}, which no scenario plays")
+        elif not doubt.reason and intent.role in ("run", "tool"):
+            tool = f"a call of the tool `{intent.agent}`"
+            what = tool if intent.role == "tool" else f"the command of `{intent.state}`"
+            self.notes.append(f"{what} was in doubt, which no scenario plays")
         fault = {"fault": "timeout" if doubt.reason else "crash"}
         if intent.is_of_agent:
             if doubt.reason and "time" in self.limited:
@@ -206,7 +207,10 @@ class Tape:
     def _note_results(self, validator: str, index: int, ran: Sequence[Ran]) -> None:
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
-        rounds = _runs_by_rule(list(map(ran_of, ran)), _command_count(self.program, validator))
+        rules = _command_count(self.program, validator)
+        # The runs of each rule, if there are equally many for each; else every run by itself.
+        size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
+        rounds = [list(map(ran_of, ran[at : at + size])) for at in range(0, len(ran), size)]
         # The tries of one command; a single one without a list.
         result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
         if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
@@ -251,12 +255,6 @@ def _command_count(program: Program, validator: str) -> int:
     rules = (program.validators_at(name).get(validator, ()) for name in program.graph.judges)
     counts = (sum(bool(rule.program) for rule in some) for some in rules)
     return max(counts, default=1)
-
-
-def _runs_by_rule(ran: list[dict[str, Any]], rules: int) -> list[list[dict[str, Any]]]:
-    """The runs of each rule, if there are equally many for each; else every run by itself."""
-    size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
-    return [ran[start : start + size] for start in range(0, len(ran), size)]
 
 
 def read_tape(
@@ -360,29 +358,17 @@ def ran_of(ran: Ran) -> dict[str, Any]:
 def answer_of(answer: HumanAnswer, timeout_s: float | None) -> Any:
     if answer.by == "timeout":
         return {"after": f"{timeout_s or 0:g}s"}
-    parts: dict[str, Any] = {"choice": answer.choice}
-    if answer.comment:
-        parts["comment"] = answer.comment
-    if answer.form:
-        parts["form"] = answer.form
-    if answer.edit is not None:
-        parts["edit"] = answer.edit
-    if answer.origins:
-        parts["origins"] = {name: list(states) for name, states in answer.origins.items()}
-    if answer.limits:
-        parts["limits"] = answer.limits
+    given = {
+        "choice": answer.choice,
+        "comment": answer.comment,
+        "form": answer.form,
+        "edit": answer.edit,
+        "origins": {name: list(states) for name, states in answer.origins.items()},
+        "limits": answer.limits,
+    }
+    # A text that was edited away is no missing one.
+    parts = {key: value for key, value in given.items() if value or (key, value) == ("edit", "")}
     return answer.choice if len(parts) == 1 else parts
-
-
-def doubt_note(doubt: InDoubt, intent: Intended) -> str | None:
-    """Why a call in doubt can't be played; None where it can."""
-    if doubt.policy == "ask":
-        return f"a person was asked about a call of `{intent.agent}`, which no scenario plays"
-    if intent.role == "run" and not doubt.reason:
-        return f"the command of `{intent.state}` was in doubt, which no scenario plays"
-    if intent.role == "tool" and not doubt.reason:
-        return f"a call of the tool `{intent.agent}` was in doubt, which no scenario plays"
-    return None
 
 
 def _reply_part(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Literal, NamedTuple
 
 from loopkit.engine.changes import apply
@@ -78,8 +78,6 @@ class Asked:
 
 
 class ChildTrace(NamedTuple):
-    """The trace of one child."""
-
     state: str
     key: str
     """The key of its item; empty for an only child."""
@@ -89,8 +87,6 @@ class ChildTrace(NamedTuple):
 
 @dataclass
 class Trace:
-    """Everything that a run did."""
-
     state: RunState
     path: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -236,19 +232,15 @@ class Difference:
     """The child whose run differs; empty for the root."""
 
     def __str__(self) -> str:
-        return f"`{self.called}`: {self._text}" if self.called else self._text
-
-    @property
-    def _text(self) -> str:
+        at = f"`{self.called}`: event {self.index}" if self.called else f"event {self.index}"
         if self.recorded is None:
-            return f"event {self.index}: there is one more, `{self.replayed['type']}`"
+            return f"{at}: there is one more, `{self.replayed['type']}`"
         if self.replayed is None:
-            return f"event {self.index}: there is one less, `{self.recorded['type']}`"
+            return f"{at}: there is one less, `{self.recorded['type']}`"
         kind, other = self.recorded["type"], self.replayed["type"]
         if kind != other:
-            return f"event {self.index}: `{other}` instead of `{kind}`"
-        differences = "; ".join(_value_differences(self.recorded, self.replayed))
-        return f"event {self.index}, `{kind}`: {differences}"
+            return f"{at}: `{other}` instead of `{kind}`"
+        return f"{at}, `{kind}`: {'; '.join(_value_differences(self.recorded, self.replayed))}"
 
 
 def difference(
@@ -276,9 +268,8 @@ def family_difference(
     for child in recorded.children:
         # Both have begun the same children, or their own events would differ.
         other = others.get(child[:3]) or FamilyRun(RunState(), ())
-        found = family_difference(
-            child.run, other, redact, place_of(child.state, child.key, called)
-        )
+        place = place_of(child.state, child.key, called)
+        found = family_difference(child.run, other, redact, place)
         if found is not None:
             return found
     return None
@@ -288,21 +279,16 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
     started = next((event for event in events if isinstance(event, Started)), None)
     names = {started.folder.rstrip("/"): "FOLDER", started.run: "RUN"} if started else {}
     tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
-    together: list[tuple[str, dict[str, Any]]] = []
-    for event in _without_pauses(events):
-        plain = _plain(event, names, tasks, redact)
-        if event.type in TOGETHER:
-            key = getattr(event, "key", "")
-            together.append((tasks.get(key, key), plain))
-            continue
-        yield from _by_task(together)
-        together = []
-        yield plain
-    yield from _by_task(together)
 
+    def task_of(event: Event) -> str:
+        key: str = getattr(event, "key", "")
+        return tasks.get(key, key)
 
-def _by_task(together: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    return (plain for _, plain in sorted(together, key=lambda one: one[0]))
+    for is_in_any_order, some in groupby(_without_pauses(events), lambda e: e.type in TOGETHER):
+        in_order = list(some)
+        if is_in_any_order:
+            in_order.sort(key=task_of)
+        yield from (_plain(event, names, tasks, redact) for event in in_order)
 
 
 def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
@@ -390,8 +376,6 @@ Move = tuple[int, Sign, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a diff."""
-
     sign: Sign
     name: str
     index: int
@@ -420,25 +404,18 @@ def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
     lines: list[str] = []
-    between: list[str] = []
-    for row in rows:
-        if row.sign == "…":
-            between.append(row.name)
-            continue
-        lines += _between(between)
-        between = []
-        lines.append(f"{row.sign} {row.name}")
-    return (*lines, *_between(between))
+    for is_gap, some in groupby(rows, lambda row: row.sign == "…"):
+        if is_gap:
+            lines.append(f"… {' '.join(row.name for row in some)}")
+        else:
+            lines += [f"{row.sign} {row.name}" for row in some]
+    return tuple(lines)
 
 
 def index_of_difference(rows: Sequence[Row], count: int) -> int:
     """The index of the expected item at which both differ first; at most the last one."""
     at = next((row.index for row in rows if row.sign in "-+"), 0)
     return max(0, min(at, count - 1))
-
-
-def _between(names: Sequence[str]) -> list[str]:
-    return [f"… {' '.join(names)}"] if names else []
 
 
 def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
