@@ -57,8 +57,6 @@ from loopkit.text.run_ids import is_child
 
 
 class ClaimedRuns(ChildRuns):
-    """The runs of one journal, to be driven."""
-
     def __init__(
         self,
         journal: Journal,

@@ -166,7 +166,6 @@ class Family:
         return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
 
     async def _drive(self) -> None:
-        """Drive children until none can go on."""
         stops = asyncio.ensure_future(self._active.wait_for_stop())
         looked_at = time.monotonic()
         try:
@@ -485,7 +484,6 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
-    """The entry of an item that never began."""
     found = [{"message": reason} for reason in reasons]
     return {**result_of(RunState(), Usage()), "outcome": outcome, "findings": found}
 
@@ -604,7 +602,6 @@ class Schedule:
 
 
 MOST_TOLD = 5
-"""How many children are named."""
 MESSAGE_WIDTH = 120
 _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 

@@ -42,9 +42,7 @@ from loopkit.text.run_ids import ancestors_of, is_child, resume_line, root_of
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
 CANCEL = "cancel"
-"""The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
-"""How often the inbox of a driven run is read."""
 NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
@@ -99,8 +97,6 @@ class Posting(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredRun(NamedTuple):
-    """A run as its journal keeps it."""
-
     journal: Journal
     engine: Engine
     history: Sequence[Stored]
@@ -299,7 +295,6 @@ async def consume(active: ActiveRun) -> None:
 
 
 async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
-    """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
             for child in open_children(active.state):

@@ -60,9 +60,7 @@ from loopkit.text import plural
 from loopkit.text.run_ids import resume_line
 
 MOST_NAMED = 20
-"""Files that a conflict names."""
 LOOK_AGAIN_S = 0.02
-"""How often a run that waits to merge tries the lock."""
 
 
 class MergeConflict(CallFailed):
@@ -280,7 +278,6 @@ def _is_locked(descriptor: int) -> bool:
 
 
 MOST_CHANGED = 1_000
-"""Paths of changed files that are kept with an artifact."""
 
 
 async def watch_folder(

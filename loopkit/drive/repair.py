@@ -78,7 +78,6 @@ class Mend:
     """What changes when a run is resumed."""
 
     loaded: Loaded | None = None
-    """The machine of a file, instead of the one that the run has."""
     models: Mapping[str, str] = field(default_factory=dict)
     """Another model for an agent."""
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -104,7 +103,6 @@ class Mend:
 
 
 AS_IT_IS = Mend()
-"""Nothing is to change."""
 
 
 @dataclass(frozen=True)
@@ -327,7 +325,6 @@ def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> st
 
 
 def _baselines(fitting: Fitting) -> Iterator[Misfit]:
-    """Baselines that a run that has begun does not have."""
     run, new = fitting.run, fitting.new
     # One that the old machine has as well is not taken because the input rules it out.
     known = {(*place, key) for place, keys in run.baselines.items() for key in keys}

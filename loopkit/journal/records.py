@@ -13,7 +13,6 @@ from loopkit.journal.errors import JournalError, RunDamaged
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 MAX_INTEGER = 2**63 - 1
-"""The greatest integer that SQLite takes."""
 MAX_TEXT_BYTES = 50_000_000
 _MAX_TIME_S = 1e12
 
@@ -95,8 +94,6 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record of some run, with its place among the records of all runs."""
-
     place: Place
     run: str
     record: Record

@@ -40,7 +40,6 @@ from loopkit.text import is_broken
 from loopkit.values import Value, field
 
 MACHINE = "machine"
-"""The key of a state under which another machine is named."""
 MOST_MACHINES = 100
 """The maximum number of machines inside one, counted at each mention, because all are kept."""
 MOST_LEVELS = 10
@@ -270,7 +269,6 @@ def with_definition(resolved: str, machine: Machine) -> str:
 
 
 def load_resolved(resolved: str) -> Machine:
-    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
@@ -321,7 +319,6 @@ KINDS = {
     "int_from_float": "a whole number",
 }
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-"""Pydantic's names for the bounds of a number, in words."""
 
 
 def explain(
@@ -467,7 +464,6 @@ def _list_remedy(field: str, node: Node) -> str:
 def _unknown_kind(
     path: tuple[Any, ...], value: object, word: str, kinds: Mapping[str, type[Noun]]
 ) -> Explanation:
-    """A rule or a tool without the key of its kind."""
     if isinstance(value, Mapping):
         known = {name for noun in kinds.values() for name in field_names(noun)}
         unknown = next((str(key) for key in value if key not in known), None)

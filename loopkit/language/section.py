@@ -52,7 +52,6 @@ class Noun(BaseModel):
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
-"""`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
 Written = Iterator[tuple[Place, str]]
@@ -320,7 +319,6 @@ class Emission(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates that are filled in when the event is stored."""
         return self.written("phase", "source")
 
 

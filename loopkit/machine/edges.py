@@ -22,8 +22,6 @@ Caught = str | ErrorEdge | ErrorExit
 
 
 class Edge(Value, frozen=True):
-    """One way out of a state."""
-
     id: str
     """`validate[2]` for the third transition, `validate[2].design` for its edge to one of several
     origins, `draft.on_error.fatal`, `draft.limit`."""
@@ -191,7 +189,6 @@ def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[
 
 
 def _revisions(machine: Machine) -> Iterator[Revision]:
-    """Every back edge that the machine declares."""
     for name, state in machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             yield from _revisions_of(machine, name, index, transition)

@@ -534,7 +534,6 @@ class Joined(Mutable):
     """The keywords of all parts that describe the same data; of one keyword the first counts."""
 
     size: int = 0
-    """The number of these parts."""
     words: dict[str, Any] = field(default_factory=dict)
     properties: dict[str, Part] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
