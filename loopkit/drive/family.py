@@ -118,7 +118,9 @@ class Family:
         if self._stopped:
             stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
-        return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
+        waits, blocked = "it waits for `{}`, which is {}", self._schedule.blocked
+        left = {k: without_run(BLOCKED, waits.format(*why)) for k, why in blocked.items()}
+        return {key: self._results.get(key) or left[key] for key in self._keys}
 
     def _require_time(self) -> None:
         """Raise LimitReached if the time of this run, or of one above it, is over."""
@@ -160,10 +162,6 @@ class Family:
         for key in self._keys:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
-
-    def _without_run(self, key: str) -> Result:
-        on, became = self._schedule.blocked[key]
-        return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
 
     async def _drive(self) -> None:
         stops = asyncio.ensure_future(self._active.wait_for_stop())
@@ -340,30 +338,22 @@ def plan_reentry(
     be kept although there is feedback, none is.
     """
     waiting = active.state.pending.get(name, ())
-    report = _report(active, name) if waiting else None
-    keyed, others = _split_by_item(_findings_to_mend(active, name, report), items)
+    report = active.state.last_report if waiting else None
+    if report is not None and report.artifact != name:
+        report = None
+    found: Sequence[Finding] = report.blocking if report else ()
+    if active.program.graph.origins:
+        found = blocking_for(active.program, active.state, name)
+    keyed, others = _split_by_item(found, items)
     kept = _results_to_keep(active, name, items, inputs, keyed)
     if waiting and not keyed and len(kept) == len(items):
         kept = {}
     feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
-            found = (*keyed.get(item.key, ()), *others)
-            feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
+            own = (*keyed.get(item.key, ()), *others)
+            feedback[item.key] = _feedback_for_item(active, name, waiting, report, own)
     return kept, feedback
-
-
-def _report(active: ActiveRun, name: str) -> Report | None:
-    """The report that led back, if the state's own artifact was judged."""
-    report = active.state.last_report
-    return report if report is not None and report.artifact == name else None
-
-
-def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
-    """The findings that the state has to fix; with `origins`, also those in later work."""
-    if active.program.graph.origins:
-        return blocking_for(active.program, active.state, name)
-    return report.blocking if report else ()
 
 
 def _split_by_item(

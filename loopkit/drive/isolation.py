@@ -448,11 +448,7 @@ async def watch_output(
         return None
     relative = render(active.program, active.state, output.file).strip()
     before = await file_before(active, folder, relative, output.name, task)
-
-    async def read() -> Written:
-        return read_written(folder, relative, before)
-
-    return read
+    return partial(asyncio.to_thread, read_written, folder, relative, before)
 
 
 @contextmanager
@@ -557,9 +553,4 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
         relative = render(active.program, active.state, output.file).strip()
         with _as_failed_call():
             written = resolve_inside(folder, relative)
-    origin = origin_of(active, folder)
-
-    async def read() -> str:
-        return await asyncio.to_thread(files_digest, folder, written, origin)
-
-    return read
+    return partial(asyncio.to_thread, files_digest, folder, written, origin_of(active, folder))

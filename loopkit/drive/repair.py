@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.agents.players import with_models, with_params
 from loopkit.agents.port import NotRunnable
@@ -414,19 +414,13 @@ def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
     return spent
 
 
-@dataclass(frozen=True, slots=True)
-class _Seat:
+class _Seat(NamedTuple):
     """A judge's place in the panel of a state."""
 
-    validator: str
-    index: int
-    rule: Rule
+    place: str
     owner: tuple[str, str]
     """The validator, if it has a name, and the agent that is asked."""
-
-    @property
-    def place(self) -> str:
-        return f"{self.validator}:{self.index}"
+    rule: Rule
 
 
 def task_moves(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
@@ -456,7 +450,7 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
         named = validator if validator in machine.validators else ""
         for index, rule in enumerate(rules):
             if rule.asks is not None:
-                yield _Seat(validator, index, rule, (named, rule.asks))
+                yield _Seat(f"{validator}:{index}", (named, rule.asks), rule)
 
 
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:

@@ -132,18 +132,6 @@ class Claim:
     A new run is stored with the first records that are appended to it.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_fault",
-        "_journal",
-        "_lock",
-        "_new",
-        "_stored",
-        "_writer",
-        "is_released",
-        "run",
-    )
-
     def __init__(
         self, journal: Journal, run: str, stored: _Stored | None, new: tuple[str, str] = ("", "")
     ) -> None:

@@ -168,7 +168,8 @@ def load_document(
     if machine.name is None:
         machine = machine.model_copy(update={"name": _as_id(default_name)})
     machine = _with_folders(machine.with_named_models(), folder)
-    resolved = _as_resolved(machine, source)
+    files_read = {one.file: one.digest for one in every.values()}
+    resolved = _as_json(machine, {**files_read, document.file: digest_of(document.text)})
     if is_broken(resolved):
         place = Span(document.file, 1, 1, 1, 1)
         message = "plug-ins start at a folder whose name is not UTF-8"
@@ -282,12 +283,6 @@ def file_of_definition(resolved: str) -> Path:
     return Path(list(json.loads(resolved)["files"])[-1])
 
 
-def _as_resolved(machine: Machine, source: Source) -> str:
-    files = {included.file: included.digest for included in source.included.values()}
-    files[source.document.file] = digest_of(source.document.text)
-    return _as_json(machine, files)
-
-
 def _as_json(machine: Machine, files: Mapping[str, str]) -> str:
     # Defaults are written out: another version's must not change a run that has begun.
     definition = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
@@ -395,19 +390,11 @@ def _unknown_field(
     tag = next((step for step in reversed(loc[:-1]) if is_tag(step)), "")
     of_state = root is Machine and len(path) == 3 and path[0] == "states"
     if of_state and name in WORK_KEYS:
-        kind = str(tag)[1:-1]
-        return (
-            f"a state does one piece of work; `{name}` would be a second one beside `{kind}`",
-            "make two states of it",
-            "two-works",
-        )
+        second = f"`{name}` would be a second one beside `{str(tag)[1:-1]}`"
+        return f"a state does one piece of work; {second}", "make two states of it", "two-works"
     if of_state and (kinds := kinds_with(name)):
-        belongs = " or ".join(f"`{kind}`" for kind in kinds)
-        return (
-            f"`{name}` does not belong here",
-            f"it is a field of {belongs} states",
-            "unknown-field",
-        )
+        remedy = f"it is a field of {' or '.join(f'`{kind}`' for kind in kinds)} states"
+        return f"`{name}` does not belong here", remedy, "unknown-field"
     if of_state and tag == "<choice>":
         choices = [*WORK_KEYS, *choices]
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"

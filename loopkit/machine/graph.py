@@ -536,7 +536,8 @@ class Junctions:
             if edge.event == "done" and any(covering <= needed for covering in passed):
                 continue
             yield edge
-            if edge.event == "done" and not edge.back and not exit_.is_unread:
+            is_read = guard is not None or edge.guard is None
+            if edge.event == "done" and not edge.back and is_read:
                 passed.append(needed)
 
     @cached_property
@@ -562,10 +563,6 @@ class Exit(NamedTuple):
     edge: Edge
     guard: Guard | None
     parts: tuple[Part, ...]
-
-    @property
-    def is_unread(self) -> bool:
-        return self.guard is None and self.edge.guard is not None
 
 
 class Exits:

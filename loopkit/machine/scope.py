@@ -483,14 +483,12 @@ def report_items(graph: Graph) -> ReportItems | None:
     every = (graph.rules_at, graph.drafting_rules_at)
     rules = [rule for name in graph.judges for rules in every for rule in rules(name)]
     saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
-    return _items_of_rules(graph.machine, saying) if saying else None
-
-
-def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
+    if not saying:
+        return None
     fields: dict[str, DataType | None] = {}
     is_open = False
-    for rule in rules:
-        item = _item_of(machine, rule)
+    for rule in saying:
+        item = _item_of(graph.machine, rule)
         if rule.tells_more:
             is_open = is_open or item is None or item.others is not None
         message = rule.report_map.message if rule.report_map is not None else ""
@@ -500,7 +498,7 @@ def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
         for name, datatype in chain(listed, own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
-    maps = (rule.report_map for rule in rules if rule.report_map is not None)
+    maps = (rule.report_map for rule in saying if rule.report_map is not None)
     parts = {path.partition(".")[0] for each in maps for path in each.item_paths}
     return ReportItems(fields, is_open, frozenset(parts))
 

@@ -202,9 +202,8 @@ def _matches(path: str, pattern: str) -> bool:
     """Whether a pattern means a path or a folder above it, by its whole path or its name."""
     pattern = pattern.rstrip("/")
     above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
-    if "/" not in pattern:
-        return any(fnmatchcase(place.rpartition("/")[2], pattern) for place in above)
-    return any(fnmatchcase(place, pattern.lstrip("/")) for place in above)
+    names = above if "/" in pattern else [place.rpartition("/")[2] for place in above]
+    return any(fnmatchcase(name, pattern.lstrip("/")) for name in names)
 
 
 def _paths(
