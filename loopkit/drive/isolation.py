@@ -288,7 +288,11 @@ async def watch_folder(
     It is stored before the work, so changes of tries that were lost with their process count too.
     What rules write for themselves, and what the output ignores, does not.
     """
-    watched = await asyncio.to_thread(_Watched.of_output, active, output, folder, relative)
+    root = Path(await asyncio.to_thread(os.path.realpath, folder))
+    ignored = (*output.ignore, *active.program.graph.report_files)
+    within = os.path.normpath(relative)  # noqa: ASYNC240 - it asks no disk
+    seen = Folder(root, within, origin_of(active, root), ignored)
+    watched = _Watched(active, output.name, seen)
     before = active.state.captured.get(task)
     if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
@@ -310,15 +314,6 @@ class _Watched:
         self._named = f"folder {folder.within!r}"
         self.place = str(folder.root / folder.within)
         self._original = active.state.originals.get((name, self.place))
-
-    @classmethod
-    def of_output(
-        cls, active: ActiveRun, output: Output, workspace: Path, relative: str
-    ) -> _Watched:
-        root = Path(os.path.realpath(workspace))
-        ignored = (*output.ignore, *active.program.graph.report_files)
-        within = os.path.normpath(relative)
-        return cls(active, output.name, Folder(root, within, origin_of(active, root), ignored))
 
     def begin(self, relative: str) -> Tree:
         """The folder before the work, which is made where it is missing; raises CallFailed."""

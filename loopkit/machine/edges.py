@@ -200,13 +200,8 @@ def _revisions(machine: Machine) -> Iterator[Revision]:
 
 
 def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, Caught]]:
-    match state.on_error:
-        case None:
-            return
-        case ErrorTargets() as targets:
-            for event in ERROR_EVENTS:
-                if (written := getattr(targets, event)) is not None:
-                    yield event, written
-        case written:
-            for event in ERROR_EVENTS:
-                yield event, written
+    targets = state.on_error
+    for event in ERROR_EVENTS:
+        written = getattr(targets, event) if isinstance(targets, ErrorTargets) else targets
+        if written is not None:
+            yield event, written

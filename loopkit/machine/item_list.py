@@ -27,7 +27,6 @@ from loopkit.text.json_text import canonical, text_or_json
 from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100
-"""How many faults are listed one by one."""
 SINGLE = "a text or a number"
 
 
@@ -101,8 +100,6 @@ def _follow_step(
 
 
 class _Reading(Mutable):
-    """Reads the items of one list and collects their faults."""
-
     state: EachState
     faults: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
@@ -325,13 +322,9 @@ def ends_of(value: object) -> tuple[object, object] | None:
 
 def items_at(names: Mapping[str, Shape], lists: Iterable[Sequence[str]]) -> Shape:
     """The shape of the items of lists; Anything where a path leads nowhere."""
-    return reduce(either, (_shape_at(Fields(names), steps) for steps in lists))
-
-
-def _shape_at(known: Shape, steps: Iterable[str]) -> Shape:
-    for step in steps:
-        known = step_into(known, step) or Anything()
-    return known
+    first: Shape = Fields(names)
+    found = (reduce(lambda at, step: step_into(at, step) or Anything(), s, first) for s in lists)
+    return reduce(either, found)
 
 
 def step_into(shape: Shape, step: str) -> Shape | None:

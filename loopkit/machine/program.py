@@ -41,7 +41,6 @@ from loopkit.machine.scope import ReportItems, report_items
 from loopkit.values import Value
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
-"""The limits on what work takes."""
 
 
 class ResolvedMachine(NamedTuple):
@@ -75,7 +74,6 @@ class Program:
         self.limits: dict[str, Any] = {
             n: limit for n, limit in declared.items() if limit is not None
         }
-        """The declared limits on calls, tokens, cost and time, by name."""
         known = self.predicates, self.guard_names
         self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
 
@@ -120,7 +118,6 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
@@ -294,7 +291,6 @@ class AgentAsked(Value, frozen=True):
     templates: tuple[Template, ...]
     """The templates that each call fills with names of the run, without those under `resume`."""
     tools: Mapping[str, ToolAsked]
-    """The tools that it may call there, by name."""
     is_model: bool
     role: Literal["author", "outside"]
     """`author` for an agent that loopkit calls, `outside` for somebody outside."""
@@ -328,7 +324,6 @@ class StatePlan(Value, frozen=True):
 
 
 NO_WAYS = Ways()
-"""The ways of an event without an edge."""
 
 
 def plan_of(
@@ -413,7 +408,6 @@ def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
 
 
 def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
-    """The fixed parts of how a state judges."""
     asked = validators_of(machine, state)
     return RulesAsked(
         *_fixed_rule_fields(asked, machine.levels.blocking_from(state.block)),

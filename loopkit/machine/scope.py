@@ -93,13 +93,10 @@ EVERYWHERE_NAMES = (*FOUND, *EVERYWHERE, "history")
 
 
 class Scope:
-    """The names of one machine, point by point."""
-
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.flow = Flow(graph)
         self.guards = GuardNames(graph, self.flow)
-        """What guards may name, in the same machine."""
         self._shapes_of: dict[tuple[str, bool], Shape] = {}
 
     def entering(self, state: str) -> Mapping[str, Shape]:
@@ -224,7 +221,6 @@ class Scope:
         return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
     def _shape_at_first(self, name: str, *, whole: bool) -> Shape:
-        """The shape of an artifact when a run starts."""
         first = self.graph.machine.first_values[name]
         if (known := first.type_with(self.input)) is not None:
             return shape_of(known)
@@ -253,8 +249,6 @@ def _of_item(datatype: DataType | None) -> Shape:
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
-    """The shapes of the reports, by the states that have judged."""
-
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
             return None
@@ -363,33 +357,19 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    severity = {SEVERITY: GuardType("str", values=graph.machine.severity_words)}
-    few = {**severity, CODES: _codes(graph, name)}
-    return {**facts, **few, **_score(graph, name), **_origin(graph, name)}
-
-
-def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The fact of the earliest origin of a report; it is none where the report does not fail."""
-    if not graph.origins:
-        return {}
-    return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
-
-
-def _codes(graph: Graph, name: str) -> GuardType:
-    codes = codes_at(graph, name)
-    if codes is None:
-        return OF_REPORTS[CODES]
-    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
-
-
-def _score(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The fact of the lowest score; it is none where no judge with a score has answered."""
+    facts[SEVERITY] = GuardType("str", values=graph.machine.severity_words)
+    facts[CODES] = OF_REPORTS[CODES]
+    if (codes := codes_at(graph, name)) is not None:
+        facts[CODES] = GuardType("texts", values=tuple(sorted(codes)), closed=True)
     rules = graph.rules_at(name)
-    ranges = [rule.score_range for rule in rules if rule.score_range is not None]
-    if not ranges:
-        return {}
-    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
-    return {SCORE: GuardType("num", optional=True, minimum=low, maximum=high)}
+    if ranges := [rule.score_range for rule in rules if rule.score_range is not None]:
+        # It is none where no judge with a score has answered.
+        low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
+        facts[SCORE] = GuardType("num", optional=True, minimum=low, maximum=high)
+    if graph.origins:
+        # It is none where the report does not fail.
+        facts[ORIGIN] = GuardType("str", optional=True, values=graph.origins.of_state(name))
+    return facts
 
 
 def _guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
@@ -458,7 +438,6 @@ class ReportItems(Value, frozen=True):
     fields: Mapping[str, DataType | None] = field(default_factory=dict)
     """The declared fields; the type is None where rules declare different ones."""
     is_open: bool = False
-    """Whether there may be other fields."""
     parts: frozenset[str] = frozenset()
     """The fields from which a `map` reads parts of findings, so that they repeat these."""
 

@@ -114,7 +114,6 @@ def _finding(item: object, number: int) -> dict[str, object]:
 
 
 def _fields(value: object, number: int) -> object:
-    """The further fields of a finding, as JSON data."""
     if not isinstance(value, Mapping | None):
         raise NoVerdict(f"`fields` of finding {number} is {_kind(value)}, and no mapping")
     try:

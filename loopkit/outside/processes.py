@@ -335,7 +335,6 @@ def _quote(text: str) -> str:
 
 
 _PIPE_BYTES = 65_536
-"""The default capacity of a pipe."""
 _READ_BYTES = 262_144
 
 

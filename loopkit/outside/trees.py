@@ -30,7 +30,6 @@ MOST_FILES = 50_000
 MOST_BYTES = 500_000_000
 SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 Load = Callable[[str], bytes]
-"""The content of a blob."""
 
 
 class NotKept(Exception):
@@ -45,8 +44,6 @@ class TooLarge(NotKept):
 
 
 class Folder(NamedTuple):
-    """A folder as it is looked at."""
-
     root: Path
     """A workspace or a tree; no link leads to it."""
     within: str = ""
@@ -59,8 +56,6 @@ class Folder(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What stands at one path."""
-
     mode: int
     """Its kind and permissions, as `stat` has them; of a link only its kind."""
     blob: str
