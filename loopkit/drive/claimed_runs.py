@@ -131,10 +131,8 @@ class ClaimedRuns(ChildRuns):
         return child
 
     async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        parent_scenario = parent.scenario
-        scenario = parent_scenario and parent_scenario.of_child(
-            started.state, started.key, started.visit
-        )
+        told = parent.scenario
+        scenario = told and told.of_child(started.state, started.key, started.visit)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.port import NotRunnable
@@ -236,10 +237,8 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
     place = f"{posted.question}#{count}"
     first = await run.journal.post(name, kind, place, posted.to_json(), now)
     # This wakes whoever drives the family.
-    child = name
-    for parent in ancestors_of(name):
+    for child, parent in pairwise((name, *ancestors_of(name))):
         await run.journal.post(parent, WAKE, f"{name}:{place}", child, now)
-        child = parent
     return None if first is None else read_record(Posting, first)
 
 

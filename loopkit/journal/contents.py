@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, mkdtemp
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
-from loopkit.journal.files import TREES
+from loopkit.journal.files import TREES, locked
 from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_git
 from loopkit.outside.trees import (
     Entry,
@@ -235,7 +235,7 @@ class Contents:
             self._ask("update-ref", "--stdin", stdin="".join(lines).encode())
         # Whoever is writing meanwhile has looked at what is there; another removal prunes then.
         with suppress(BlockingIOError), self._using(writes=True, alone=True):
-            self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}", seconds=_SECONDS)
+            self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}")
 
     def runs(self) -> list[str]:
         if not self.exist():
@@ -261,13 +261,9 @@ class Contents:
         return Path(self._temporary.name, REPOSITORY)
 
     def _ask(
-        self,
-        *arguments: str | bytes,
-        stdin: bytes = b"",
-        ok: Iterable[int] = (0,),
-        seconds: float = _SECONDS,
+        self, *arguments: str | bytes, stdin: bytes = b"", ok: Iterable[int] = (0,)
     ) -> subprocess.CompletedProcess[bytes]:
-        return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=seconds)
+        return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=_SECONDS)
 
     def _files(self, tree: Tree) -> str:
         """The id of the folder of a kept tree in git."""
@@ -287,13 +283,9 @@ class Contents:
                 yield
                 return
             self._make()
-            lock = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH
-                fcntl.flock(lock, kind)
+            kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH
+            with locked(self._place, kind, os.O_NOFOLLOW):
                 yield
-            finally:
-                os.close(lock)
         except NoGit as error:
             raise JournalUnusable(
                 f"the folders of runs in {str(self._place)!r} cannot be kept: {error}; check the "

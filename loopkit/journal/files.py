@@ -71,7 +71,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    with nobody_opens(folder):
+    with locked(folder):
         ignore, draft = folder / ".gitignore", folder / ".gitignore.draft"
         if not ignore.exists():
             # Renamed: a crash in between leaves no empty file that ignores nothing.
@@ -88,11 +88,11 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
 
 
 @contextmanager
-def nobody_opens(folder: Path) -> Iterator[None]:
-    """While others that open a state folder to write wait; raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def locked(folder: Path, kind: int = fcntl.LOCK_EX, flags: int = 0) -> Iterator[None]:
+    """While others that lock the folder wait; raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

@@ -45,7 +45,7 @@ from loopkit.journal.files import (
     View,
     connect,
     connect_to_read,
-    nobody_opens,
+    locked,
     open_folder,
 )
 from loopkit.journal.records import (
@@ -616,7 +616,7 @@ class Journal:
         await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
 
     def _write_anew(self, folder: Path, db: sqlite3.Connection) -> None:
-        with nobody_opens(folder):
+        with locked(folder):
             if self.lock.is_alone():
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 db.execute("VACUUM")

@@ -396,8 +396,7 @@ class _AgentFile(Value, frozen=True):
         if self.found.keys is None:
             return f"start the file with a line `---`, `{key}: …` and another line `---`"
         foreign = [name for name in self._given if name not in KEYS]
-        near = closest(key, foreign)
-        if near is not None:
+        if (near := closest(key, foreign)) is not None:
             return f"`{near}` is not read; did you mean `{key}`?"
         return f"add `{key}: …` to the front matter, or to the agent in the machine file"
 

@@ -162,8 +162,7 @@ class Flow:
 
     def completing(self, state: str) -> Made:
         """What exists when a state's work is done and its guards are evaluated."""
-        plain = Edge(f"{state}.done", state, state, "done", ())
-        return self.taking(plain)
+        return self.taking(Edge(f"{state}.done", state, state, "done", ()))
 
     def _exists(self, surely: int, possibly: int) -> Made:
         return Made(Tokens(surely, self._numbers), Tokens(possibly, self._numbers))

@@ -365,8 +365,7 @@ class Origins:
     def of_state(self, judge: str) -> tuple[str, ...]:
         """The origins of the artifact that a validate state judges, over all of its authors."""
         if judge not in self._of_state:
-            judged = self._graph.states[judge].judges
-            authors = self._graph.artifacts.get(judged or "", ())
+            authors = self._graph.artifacts.get(self._graph.states[judge].judges or "", ())
             found = (origin for author in authors for origin in self.of_author(author))
             self._of_state[judge] = self.in_order(found)
         return self._of_state[judge]
@@ -484,7 +483,7 @@ class Junctions:
 
     def all_of(self, state: str) -> tuple[str, ...]:
         """All nodes of a state, its plain name among them."""
-        return (state, *self._nodes[state]) if state in self._split else (state,)
+        return (state, *self._nodes.get(state, ()))
 
     @cached_property
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
@@ -509,9 +508,7 @@ class Junctions:
 
     def nodes_of(self, state: str) -> tuple[str, ...]:
         """All nodes of a state to which a run may come."""
-        if state not in self._split:
-            return (state,)
-        split = self._nodes[state]
+        split = self._nodes.get(state, ())
         return (state, *split) if state == self._graph.machine.start or not split else split
 
     def _ways(self, before: Before) -> Iterator[Edge]:

@@ -128,35 +128,32 @@ class _Reading(Mutable):
 
     def _read_key(self, location: str, item: object) -> str | None:
         place, found = _value_inside(self.state.key, location, item)
-        key = single_text(found)
-        if found is None or key == "":
+        if found is None or found == "":
             self.add_fault(place, "the key is missing")
-        elif key is None:
-            self.add_fault(place, f"`{value_text(found)}` is no key, which is {SINGLE}")
-        elif key in self.places:
+            return None
+        key = self._read_word("key", place, found)
+        if key in self.places:
             self.add_fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
-        else:
+            return None
+        if key is not None:
             self.places[key] = place
-            return key
-        return None
+        return key
 
     def _read_group(self, location: str, item: object) -> str | None:
         if self.state.group is None:
             return None
         place, found = _value_inside(self.state.group, location, item)
-        group = single_text(found)
-        if found is not None and group is None:
-            self.add_fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
-        return group
+        return None if found is None else self._read_word("group", place, found)
 
     def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
-        found: set[str] = set()
-        for place, value in _texts_in(self.state.exclusive or (), location, item):
-            if (name := single_text(value)) is None:
-                self.add_fault(place, f"`{value_text(value)}` is no name, which is {SINGLE}")
-            else:
-                found.add(name)
-        return frozenset(found)
+        found = _texts_in(self.state.exclusive or (), location, item)
+        names = [self._read_word("name", place, value) for place, value in found]
+        return frozenset(name for name in names if name is not None)
+
+    def _read_word(self, noun: str, place: str, value: object) -> str | None:
+        if (word := single_text(value)) is None:
+            self.add_fault(place, f"`{value_text(value)}` is no {noun}, which is {SINGLE}")
+        return word
 
     def read_edges(self, data: Mapping[str, object]) -> None:
         for path in self.state.edge_paths:
@@ -172,12 +169,10 @@ class _Reading(Mutable):
         keys: dict[str, None] = {}
         waits = _texts_in(self.state.after_paths, location, item)
         for place, value in chain(waits, self.pairs.get(key, ())):
-            awaited = single_text(value)
-            if awaited is None:
-                self.add_fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
-            elif awaited == key:
+            awaited = self._read_word("key", place, value)
+            if awaited == key:
                 self.add_fault(place, f"`{key}` waits for itself")
-            elif awaited not in keys:
+            elif awaited is not None and awaited not in keys:
                 keys[awaited] = None
                 self.awaited.append((key, awaited, place))
         return tuple(keys)

@@ -128,24 +128,24 @@ class Scope:
 
     def always_empty(self, state: str, edge: Edge | None = None) -> Mapping[str, str]:
         """The names without a value whenever a state is entered, or an edge taken; with reasons."""
-        why = self._why_empty(state, edge)
-        return {name: reason for names, reason in why for name in names}
-
-    def _why_empty(self, state: str, edge: Edge | None) -> Iterator[tuple[Sequence[str], str]]:
         graph, made = self.graph, self.flow.taking(edge) if edge else self.flow.entering[state]
         working, written = graph.states[state], graph.written.get(state)
         version = ("artifact", written) if working.judges is None else ("report", state)
+        empty: dict[str, str] = {}
         if version not in made.possibly:
-            yield ("previous",), "it is a version before the one that this state writes or judges"
+            empty["previous"] = "it is a version before the one that this state writes or judges"
         # Authors may ask for feedback that no edge of theirs sends yet; it is empty then.
         if not written:
-            yield ("feedback",), "only a state that writes an artifact is sent feedback"
+            empty["feedback"] = "only a state that writes an artifact is sent feedback"
         if edge is None and not any(way.back for way in graph.incoming[state]):
-            yield ("revision", "max_revisions"), "no revise edge leads to this state"
+            why = "no revise edge leads to this state"
+            empty |= {"revision": why, "max_revisions": why}
         if not working.asks:
-            yield ("schema",), "only a state that asks an agent has one"
+            empty["schema"] = "only a state that asks an agent has one"
         if ANY_REPORT not in made.possibly:
-            yield (*FOUND, "history"), "nothing has been judged on any path to here"
+            why = "nothing has been judged on any path to here"
+            empty |= dict.fromkeys((*FOUND, "history"), why)
+        return empty
 
     def _shapes(self, made: Made, empty: Container[str]) -> Known[Shape]:
         def names() -> Iterator[str]:

@@ -33,7 +33,6 @@ from loopkit.outside.workspace import is_behind_link
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
-
 _REAP_S = 5.0
 """How long the system may take to end a process after SIGKILL."""
 

@@ -103,13 +103,10 @@ def _is_ordinary(value: str) -> bool:
 
 
 GRAM = 4
-
 SHORTEST = 8
 """Characters; shorter values would be found in ordinary words."""
-
 STEP = SHORTEST - GRAM + 1
 """The largest step between lookups that misses no word of the minimum length."""
-
 _Span = tuple[int, int, str]
 
 
