@@ -325,19 +325,18 @@ class StandaloneValidator:
     @cached_property
     def author(self) -> Agent | None:
         """The agent whose answer is the artifact, if it answers with data; None for a text."""
-        states = (name for name, output in self._outputs.items() if output.name == self.artifact)
-        agents = (agent for name in states for agent in self.machine.agents_at(name))
+        agents = (agent for name in self._outputs for agent in self.machine.agents_at(name))
         return next((agent for agent in agents if agent.schema_ is not None), None)
 
     @cached_property
     def _outputs(self) -> dict[str, Output]:
         outputs = ((name, state.output_at(name)) for name, state in self.machine.states.items())
-        return {name: output for name, output in outputs if output is not None}
+        return {name: out for name, out in outputs if out is not None and out.name == self.artifact}
 
     @cached_property
     def _output(self) -> RenderOutput:
         """The fields to extract from the text, for templates that name them."""
-        outputs = [output for output in self._outputs.values() if output.name == self.artifact]
+        outputs = self._outputs.values()
         fields = next((output.fields for output in outputs if output.fields), {})
         fence = next((output.fence for output in outputs if output.fence), None)
         return RenderOutput(name=self.artifact, fields=fields, fence=fence)

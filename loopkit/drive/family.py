@@ -99,7 +99,10 @@ class Family:
         Raises Stopped, LimitReached if a limit of this run leaves no room for a child, and
         ChildrenStopped where one can't go on.
         """
-        await self._book()
+        # What the children that have begun and not ended are committed to.
+        for child in self._open():
+            self._account.book(await self._active.children.commitment(child.started.child))
+        self._account.add_time(await self._active.children.lost_time(self._active.state))
         self._require_time()
         # Before any child is driven: nobody works meanwhile.
         await self._active.children.ready(self._active, self._name)
@@ -142,12 +145,6 @@ class Family:
     def _begun(self) -> Mapping[str, Child]:
         return self._active.state.children.get(self._name, {})
 
-    async def _book(self) -> None:
-        """Count the committed usage of the children that have begun and not ended."""
-        for child in self._open():
-            self._account.book(await self._active.children.commitment(child.started.child))
-        self._account.add_time(await self._active.children.lost_time(self._active.state))
-
     def _open(self) -> list[Child]:
         begun = self._begun.values()
         return [c for c in begun if c.started.visit == self._visit and c.ended is None]
@@ -177,7 +174,9 @@ class Family:
                 await asyncio.wait(
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
-                self._collect()
+                for task in [task for task in self._tasks if task.done()]:
+                    del self._tasks[task]
+                    task.result()
                 if self._active.stopping or self._account.reached is not None:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
@@ -209,12 +208,6 @@ class Family:
         for item in self._schedule.begin():
             task = asyncio.ensure_future(self._run(item.key))
             self._tasks[task] = item.key
-
-    def _collect(self) -> None:
-        """Remove the tasks that have ended; raises what a task raised."""
-        for task in [task for task in self._tasks if task.done()]:
-            del self._tasks[task]
-            task.result()
 
     def _halt(self) -> None:
         self._is_halted = True

@@ -90,10 +90,9 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
     try:
         await asyncio.to_thread(open_root, place)
     except OSError as error:
-        is_gone = isinstance(error, FileNotFoundError)
-        reason = (
-            "is gone; restore it from a copy" if is_gone else f"can't be used: {error.strerror}"
-        )
+        reason = f"can't be used: {error.strerror}"
+        if isinstance(error, FileNotFoundError):
+            reason = "is gone; restore it from a copy"
         message = f"the tree {known.place!r} in which the run works {reason}, or start a new run"
         raise CallFailed("fatal", message) from error
     return place

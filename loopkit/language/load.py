@@ -349,7 +349,9 @@ def _explanation(
     if kind == "extra_forbidden":
         return path, *(_torn_text(path, document) or _unknown_field(fault, loc, path, root))
     if kind == "missing":
-        return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
+        is_version = path in (("loopkit",), ("scenario",))
+        remedy = f"start the file with `{path[0]}: 1`" if is_version else f"add `{path[-1]}: …`"
+        return path[:-1], f"missing field `{path[-1]}`", remedy, "missing-field"
     if kind in KINDS:
         message, remedy, code = _wrong_kind(KINDS[kind], path, document)
         return path, message, remedy_for_value(path, fault.get("input")) or remedy, code
@@ -407,12 +409,6 @@ def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] 
         return None
     message = f"the comma ends the text before it, so `{name}` is taken for a field"
     return message, "put the whole text in quotes", "unquoted-comma"
-
-
-def _missing_help(path: Sequence[Any]) -> str:
-    versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
-    version = versions.get(tuple(path))
-    return f"start the file with `{version}`" if version else f"add `{path[-1]}: …`"
 
 
 def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:

@@ -193,7 +193,9 @@ class Flow:
             gained |= {("artifact", self._artifact(name)), *whole}
         if state.judges is not None:
             gained |= {("report", name), ANY_REPORT}
-            if self._refuses_faults(edge):
+            guard = self._graph.guard_of(edge)
+            # A guard that can't be parsed promises nothing.
+            if guard is not None and truth(guard.tree, FAULTY) is False:
                 authors = self._graph.artifacts.get(state.judges, ())
                 gained |= {("fields", state.judges)}
                 gained |= {("facts", authors[0])} if len(authors) == 1 else set()
@@ -213,12 +215,6 @@ class Flow:
     def _may_be_faulty(self, name: str) -> bool:
         """Whether an author goes on with a content fault, for the judging state to find."""
         return self._graph.states[name].may_leave_none and not self._graph.on(name, "content")
-
-    def _refuses_faults(self, edge: Edge) -> bool:
-        """Whether an edge is never taken on the report of an answer that is no artifact."""
-        guard = self._graph.guard_of(edge)
-        # A guard that can't be parsed promises nothing.
-        return guard is not None and truth(guard.tree, FAULTY) is False
 
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}

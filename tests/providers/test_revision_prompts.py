@@ -92,9 +92,7 @@ def test_a_fresh_author_gets_what_was_wrong_and_then_its_task(ask: Ask) -> None:
         pytest.param("no", SHOWN, True, id="show"),
         pytest.param("no", {"max: 3": "max: 3, feedback: Again."}, True, id="words of an edge"),
         pytest.param("no", {"max: 3": "max: 3, from: best"}, True, id="from the best version"),
-        pytest.param(
-            "no", {"PROMPT": "Write. {{ feedback }}"}, True, id="placed by the prompt"
-        ),
+        pytest.param("no", {"PROMPT": "Write. {{ feedback }}"}, True, id="placed by the prompt"),
     ],
 )
 def test_a_version_is_shown_where_it_is_the_work_itself(
