@@ -380,9 +380,8 @@ class StandaloneValidator:
         Raises NoReport if it is longer than any text that a template can print.
         """
         if len(text) > MAX_OUTPUT:
-            raise NoReport(
-                f"the text has {len(text):,} characters; at most {MAX_OUTPUT:,} can be judged"
-            )
+            told = f"the text has {len(text):,} characters"
+            raise NoReport(f"{told}; at most {MAX_OUTPUT:,} can be judged")
         if self.author is None:
             return Artifact(name=self.artifact, author=IMPORT_STATE, attempt=1, text=text)
         reply = Replied(key=IMPORT_STATE, text=text, usage=Usage())

@@ -305,8 +305,6 @@ async def watch_folder(
 
 
 class _Watched:
-    """A folder of a workspace that is an artifact."""
-
     def __init__(self, active: ActiveRun, name: str, folder: Folder) -> None:
         self._active = active
         self.folder = folder

@@ -51,8 +51,6 @@ Misfit = tuple[DocPath, str, str]
 
 @dataclass(frozen=True)
 class Definition:
-    """A machine with what a journal keeps of it."""
-
     machine: Machine
     resolved: str
     source: Source | None = None
@@ -75,11 +73,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class Mend:
-    """What changes when a run is resumed."""
-
     loaded: Loaded | None = None
     models: Mapping[str, str] = field(default_factory=dict)
-    """Another model for an agent."""
     prices: Mapping[str, float] = field(default_factory=dict)
     """What a million tokens of that cost."""
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -107,8 +102,6 @@ AS_IT_IS = Mend()
 
 @dataclass(frozen=True)
 class Fitting:
-    """A run, the machine that it has, and the one with which it is to go on."""
-
     run: RunState
     old: Machine
     new: Machine

@@ -234,10 +234,9 @@ class ReadState:
                 apply(state, each.event)
                 self._before = each.event
             except LookupError as error:
-                cause = (
-                    f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
-                )
-                raise RunDamaged(self._run, cause) from error
+                cause = "does not follow from those before it"
+                named = f"record {each.seq} (`{each.event.type}`)"
+                raise RunDamaged(self._run, f"{named} {cause}") from error
         if state.run != self._run:
             named = f"its start names run `{state.run}`"
             raise RunDamaged(self._run, named if state.run else "nothing says how it started")
@@ -329,10 +328,8 @@ _BEFORE = 20
 
 def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
     """The changes from one machine to another, in its order."""
-    before, after = (
-        m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
-    )
-    return tuple(_changes_between(before, after, ()))
+    dumped = [m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)]
+    return tuple(_changes_between(*dumped, ()))
 
 
 def _changes_between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:

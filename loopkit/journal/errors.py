@@ -102,21 +102,19 @@ class LostContent(JournalError):
 class RunUnreadable(JournalError):
     """The records of one run cannot be read; those of other runs may be intact."""
 
-    def __init__(self, message: str, cause: str) -> None:
-        super().__init__(message)
+    _what, _remedy = "", ""
+
+    def __init__(self, run: str, cause: str) -> None:
+        super().__init__(f"run {run!r} is {self._what}: {cause}; {self._remedy}")
         self.cause = cause
 
 
 class RunDamaged(RunUnreadable):
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "restore the journal from a copy, or start a new run"
-        super().__init__(f"run {run!r} is damaged: {cause}; {remedy}", cause)
+    _what, _remedy = "damaged", "restore the journal from a copy, or start a new run"
 
 
 class RunOfOtherVersion(RunUnreadable):
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "use that version, or upgrade this one"
-        super().__init__(f"run {run!r} is of another version of loopkit: {cause}; {remedy}", cause)
+    _what, _remedy = "of another version of loopkit", "use that version, or upgrade this one"
 
 
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"

@@ -268,7 +268,6 @@ class View:
         self._file = self._stat() if self._is_still else file[:2] if self.exists else ()
 
     def is_current(self) -> bool:
-        """Whether it still shows what is there."""
         if self._is_still:
             return not self._has_writers() and self._stat() == self._file
         return self._stat()[:2] == self._file

@@ -117,8 +117,6 @@ def _reader(view: View, place: str) -> Writer:
 
 
 class _Stored(NamedTuple):
-    """Where a claim stands in the database."""
-
     row: int
     epoch: int
     seq: int
@@ -498,9 +496,8 @@ class Journal:
         wanted = {"machine": machine, "before": before, "limit": limit}
 
         def work(db: sqlite3.Connection) -> list[History]:
-            return [
-                self._history(db, row) for row in db.execute(SQL["histories"], wanted).fetchall()
-            ]
+            rows = db.execute(SQL["histories"], wanted).fetchall()
+            return [self._history(db, row) for row in rows]
 
         return await self._read(work)
 

@@ -146,7 +146,6 @@ class _File(Value, frozen=True):
     """Its path from the machine's folder; empty for the machine file."""
     schema: Any
     place: DocPath
-    """The way to it in the bundle."""
     document: Document | None
     """The places of its parts, if they are known."""
 

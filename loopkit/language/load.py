@@ -132,7 +132,6 @@ def load(path: Path) -> Loaded:
 
 
 def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
-    """The machine of a text, such as standard input."""
     return load_document(read(text, shown_as), folder, default_name="machine")
 
 
@@ -198,9 +197,8 @@ def _load_children(
         else:
             child = children[name]
             if sum(one.size for one in children.values()) > MOST_MACHINES:
-                message = (
-                    f"with this one, more than {MOST_MACHINES} machines are inside this machine"
-                )
+                most = f"more than {MOST_MACHINES} machines"
+                message = f"with this one, {most} are inside this machine"
                 remedy = "each counts as often as a state names it; name fewer"
                 faults.append(source.problem(path, "too-many-machines", message, help=remedy))
                 break

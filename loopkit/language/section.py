@@ -143,9 +143,8 @@ def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> 
         try:
             refuse_files(parse(value), is_input=is_input)
         except NotationError as error:
-            raise fault(
-                "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
-            ) from error
+            remedy = error.remedy or TYPE_HELP
+            raise fault("bad-type", error.message, error.path, help=remedy) from error
         return value
 
     return AfterValidator(check)

@@ -17,7 +17,6 @@ Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
 
 MAX_TOLD = 50
-"""How many nodes of a cycle are named."""
 MAX_STEPS = 300_000
 """How many edges are examined in search of cycles shorter than the first ones."""
 

@@ -41,7 +41,6 @@ class Edge(Value, frozen=True):
     from_best: bool = False
     """Whether the best version becomes the current one again."""
     emit: Emission | None = None
-    """The event that is stored when it is taken."""
     is_brief: bool = False
     """Whether the document gives nothing but its target."""
     origin: str | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import product
 
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
@@ -58,10 +59,7 @@ class Flow:
         self._brought: dict[str, int] = {}
         """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
-        first = (
-            (kind, name) for name in graph.machine.artifacts for kind in ("artifact", "fields")
-        )
-        self._first = self._bits(first)
+        self._first = self._bits(product(("artifact", "fields"), graph.machine.artifacts))
 
     @cached_property
     def entering(self) -> dict[str, Made]:
@@ -83,7 +81,6 @@ class Flow:
         return {s: self._entering(s, surely, possibly) for s in states}, surely, brought
 
     def _entering(self, state: str, surely: Mapping[str, int], possibly: Mapping[str, int]) -> Made:
-        """What exists at a state, over all of its nodes."""
         every, some = (1 << len(self._numbers)) - 1, self._first
         for node in self._graph.junctions.nodes_of(state):
             every &= surely[node]

@@ -333,9 +333,8 @@ def step_into(shape: Shape, step: str) -> Shape | None:
 
 def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
     """The least and the most number of items of a list; the most is None where it is unknown."""
-    ranges = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)] or [
-        (0, None)
-    ]
+    found = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)]
+    ranges = found or [(0, None)]
     most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
     known = [bound for bound in (most, state.max_items) if bound is not None]
     return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)

@@ -44,8 +44,6 @@ AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
 
 
 class ResolvedMachine(NamedTuple):
-    """A machine as a journal stores it."""
-
     machine: Machine
     resolved: str
     digest: str
@@ -70,10 +68,8 @@ class Program:
         self.machine = machine
         self.digest = digest
         self.graph = Graph(machine)
-        declared = {name: getattr(machine.limits, name) for name in AMOUNTS}
-        self.limits: dict[str, Any] = {
-            n: limit for n, limit in declared.items() if limit is not None
-        }
+        declared = ((name, getattr(machine.limits, name)) for name in AMOUNTS)
+        self.limits: dict[str, Any] = {n: most for n, most in declared if most is not None}
         known = self.predicates, self.guard_names
         self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
 
@@ -239,8 +235,6 @@ Placed: TypeAlias = tuple[tuple[str, FixedRule], ...]
 
 
 class FixedRules(Value, frozen=True):
-    """The rules by which something is judged without a model."""
-
     fixed: tuple[tuple[str, Placed], ...]
     """The rules of each validator that need no model, of those that have such rules."""
     levels: Severities

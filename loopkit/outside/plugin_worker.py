@@ -103,9 +103,8 @@ def _finding(item: object, number: int) -> dict[str, object]:
         raise NoVerdict(f"finding {number} is {_kind(item)}, and no text, mapping or Finding")
     for key in finding:
         if key not in KEYS:
-            raise NoVerdict(
-                f"finding {number} has an unknown key {key!r}; known: {', '.join(KEYS)}"
-            )
+            known = ", ".join(KEYS)
+            raise NoVerdict(f"finding {number} has an unknown key {key!r}; known: {known}")
     made = {key: _text(finding.get(key), key, number) for key in TEXTS}
     if not made["message"]:
         raise NoVerdict(f"finding {number} has no message")

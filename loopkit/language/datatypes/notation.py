@@ -189,9 +189,8 @@ def _refuse_mixed(notation: Mapping[str, Any]) -> None:
     choice = "|".join(texts)
     is_choice = kind == "str" and len(texts) > 1 and all(WORD.fullmatch(word) for word in texts)
     meant = choice if is_choice else SCALARS[kind]
-    raise NotationError(
-        message, ("type",), f"write `type: {meant}`" + (" without `enum`" if is_choice else "")
-    )
+    remedy = f"write `type: {meant}`" + (" without `enum`" if is_choice else "")
+    raise NotationError(message, ("type",), remedy)
 
 
 def _record_with_type(notation: Mapping[str, Any]) -> DataType:
@@ -203,9 +202,8 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
         if isinstance(kind, str) and kind in SCALARS:
             unknown = min(set(notation) - DETAILS)
             message = f"unknown detail `{unknown}` of a type"
-            raise NotationError(
-                message, (unknown,), did_you_mean(unknown, sorted(DETAILS))
-            ) from None
+            remedy = did_you_mean(unknown, sorted(DETAILS))
+            raise NotationError(message, (unknown,), remedy) from None
         raise
 
 
@@ -418,9 +416,8 @@ class _Reader(Mutable, dict=True):
     def _one_of(self, said: Joined) -> DataType:
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
-        optional = said.lets_null and (
-            len(forms) < len(some) or any(form.optional for form in forms)
-        )
+        has_null = len(forms) < len(some) or any(form.optional for form in forms)
+        optional = said.lets_null and has_null
         if len(forms) == 1:
             return forms[0].replace(optional=optional, has_default=False, default=None)
         return _common(forms).replace(optional=optional)
