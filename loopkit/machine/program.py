@@ -448,12 +448,23 @@ def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]
     }
 
 
-def agents_called(machine: Machine) -> dict[str, Agent]:
+def agents_called(
+    machine: Machine, before: str = "", seen: set[str] | None = None
+) -> dict[str, Agent]:
     """The agents that runs of a machine call, and as `STATE · AGENT` those of their children.
 
     Of states that run equal machines the first stands for all.
     """
-    return dict(_agents_called(machine, "", set()))
+    found, seen = dict[str, Agent](), set[str]() if seen is None else seen
+    for name, state in machine.states.items():
+        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
+        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
+            if agent in machine.agents and machine.agents[agent].is_called:
+                found[before + agent] = machine.agents[agent]
+        if state.child is not None and state.child.identity not in seen:
+            seen.add(state.child.identity)
+            found |= agents_called(state.child, f"{before}{name} · ", seen)
+    return found
 
 
 def may_call_tools(machine: Machine) -> bool:
@@ -464,19 +475,6 @@ def may_call_tools(machine: Machine) -> bool:
     running = machine.states_of(ChildrenState).values()
     children = {state.child.identity: state.child for state in running}
     return any(map(may_call_tools, children.values()))
-
-
-def _agents_called(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
-    for name, state in machine.states.items():
-        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
-        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
-            if agent in machine.agents and machine.agents[agent].is_called:
-                yield before + agent, machine.agents[agent]
-        if state.child is not None:
-            written = state.child.identity
-            if written not in seen:
-                seen.add(written)
-                yield from _agents_called(state.child, f"{before}{name} · ", seen)
 
 
 ONCE = Retry(attempts=1)

@@ -167,8 +167,7 @@ async def run_command(
     After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
     second cancellation skips the rest of that grace. Where this process is killed, the group is
-    killed too. Raises `CommandTimeout` and
-    `CommandNotStarted`.
+    killed too. Raises `CommandTimeout` and `CommandNotStarted`.
     """
     started_s = time.monotonic()
     process = _Process(_start(argv, cwd, env, stdin), output_limit)
