@@ -213,7 +213,6 @@ class ClaimedRuns(ChildRuns):
         return self._engines[digest]
 
     def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
-        """The players of a run; those of a scenario belong to one run."""
         if scenario is None and digest in self._known_players:
             return self._known_players[digest]
         players = players_of(machine, scenario, self.functions, self.person, self.clock)
@@ -335,7 +334,6 @@ class StandaloneValidator:
 
     @cached_property
     def _output(self) -> RenderOutput:
-        """The fields to extract from the text, for templates that name them."""
         outputs = self._outputs.values()
         fields = next((output.fields for output in outputs if output.fields), {})
         fence = next((output.fence for output in outputs if output.fence), None)

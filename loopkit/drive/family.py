@@ -191,7 +191,6 @@ class Family:
             stops.cancel()
 
     async def _wake(self) -> None:
-        """Resume the children that were answered since they stopped."""
         if woken := [m for m in await self._active.claim.inbox() if m.kind == WAKE]:
             await self._active.append(consumes=[message.message_id for message in woken])
             self._woken.update(message.data for message in woken)
@@ -524,7 +523,6 @@ class Schedule:
             yield self._items[key]
 
     def _is_free(self, key: str) -> bool:
-        """Whether no running item needs for itself what this one does."""
         needed = self._items[key].exclusive
         return all(needed.isdisjoint(self._items[other].exclusive) for other in self._running)
 
@@ -615,7 +613,6 @@ def _reason(child: RunState) -> Any:
 
 
 def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
-    """The children that wait for a person, then the first others with their reasons."""
     asking = {key: child.question for key, child in stopped.items() if child.question is not None}
     others = [key for key in stopped if key not in asking]
     if len(asking) == 1:

@@ -146,7 +146,6 @@ async def post(
 
 
 def _why_not(state: RunState) -> str:
-    """Why a run waits for nothing, and what helps."""
     if (stopped := state.suspended) is None or stopped.reason not in ("interrupted", "transient"):
         return f"it is {state.status}; see `loopkit runs show {state.run}`"
     line = resume_line(root_of(state.run))

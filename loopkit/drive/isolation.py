@@ -379,7 +379,6 @@ class _Watched:
 def _capture(
     active: ActiveRun, task: str, artifact: str, place: str, times: str, **folder: Any
 ) -> Captured:
-    """Stage what the output of a task was before the work began."""
     captured = Captured(
         task=task, state=active.state.state, artifact=artifact, place=place, times=times, **folder
     )

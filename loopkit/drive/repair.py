@@ -170,11 +170,9 @@ def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str,
 
 
 USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
-"""The sections whose parts take effect where states work by them."""
 
 
 def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
-    """The changes, each with what keeps it from taking effect at the work ahead, if anything."""
     run = fitting.run.copy()
     apply(run, repaired)
     program, front = Program(fitting.new, ""), [run.state]
@@ -217,7 +215,6 @@ def _users(machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _kept(run: RunState, place: str) -> str:
-    """What of the work in hand stays as it is in spite of a change."""
     begun = run.children.get(run.state, {}).values()
     if ".machine." in place and any(child.started.visit == run.visit for child in begun):
         return "runs that have begun keep the machine with which they began"

@@ -266,7 +266,6 @@ class Contents:
         return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=_SECONDS)
 
     def _files(self, tree: Tree) -> str:
-        """The id of the folder of a kept tree in git."""
         form = ("--count=1", "--format=%(objectname)")
         commit = self._ask("for-each-ref", *form, f"{_REFS}/{tree.digest}").stdout.strip()
         found = self._ask("rev-parse", "-q", "--verify", commit + b":files", ok=(0, 1))
@@ -329,7 +328,6 @@ def _ref(digest: str, run: str) -> str:
 
 
 def _commit(run: str, tree: Tree) -> bytes:
-    """The commands for `git fast-import` that keep a tree whose contents are there."""
     name = json.dumps(run).encode()
     lines = [
         b"commit %s" % _ref(tree.digest, run).encode(),
@@ -379,8 +377,6 @@ def _entry_of(line: bytes) -> tuple[str, Entry]:
 def _with_modes(
     files: dict[str, Entry], base: Tree, ours: Tree, theirs: Tree
 ) -> tuple[Tree, tuple[str, ...]]:
-    """The tree of merged files with permissions and folders merged alike, and the conflicts."""
-
     def mode(path: str) -> int:
         """The mode that is changed on one side only, or else ours; 0 for nothing."""
         sides = (tree.entries.get(path) for tree in (base, ours, theirs))

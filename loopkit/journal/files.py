@@ -221,7 +221,6 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
 
 @contextmanager
 def _checked(path: Path | str, place: str) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """A connection, closed after an error, and the version of its tables."""
     is_uri = isinstance(path, str) and path.startswith("file:")
     db = sqlite3.connect(
         path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=is_uri

@@ -151,8 +151,6 @@ class _File(Value, frozen=True):
 
 
 class _Bundle(Mutable):
-    """One schema of a machine, while the files that it refers to are put into it."""
-
     root: dict[str, Any]
     path: DocPath
     folder: Path
@@ -236,8 +234,6 @@ KEYS = ("name", "description", "tools", "model")
 
 
 class AgentFiles(Mutable):
-    """A document with the content of its agents' files merged in."""
-
     document: Document
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
@@ -381,7 +377,6 @@ class _AgentFile(Value, frozen=True):
         return {**given, **({"system": body} if self.found.body else {})}
 
     def faults(self) -> Iterator[Problem]:
-        """The mistakes that make the file unusable as an agent."""
         kind = self.noun.kind
         if kind not in self.own and kind not in self._given:
             message = f"nothing says which `{kind}` this agent has"

@@ -73,7 +73,6 @@ class Source(Value, frozen=True, dict=True):
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
         line: int = 1, column: int = 1, length: int = 1,
     ) -> Problem:  # fmt: skip
-        """A problem at a piece of the text that a path leads to."""
         if included := self.included.get(tuple(path)):
             line += included.line - 1
             span = Span(included.file, line, column, line, column + max(1, length))
@@ -257,13 +256,11 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
-    """The loaded source with another machine, which was changed for one run."""
     resolved = with_definition(loaded.resolved, machine)
     return loaded.replace(machine=machine, resolved=resolved, digest=digest_of(resolved))
 
 
 def with_definition(resolved: str, machine: Machine) -> str:
-    """A resolved definition with another machine, read from the same files."""
     return _as_json(machine, json.loads(resolved)["files"])
 
 
@@ -370,7 +367,6 @@ def _explanation(
 
 
 def _of_bound(fault: Mapping[str, Any], path: Sequence[Any], document: Document) -> str:
-    """The message of a number beyond a bound; for what is no bound, pydantic's own."""
     context, node = fault.get("ctx", {}), document.node(path)
     for name, words in BOUNDS.items():
         if name in context:
@@ -436,7 +432,6 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
 
 
 def _list_remedy(field: str, node: Node) -> str:
-    """How to write a list, which has brackets or dashes also if it has one item."""
     if node.raw and len(node.raw) <= LONGEST_QUOTED:
         return f"write `{field}: [{node.raw}]`"
     return "" if node.is_unwritten else "start each item with `- `, or put `[…]` around the items"

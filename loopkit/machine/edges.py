@@ -18,7 +18,6 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 
 Caught = str | ErrorEdge | ErrorExit
-"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):
@@ -174,7 +173,6 @@ def _error_edge(
 
 
 def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
-    """The counters of the other edges that lead back to some states."""
     if not states:
         return ()
     counters = (

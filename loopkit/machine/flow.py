@@ -111,7 +111,6 @@ class Flow:
         return self._graph.states[state].judges is not None
 
     def _surely_where_found(self, origin: str | None, surely: Mapping[str, int]) -> int:
-        """What exists in every state that can find something that an origin made."""
         found = ~0
         for name in self._graph.judges:
             if origin in self._graph.origins.of_state(name):
@@ -125,7 +124,6 @@ class Flow:
         return Step(edge.source, edge.target, self._bits(self._losses(edge)), gained)
 
     def _steps(self, edge: Edge, brought: int = 0) -> Iterator[Step]:
-        """The steps of an edge between nodes, one from each node from which it may be taken."""
         junctions, step = self._graph.junctions, self._step(edge, brought)
         for node in self._sources(edge):
             yield Step(node, junctions.to(edge), step.lost, step.gained)
@@ -139,7 +137,6 @@ class Flow:
                 yield node
 
     def _may_find(self, before: Before, origin: str) -> bool:
-        """Whether the last report of a run that came from `before` may name an origin."""
         judges = before.is_done and self._judges(before.source)
         return not judges or origin in self._graph.origins.of_state(before.source)
 

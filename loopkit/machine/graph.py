@@ -411,13 +411,11 @@ class Origins:
 
     @cached_property
     def _before(self) -> dict[str, int]:
-        """For each state, the origins from which forward edges lead to it."""
         found = on_some_path(self._graph.nodes_last_first, self._steps(back=False))
         return {name: self._over_nodes(name, found, or_) for name in self._graph.states}
 
     @cached_property
     def _passed(self) -> dict[str, int]:
-        """For each state, the origins that are on every path to it."""
         order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
         found = on_every_path(order, start, self._steps(back=True))
         return {name: self._over_nodes(name, found, and_) for name in self._graph.states}
@@ -432,7 +430,6 @@ class Origins:
         return reduce(join, (found[node] for node in self._graph.junctions.all_of(state)))
 
     def _steps(self, *, back: bool) -> Iterator[Step]:
-        """The steps between nodes, each of which passes the origin that it leaves."""
         junctions, states = self._graph.junctions, self._graph.states
         for node in self._graph.nodes_last_first:
             left = self._bits.get(junctions.state_of(node), 0)
@@ -558,7 +555,6 @@ class Exits:
             group.append((place, exit_))
 
     def after(self, source: str) -> Iterator[Exit]:
-        """The edges that may be taken after a state, in their order."""
         found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
         return (exit_ for _, exit_ in found)
 
@@ -588,7 +584,6 @@ def names_needed(graph: Graph, name: str) -> frozenset[str]:
 
 
 def names_behind(graph: Graph, name: str) -> frozenset[str]:
-    """The names of all that an author's work is made from."""
     return names_in_templates(graph, name) | names_needed(graph, name)
 
 

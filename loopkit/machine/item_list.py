@@ -178,7 +178,6 @@ class _Reading(Mutable):
         return tuple(keys)
 
     def check_keys(self) -> None:
-        """Report unknown awaited keys, and items that wait for each other."""
         words, hints = choices(self.places), MAX_HINTS
         numbers = {key: (number,) for number, key in enumerate(self.places)}
         leads: dict[tuple[int], set[tuple[int]]] = {node: set() for node in numbers.values()}
@@ -209,12 +208,10 @@ def single_text(value: object) -> str | None:
 
 
 def _rest(path: str) -> str:
-    """A path of an item without its first step, which names the item."""
     return path.removeprefix(parse_path(path)[0]).removeprefix(".")
 
 
 def _texts_in(paths: Iterable[str], location: str, item: object) -> Iterator[tuple[str, object]]:
-    """What stands at paths of an item, which lead to single values or lists of these."""
     for path in paths:
         for place, value in values_at(_rest(path) or None, item):
             yield _full_location(location, place), value

@@ -122,7 +122,6 @@ class Program:
 
     @cached_property
     def report_items(self) -> ReportItems | None:
-        """The further fields that findings take from reports of other shapes."""
         return report_items(self.graph)
 
     @cached_property
@@ -366,7 +365,6 @@ DRAFT = "draft"
 
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
-    """The fixed parts of a request to one of a state's agents."""
     agent = machine.agents[asked]
     datatype, output = machine.data_type(name), state.output_at(name)
     written = [parse_template(text) for path, text in agent.templates if path[0] != "resume"]

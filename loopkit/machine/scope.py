@@ -192,7 +192,6 @@ class Scope:
         return Items(Fields({**FINDING, "item": Fields(fields, others=others)}))
 
     def _answer_shape(self, name: str) -> Shape | None:
-        """The shape of a person's answer or a command's result under the name of its state."""
         state = self.graph.states.get(name)
         if state is None or not state.said:
             return None
@@ -243,7 +242,6 @@ def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
 
 
 def _of_item(datatype: DataType | None) -> Shape:
-    """The shape of an item's field, which only some findings have."""
     shape = Anything() if datatype is None else shape_of(datatype)
     return Scalar() if isinstance(shape, Scalar) else absent(shape)
 
@@ -325,7 +323,6 @@ class GuardNames:
 
     @cached_property
     def _dotted(self) -> dict[str, dict[str, GuardType]]:
-        """The facts of each state, as the guards of other states name them."""
         return {
             state: {f"{state}.{name}": t for name, t in own_names(self._graph, state).items()}
             for state in self._graph.states
@@ -338,7 +335,6 @@ class GuardNames:
         return {"attempt": NUMBER, **_guard_types(given, "input.")}
 
     def _before(self, state: str) -> dict[str, GuardType]:
-        """The fact `came_from`, with the states from which a run can have come."""
         sources = dict.fromkeys(edge.source for edge in self._graph.incoming[state])
         if not (self._graph.states[state].knows_before and sources):
             return {}

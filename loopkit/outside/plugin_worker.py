@@ -133,7 +133,6 @@ def _text(value: object, key: str, number: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters and halves of surrogate pairs."""
     return storable(printable(text))
 
 
@@ -148,7 +147,6 @@ def _kind(value: object) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """The last line of the traceback, and where it was raised."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     message = traceback.format_exception_only(error)[-1].strip()

@@ -240,7 +240,6 @@ def _paths(
 def _rules_in(
     folder: bytes, origin: bytes, name: bytes, rules: IgnoreRules | None
 ) -> IgnoreRules | None:
-    """The rules in a folder: those around it, or its own if it is another repository."""
     # Of another repository git tells nothing from outside.
     for other in (os.path.join(origin, name), folder):
         if os.path.lexists(os.path.join(other, b".git")):
@@ -516,7 +515,6 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
 
 
 def _cause(error: Exception) -> object:
-    """The reason why a copy failed: that of the first file."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         return error.args[0][0][-1]
     return error

@@ -178,7 +178,6 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
 
 
 def _refuse_mixed(notation: Mapping[str, Any]) -> None:
-    """Refuse a type of ours with a keyword that makes the mapping JSON Schema."""
     kind = notation.get("type")
     if not (isinstance(kind, str) and kind in SCALARS):
         return
@@ -280,7 +279,6 @@ def record_with(
 
 
 def file_record(data: object) -> Mapping[str, object]:
-    """What is known of a file that was read, with the notation of its data."""
     return {"path": "str", "data": data, "digest": "str", OTHERS: NO_OTHERS}
 
 
@@ -366,7 +364,6 @@ class _Reader(Mutable, dict=True):
 
     @cached_property
     def _whole(self) -> Mapping[str, Any] | None:
-        """The root as a part of something else, where its parts may need it."""
         return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
@@ -424,7 +421,6 @@ class _Reader(Mutable, dict=True):
 
 
 def _common(forms: Sequence[DataType]) -> DataType:
-    """The single value that all forms are, or something of which nothing is known."""
     kinds = {form.scalar for form in forms}
     if kinds == {"str"}:
         words = tuple(dict.fromkeys(word for form in forms for word in form.values))
@@ -544,7 +540,6 @@ class Joined(Mutable):
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
-        """A part of a schema, joined with the parts of the same schema that it refers to."""
         parts = list(islice(_speaking(part, root), MOST_JOINED))
         followed = frozenset[str]().union(*(one.followed for one in parts))
         joined = cls(len(parts))
@@ -586,7 +581,6 @@ def _lets_null(said: Mapping[str, Any]) -> bool:
 
 
 def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
-    """A part, what it refers to, and what is listed under its `allOf`."""
     waiting = [part]
     while waiting:
         one = waiting.pop()
