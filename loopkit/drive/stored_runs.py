@@ -328,8 +328,10 @@ _BEFORE = 20
 
 def differences(old: Machine, new: Machine) -> tuple[Change, ...]:
     """The changes from one machine to another, in its order."""
-    dumped = [m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)]
-    return tuple(_changes_between(*dumped, ()))
+    before, after = (
+        m.model_dump(mode="json", exclude_none=True, by_alias=True) for m in (old, new)
+    )
+    return tuple(_changes_between(before, after, ()))
 
 
 def _changes_between(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Change]:
