@@ -14,7 +14,7 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from loopkit.journal.contents import GitContents
+from loopkit.journal.contents import Contents
 from loopkit.outside.git import require_git
 from loopkit.outside.trees import Folder, NotKept, Tree, blob_id, read_tree
 
@@ -67,7 +67,7 @@ def look(folder: Path) -> dict[str, tuple[object, ...]]:
     "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.long) for n in range(20, 200))]
 )
 def test_a_folder_comes_back_as_it_was(seed: int, tmp_path: Path) -> None:
-    made, contents = random.Random(seed), GitContents(tmp_path / "state")
+    made, contents = random.Random(seed), Contents(tmp_path / "state")
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         folder.mkdir()
@@ -90,7 +90,7 @@ def test_a_folder_comes_back_as_it_was(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_many_files_come_back(count: int, tmp_path: Path) -> None:
-    contents, work = GitContents(tmp_path / "state"), tmp_path / "work"
+    contents, work = Contents(tmp_path / "state"), tmp_path / "work"
     for n in range(count):
         path = work / f"{n % 97}/{n % 7}/file {n}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,11 +109,11 @@ def test_what_is_neither_a_file_nor_a_link_nor_a_folder_is_refused_by_name(
     (tmp_path / "work/sub").mkdir(parents=True)
     os.mknod(tmp_path / "work/sub/it", stat.S_IFIFO if kind == "FIFO" else stat.S_IFSOCK)
     with pytest.raises(NotKept, match=f"'sub/it' is a {kind}.*remove it"):
-        GitContents().keep("run", Folder(tmp_path / "work"))
+        Contents().keep("run", Folder(tmp_path / "work"))
 
 
 def test_a_folder_that_is_reached_by_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
-    contents = GitContents()
+    contents = Contents()
     for name in ("work", "outside"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
@@ -130,7 +130,7 @@ def test_a_folder_that_is_reached_by_a_link_is_neither_read_nor_written(tmp_path
 
 
 def test_the_draft_of_a_writer_that_was_killed_is_no_file_of_anybodys(tmp_path: Path) -> None:
-    contents, work = GitContents(), tmp_path / "work"
+    contents, work = Contents(), tmp_path / "work"
     work.mkdir()
     (work / "a").write_text("old")
     before = contents.keep("run", Folder(work))
@@ -148,9 +148,9 @@ def test_the_draft_of_a_writer_that_was_killed_is_no_file_of_anybodys(tmp_path: 
 KEEPING = """
 import sys
 from pathlib import Path
-from loopkit.journal.contents import GitContents
+from loopkit.journal.contents import Contents
 from loopkit.outside.trees import Folder
-contents = GitContents(Path(sys.argv[1]))
+contents = Contents(Path(sys.argv[1]))
 print(contents.keep(sys.argv[3], Folder(Path(sys.argv[2]))).digest, flush=True)
 """
 
@@ -158,7 +158,7 @@ print(contents.keep(sys.argv[3], Folder(Path(sys.argv[2]))).digest, flush=True)
 def test_whoever_is_killed_while_a_folder_is_kept_loses_nothing(tmp_path: Path) -> None:
     state, work = tmp_path / "state", tmp_path / "work"
     work.mkdir()
-    contents = GitContents(state)
+    contents = Contents(state)
     (work / "first").write_text("first\n")
     first = contents.keep("first", Folder(work))
     for n in range(300):
@@ -182,7 +182,7 @@ def test_whoever_is_killed_while_a_folder_is_kept_loses_nothing(tmp_path: Path) 
 
 
 def test_what_is_kept_while_another_run_is_removed_stays(tmp_path: Path) -> None:
-    contents, work = GitContents(tmp_path / "state"), tmp_path / "work"
+    contents, work = Contents(tmp_path / "state"), tmp_path / "work"
     work.mkdir()
     (work / "a").write_text("the same in both")
     old = contents.keep("old", Folder(work))
@@ -224,7 +224,7 @@ def test_an_attribute_a_hook_and_a_users_configuration_change_nothing(
         (home / hook).chmod(0o755)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    contents, work = GitContents(tmp_path / "state"), tmp_path / "work"
+    contents, work = Contents(tmp_path / "state"), tmp_path / "work"
     work.mkdir()
     (work / ".gitattributes").write_text("* text eol=lf filter=x\n")
     (work / "a").write_bytes(b"one\r\n")
@@ -246,6 +246,6 @@ def test_without_git_a_folder_says_what_it_needs(
     for _ in range(2):
         require_git.cache_clear()
         with pytest.raises(NotKept, match=r"install git 2\.38 or newer"):
-            GitContents(tmp_path / "state").keep("run", Folder(tmp_path))
+            Contents(tmp_path / "state").keep("run", Folder(tmp_path))
         program.unlink(missing_ok=True)
     require_git.cache_clear()

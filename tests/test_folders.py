@@ -15,7 +15,7 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Suspended
-from loopkit.journal.contents import GitContents
+from loopkit.journal.contents import Contents
 from loopkit.journal.errors import JournalUnusable
 from loopkit.outside.trees import Folder
 from tests.crash.points import SAME, killed_at_points
@@ -444,7 +444,7 @@ def test_what_a_lost_call_had_changed_is_part_of_the_difference(told: Any) -> No
 
 @pytest.mark.parametrize("size", [100_000, 5_000_000])
 def test_a_full_disk_is_told_as_such_where_a_folder_is_kept(tmp_path: Path, size: int) -> None:
-    contents, folder = GitContents(tmp_path / ".loopkit"), tmp_path / "work"
+    contents, folder = Contents(tmp_path / ".loopkit"), tmp_path / "work"
     folder.mkdir()
     first = contents.keep("first", Folder(folder))
     (folder / "large").write_bytes(random.Random(1).randbytes(size))

@@ -11,7 +11,7 @@ from weakref import finalize
 
 import pytest
 
-from loopkit.journal.contents import GitContents
+from loopkit.journal.contents import Contents
 from loopkit.outside.trees import (
     CannotIsolate,
     Conflicts,
@@ -50,7 +50,7 @@ class Sides:
     """A base, the folder that it came from, and a copy in which others work."""
 
     def __init__(self, root: Path, **files: str) -> None:
-        self.contents = GitContents()
+        self.contents = Contents()
         finalize(self, self.contents.close)
         self.ours = write(root / "ours", **files)
         self.theirs = make("copy", self.ours, root / "trees/1", root / "trees")

@@ -37,7 +37,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import ENDED, RunState
-from loopkit.journal.contents import Contents, GitContents
+from loopkit.journal.contents import Contents
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
@@ -306,7 +306,7 @@ class ActiveRun:
     """Set with it, for whoever waits."""
     budget: Budget = field(default_factory=Budget)
     """Its limits, within those that it shares with other runs."""
-    contents: Contents = field(default_factory=GitContents)
+    contents: Contents = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""

@@ -57,8 +57,6 @@ from loopkit.text.run_ids import is_child
 
 
 class ClaimedRuns(ChildRuns):
-    """The runs of one journal, to be driven."""
-
     def __init__(
         self,
         journal: Journal,
@@ -133,10 +131,8 @@ class ClaimedRuns(ChildRuns):
         return child
 
     async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        parent_scenario = parent.scenario
-        scenario = parent_scenario and parent_scenario.of_child(
-            started.state, started.key, started.visit
-        )
+        told = parent.scenario
+        scenario = told and told.of_child(started.state, started.key, started.visit)
         if not await self.journal.has(started.child):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
@@ -217,7 +213,6 @@ class ClaimedRuns(ChildRuns):
         return self._engines[digest]
 
     def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
-        """The players of a run; those of a scenario belong to one run."""
         if scenario is None and digest in self._known_players:
             return self._known_players[digest]
         players = players_of(machine, scenario, self.functions, self.person, self.clock)
@@ -329,19 +324,17 @@ class StandaloneValidator:
     @cached_property
     def author(self) -> Agent | None:
         """The agent whose answer is the artifact, if it answers with data; None for a text."""
-        states = (name for name, output in self._outputs.items() if output.name == self.artifact)
-        agents = (agent for name in states for agent in self.machine.agents_at(name))
+        agents = (agent for name in self._outputs for agent in self.machine.agents_at(name))
         return next((agent for agent in agents if agent.schema_ is not None), None)
 
     @cached_property
     def _outputs(self) -> dict[str, Output]:
         outputs = ((name, state.output_at(name)) for name, state in self.machine.states.items())
-        return {name: output for name, output in outputs if output is not None}
+        return {name: out for name, out in outputs if out is not None and out.name == self.artifact}
 
     @cached_property
     def _output(self) -> RenderOutput:
-        """The fields to extract from the text, for templates that name them."""
-        outputs = [output for output in self._outputs.values() if output.name == self.artifact]
+        outputs = self._outputs.values()
         fields = next((output.fields for output in outputs if output.fields), {})
         fence = next((output.fence for output in outputs if output.fence), None)
         return RenderOutput(name=self.artifact, fields=fields, fence=fence)
@@ -385,9 +378,8 @@ class StandaloneValidator:
         Raises NoReport if it is longer than any text that a template can print.
         """
         if len(text) > MAX_OUTPUT:
-            raise NoReport(
-                f"the text has {len(text):,} characters; at most {MAX_OUTPUT:,} can be judged"
-            )
+            told = f"the text has {len(text):,} characters"
+            raise NoReport(f"{told}; at most {MAX_OUTPUT:,} can be judged")
         if self.author is None:
             return Artifact(name=self.artifact, author=IMPORT_STATE, attempt=1, text=text)
         reply = Replied(key=IMPORT_STATE, text=text, usage=Usage())

@@ -99,7 +99,10 @@ class Family:
         Raises Stopped, LimitReached if a limit of this run leaves no room for a child, and
         ChildrenStopped where one can't go on.
         """
-        await self._book()
+        # What the children that have begun and not ended are committed to.
+        for child in self._open():
+            self._budget.book(await self._active.children.commitment(child.started.child))
+        self._budget.unsaid_s += await self._active.children.lost_time(self._active.state)
         # There may be no time left for this run, or for one above it.
         self._budget.require(Usage())
         # Before any child is driven: nobody works meanwhile.
@@ -119,7 +122,9 @@ class Family:
         if self._stopped:
             stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
-        return {key: self._results.get(key) or self._without_run(key) for key in self._keys}
+        waits, blocked = "it waits for `{}`, which is {}", self._schedule.blocked
+        left = {k: without_run(BLOCKED, waits.format(*why)) for k, why in blocked.items()}
+        return {key: self._results.get(key) or left[key] for key in self._keys}
 
     @property
     def time_s(self) -> float:
@@ -133,12 +138,6 @@ class Family:
     @property
     def _begun(self) -> Mapping[str, Child]:
         return self._active.state.children.get(self._name, {})
-
-    async def _book(self) -> None:
-        """Count the committed usage of the children that have begun and not ended."""
-        for child in self._open():
-            self._budget.book(await self._active.children.commitment(child.started.child))
-        self._budget.unsaid_s += await self._active.children.lost_time(self._active.state)
 
     def _open(self) -> list[Child]:
         begun = self._begun.values()
@@ -155,12 +154,7 @@ class Family:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
 
-    def _without_run(self, key: str) -> Result:
-        on, became = self._schedule.blocked[key]
-        return without_run(BLOCKED, f"it waits for `{on}`, which is {became}")
-
     async def _drive(self) -> None:
-        """Drive children until none can go on."""
         stops = asyncio.ensure_future(self._active.wait_for_stop())
         looked_at = time.monotonic()
         try:
@@ -174,7 +168,9 @@ class Family:
                 await asyncio.wait(
                     waited, timeout=INBOX_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
-                self._collect()
+                for task in [task for task in self._tasks if task.done()]:
+                    del self._tasks[task]
+                    task.result()
                 if self._active.stopping or self._budget.reached is not None:
                     self._halt()
                 if time.monotonic() - looked_at > INBOX_SECONDS:
@@ -189,7 +185,6 @@ class Family:
             stops.cancel()
 
     async def _wake(self) -> None:
-        """Resume the children that were answered since they stopped."""
         if woken := [m for m in await self._active.claim.inbox() if m.kind == WAKE]:
             await self._active.append(consumes=[message.message_id for message in woken])
             self._woken.update(message.data for message in woken)
@@ -206,12 +201,6 @@ class Family:
         for item in self._schedule.begin():
             task = asyncio.ensure_future(self._run(item.key))
             self._tasks[task] = item.key
-
-    def _collect(self) -> None:
-        """Remove the tasks that have ended; raises what a task raised."""
-        for task in [task for task in self._tasks if task.done()]:
-            del self._tasks[task]
-            task.result()
 
     def _halt(self) -> None:
         self._is_halted = True
@@ -335,30 +324,22 @@ def plan_reentry(
     be kept although there is feedback, none is.
     """
     waiting = active.state.pending.get(name, ())
-    report = _report(active, name) if waiting else None
-    keyed, others = _split_by_item(_findings_to_mend(active, name, report), items)
+    report = active.state.last_report if waiting else None
+    if report is not None and report.artifact != name:
+        report = None
+    found: Sequence[Finding] = report.blocking if report else ()
+    if active.program.graph.origins:
+        found = blocking_for(active.program, active.state, name)
+    keyed, others = _split_by_item(found, items)
     kept = _results_to_keep(active, name, items, inputs, keyed)
     if waiting and not keyed and len(kept) == len(items):
         kept = {}
     feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
-            found = (*keyed.get(item.key, ()), *others)
-            feedback[item.key] = _feedback_for_item(active, name, waiting, report, found)
+            own = (*keyed.get(item.key, ()), *others)
+            feedback[item.key] = _feedback_for_item(active, name, waiting, report, own)
     return kept, feedback
-
-
-def _report(active: ActiveRun, name: str) -> Report | None:
-    """The report that led back, if the state's own artifact was judged."""
-    report = active.state.last_report
-    return report if report is not None and report.artifact == name else None
-
-
-def _findings_to_mend(active: ActiveRun, name: str, report: Report | None) -> Sequence[Finding]:
-    """The findings that the state has to fix; with `origins`, also those in later work."""
-    if active.program.graph.origins:
-        return blocking_for(active.program, active.state, name)
-    return report.blocking if report else ()
 
 
 def _split_by_item(
@@ -481,7 +462,6 @@ def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
 
 
 def without_run(outcome: str, *reasons: str) -> dict[str, Any]:
-    """The entry of an item that never began."""
     found = [{"message": reason} for reason in reasons]
     return {**result_of(RunState(), Usage()), "outcome": outcome, "findings": found}
 
@@ -539,7 +519,6 @@ class Schedule:
             yield self._items[key]
 
     def _is_free(self, key: str) -> bool:
-        """Whether no running item needs for itself what this one does."""
         needed = self._items[key].exclusive
         return all(needed.isdisjoint(self._items[other].exclusive) for other in self._running)
 
@@ -600,7 +579,6 @@ class Schedule:
 
 
 MOST_TOLD = 5
-"""How many children are named."""
 MESSAGE_WIDTH = 120
 _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
@@ -631,7 +609,6 @@ def _reason(child: RunState) -> Any:
 
 
 def _messages(name: str, stopped: Mapping[str, RunState]) -> Iterator[str]:
-    """The children that wait for a person, then the first others with their reasons."""
     asking = {key: child.question for key, child in stopped.items() if child.question is not None}
     others = [key for key in stopped if key not in asking]
     if len(asking) == 1:

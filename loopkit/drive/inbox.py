@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.port import NotRunnable
@@ -42,9 +43,7 @@ from loopkit.text.run_ids import ancestors_of, is_child, resume_line, root_of
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
 CANCEL = "cancel"
-"""The kind of a message that asks to cancel a run."""
 INBOX_SECONDS = 1.0
-"""How often the inbox of a driven run is read."""
 NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
@@ -99,8 +98,6 @@ class Posting(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredRun(NamedTuple):
-    """A run as its journal keeps it."""
-
     journal: Journal
     engine: Engine
     history: Sequence[Stored]
@@ -149,7 +146,6 @@ async def post(
 
 
 def _why_not(state: RunState) -> str:
-    """Why a run waits for nothing, and what helps."""
     if (stopped := state.suspended) is None or stopped.reason not in ("interrupted", "transient"):
         return f"it is {state.status}; see `loopkit runs show {state.run}`"
     line = resume_line(root_of(state.run))
@@ -240,10 +236,8 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
     place = f"{posted.question}#{count}"
     first = await run.journal.post(name, kind, place, posted.to_json(), now)
     # This wakes whoever drives the family.
-    child = name
-    for parent in ancestors_of(name):
+    for child, parent in pairwise((name, *ancestors_of(name))):
         await run.journal.post(parent, WAKE, f"{name}:{place}", child, now)
-        child = parent
     return None if first is None else read_record(Posting, first)
 
 
@@ -299,7 +293,6 @@ async def consume(active: ActiveRun) -> None:
 
 
 async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event]:
-    """Carry out a message; returns the work that it completes."""
     if message.kind == CANCEL:
         if not active.state.is_over:
             for child in open_children(active.state):

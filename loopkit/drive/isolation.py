@@ -59,9 +59,7 @@ from loopkit.text import plural
 from loopkit.text.run_ids import resume_line
 
 MOST_NAMED = 20
-"""Files that a conflict names."""
 LOOK_AGAIN_S = 0.02
-"""How often a run that waits to merge tries the lock."""
 
 
 class MergeConflict(CallFailed):
@@ -91,10 +89,9 @@ async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
     try:
         await asyncio.to_thread(open_root, place)
     except OSError as error:
-        is_gone = isinstance(error, FileNotFoundError)
-        reason = (
-            "is gone; restore it from a copy" if is_gone else f"can't be used: {error.strerror}"
-        )
+        reason = f"can't be used: {error.strerror}"
+        if isinstance(error, FileNotFoundError):
+            reason = "is gone; restore it from a copy"
         message = f"the tree {known.place!r} in which the run works {reason}, or start a new run"
         raise CallFailed("fatal", message) from error
     return place
@@ -279,7 +276,6 @@ def _is_locked(descriptor: int) -> bool:
 
 
 MOST_CHANGED = 1_000
-"""Paths of changed files that are kept with an artifact."""
 
 
 async def watch_folder(
@@ -290,7 +286,11 @@ async def watch_folder(
     It is stored before the work, so changes of tries that were lost with their process count too.
     What rules write for themselves, and what the output ignores, does not.
     """
-    watched = await asyncio.to_thread(_Watched.of_output, active, output, folder, relative)
+    root = Path(await asyncio.to_thread(os.path.realpath, folder))
+    ignored = (*output.ignore, *active.program.graph.report_files)
+    within = os.path.normpath(relative)  # noqa: ASYNC240 - it asks no disk
+    seen = Folder(root, within, origin_of(active, root), ignored)
+    watched = _Watched(active, output.name, seen)
     before = active.state.captured.get(task)
     if before is None or not before.tree or before.place != watched.place:
         # Contents are only kept for a run that is stored.
@@ -304,23 +304,12 @@ async def watch_folder(
 
 
 class _Watched:
-    """A folder of a workspace that is an artifact."""
-
     def __init__(self, active: ActiveRun, name: str, folder: Folder) -> None:
         self._active = active
         self.folder = folder
         self._named = f"folder {folder.within!r}"
         self.place = str(folder.root / folder.within)
         self._original = active.state.originals.get((name, self.place))
-
-    @classmethod
-    def of_output(
-        cls, active: ActiveRun, output: Output, workspace: Path, relative: str
-    ) -> _Watched:
-        root = Path(os.path.realpath(workspace))
-        ignored = (*output.ignore, *active.program.graph.report_files)
-        within = os.path.normpath(relative)
-        return cls(active, output.name, Folder(root, within, origin_of(active, root), ignored))
 
     def begin(self, relative: str) -> Tree:
         """The folder before the work, which is made where it is missing; raises CallFailed."""
@@ -389,7 +378,6 @@ class _Watched:
 def _capture(
     active: ActiveRun, task: str, artifact: str, place: str, times: str, **folder: Any
 ) -> Captured:
-    """Stage what the output of a task was before the work began."""
     captured = Captured(
         task=task, state=active.state.state, artifact=artifact, place=place, times=times, **folder
     )
@@ -450,11 +438,7 @@ async def watch_output(
         return None
     relative = render(active.program, active.state, output.file).strip()
     before = await file_before(active, folder, relative, output.name, task)
-
-    async def read() -> Written:
-        return read_written(folder, relative, before)
-
-    return read
+    return partial(asyncio.to_thread, read_written, folder, relative, before)
 
 
 @contextmanager
@@ -559,9 +543,4 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
         relative = render(active.program, active.state, output.file).strip()
         with _as_failed_call():
             written = resolve_inside(folder, relative)
-    origin = origin_of(active, folder)
-
-    async def read() -> str:
-        return await asyncio.to_thread(files_digest, folder, written, origin)
-
-    return read
+    return partial(asyncio.to_thread, files_digest, folder, written, origin_of(active, folder))

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
@@ -51,8 +51,6 @@ Misfit = tuple[DocPath, str, str]
 
 @dataclass(frozen=True)
 class Definition:
-    """A machine with what a journal keeps of it."""
-
     machine: Machine
     resolved: str
     source: Source | None = None
@@ -75,8 +73,6 @@ class Definition:
 
 @dataclass(frozen=True)
 class Mend:
-    """What changes when a run is resumed."""
-
     loaded: Loaded | None = None
     """The machine of a file, instead of the one that the run has."""
     agents: AgentChanges = AgentChanges()
@@ -104,13 +100,10 @@ def changed_machine(machine: Machine, changes: AgentChanges) -> Machine:
 
 
 AS_IT_IS = Mend()
-"""Nothing is to change."""
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A run, the machine that it has, and the one with which it is to go on."""
-
     run: RunState
     old: Machine
     new: Machine
@@ -179,11 +172,9 @@ def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str,
 
 
 USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
-"""The sections whose parts take effect where states work by them."""
 
 
 def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
-    """The changes, each with what keeps it from taking effect at the work ahead, if anything."""
     run = fitting.run.copy()
     apply(run, repaired)
     program, front = Program(fitting.new, ""), [run.state]
@@ -226,7 +217,6 @@ def _users(machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _kept(run: RunState, place: str) -> str:
-    """What of the work in hand stays as it is in spite of a change."""
     begun = run.children.get(run.state, {}).values()
     is_of_child = ".machine." in place and ".definition.agents." not in place
     if is_of_child and any(child.started.visit == run.visit for child in begun):
@@ -328,7 +318,6 @@ def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> st
 
 
 def _baselines(fitting: Fitting) -> Iterator[Misfit]:
-    """Baselines that a run that has begun does not have."""
     run, new = fitting.run, fitting.new
     # One that the old machine has as well is not taken because the input rules it out.
     known = {(*place, key) for place, keys in run.baselines.items() for key in keys}
@@ -418,19 +407,13 @@ def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
     return spent
 
 
-@dataclass(frozen=True, slots=True)
-class _Seat:
+class _Seat(NamedTuple):
     """A judge's place in the panel of a state."""
 
-    validator: str
-    index: int
-    rule: Rule
+    place: str
     owner: tuple[str, str]
     """The validator, if it has a name, and the agent that is asked."""
-
-    @property
-    def place(self) -> str:
-        return f"{self.validator}:{self.index}"
+    rule: Rule
 
 
 def task_moves(run: RunState, old: Machine, new: Machine) -> dict[str, str]:
@@ -460,7 +443,7 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
         named = validator if validator in machine.validators else ""
         for index, rule in enumerate(rules):
             if rule.asks is not None:
-                yield _Seat(validator, index, rule, (named, rule.asks))
+                yield _Seat(f"{validator}:{index}", (named, rule.asks), rule)
 
 
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:

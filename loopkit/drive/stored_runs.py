@@ -45,13 +45,10 @@ from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import is_of_batch, place_of
 
 MOST_NAMED = 5
-"""How many runs are named if an id is ambiguous."""
 T = TypeVar("T")
 
 
 class Stored(NamedTuple):
-    """An event as the journal keeps it."""
-
     seq: int
     epoch: int
     at: float
@@ -60,18 +57,13 @@ class Stored(NamedTuple):
 
 
 class OpenQuestion(NamedTuple):
-    """A question that somebody has to answer."""
-
     place: str
     """The place in the family of the run that asks; empty for the run that was queried."""
     state: RunState
-    """The run that asks."""
     question: Waiting
 
 
 class StoredRuns:
-    """The runs of one journal, to be read."""
-
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
 
@@ -242,10 +234,9 @@ class ReadState:
                 apply(state, each.event)
                 self._before = each.event
             except LookupError as error:
-                cause = (
-                    f"record {each.seq} (`{each.event.type}`) does not follow from those before it"
-                )
-                raise RunDamaged(self._run, cause) from error
+                cause = "does not follow from those before it"
+                named = f"record {each.seq} (`{each.event.type}`)"
+                raise RunDamaged(self._run, f"{named} {cause}") from error
         if state.run != self._run:
             named = f"its start names run `{state.run}`"
             raise RunDamaged(self._run, named if state.run else "nothing says how it started")
@@ -332,9 +323,7 @@ def seconds_in(spans: Sequence[Span], since: float) -> float:
 
 
 WIDTH = 120
-"""Characters that are shown of a value."""
 _BEFORE = 20
-"""Characters that are shown before the first one that differs."""
 
 
 def differences(old: Machine, new: Machine) -> tuple[Change, ...]:

@@ -21,10 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
-from loopkit.journal.files import TREES
+from loopkit.journal.files import TREES, locked
 from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_git
 from loopkit.outside.trees import (
     Entry,
@@ -50,7 +49,6 @@ _EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The id that git gives to a tree without entries."""
 _SECONDS = 600
 _MOST_SENT = 64_000_000
-"""About how many bytes are handed to git at once."""
 
 
 class TooLong(Exception):
@@ -64,14 +62,18 @@ class Merge:
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
 
 
-class Contents(Protocol):
-    """Where the trees of all runs are kept; may be used by several threads and processes.
+class Contents:
+    """Where the trees of all runs are kept: a git repository; git 2.38 or newer is needed.
 
-    What fails raises JournalUnusable, and LostContent if a tree is not there.
+    May be used by several threads and processes. What fails raises JournalUnusable, and LostContent
+    if a tree is not there.
     """
 
-    folder: Path | None
-    """The state folder; without one, trees are kept until this process ends."""
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder` is the state folder; without one, trees are kept until this process ends."""
+        # Once, so that nobody can put a link there later.
+        self.folder = folder and Path(os.path.realpath(folder))
+        self._temporary: TemporaryDirectory[str] | None = None
 
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
@@ -81,51 +83,6 @@ class Contents(Protocol):
         `known` is an earlier tree. Hard links that were made since are refused, unless whoever
         worked there `is_trusted`. Raises NotKept.
         """
-
-    def tree(self, digest: str) -> Tree:
-        """The tree that was kept under a digest."""
-
-    def diff(self, before: Tree, after: Tree, most: int) -> str:
-        """The changes between two kept trees; binary files and repositories are only named.
-
-        Raises TooLong where that has more than `most` characters.
-        """
-
-    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
-        """Merge the changes of both sides to the base; the result is kept.
-
-        A path that one side has not changed is taken from the other; a file that both have changed
-        is merged line by line.
-        """
-
-    def write(
-        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
-    ) -> list[str]:
-        """Write a kept tree to a folder (see `write_tree`)."""
-
-    def forget(self, runs: Sequence[str]) -> None:
-        """Remove what only these runs have kept, and the trees in which they worked."""
-
-    def runs(self) -> list[str]:
-        """The runs that have kept a tree."""
-
-    def exist(self) -> bool:
-        """Whether any run may have kept a tree."""
-
-    def close(self) -> None: ...
-
-
-class GitContents(Contents):
-    """The contents in a git repository; git 2.38 or newer is needed."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        # Once, so that nobody can put a link there later.
-        self.folder = folder and Path(os.path.realpath(folder))
-        self._temporary: TemporaryDirectory[str] | None = None
-
-    def keep(
-        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
-    ) -> Tree:
         try:
             require_git()
             seen = read_tree(folder, known)
@@ -186,6 +143,10 @@ class GitContents(Contents):
         raise _lost(digest)
 
     def diff(self, before: Tree, after: Tree, most: int) -> str:
+        """The changes between two kept trees; binary files and repositories are only named.
+
+        Raises TooLong where that has more than `most` characters.
+        """
         with self._using():
             sides = [self._files(tree) for tree in (before, after)]
             shown = ("-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -201,6 +162,11 @@ class GitContents(Contents):
         return whole
 
     def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        """Merge the changes of both sides to the base; the result is kept.
+
+        A path that one side has not changed is taken from the other; a file that both have changed
+        is merged line by line.
+        """
         with self._using(writes=True):
             commits: list[str] = []
             for tree in (base, ours, theirs):
@@ -224,6 +190,7 @@ class GitContents(Contents):
     def write(
         self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
     ) -> list[str]:
+        """Write a kept tree to a folder (see `write_tree`)."""
         with self._using(), self._loading() as load:
             return write_tree(root, before, after, load, ignored_may_go=ignored_may_go)
 
@@ -255,6 +222,7 @@ class GitContents(Contents):
             process.communicate()
 
     def forget(self, runs: Sequence[str]) -> None:
+        """Remove what only these runs have kept, and the trees in which they worked."""
         if self.folder is not None:
             for run in runs:
                 drop_all(self.folder / TREES / run)
@@ -267,7 +235,7 @@ class GitContents(Contents):
             self._ask("update-ref", "--stdin", stdin="".join(lines).encode())
         # Whoever is writing meanwhile has looked at what is there; another removal prunes then.
         with suppress(BlockingIOError), self._using(writes=True, alone=True):
-            self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}", seconds=_SECONDS)
+            self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}")
 
     def runs(self) -> list[str]:
         if not self.exist():
@@ -277,6 +245,7 @@ class GitContents(Contents):
         return sorted({json.loads(line) for line in named.splitlines() if line})
 
     def exist(self) -> bool:
+        """Whether any run may have kept a tree."""
         return self._temporary is not None or bool(self.folder and self._place.exists())
 
     def close(self) -> None:
@@ -292,16 +261,11 @@ class GitContents(Contents):
         return Path(self._temporary.name, REPOSITORY)
 
     def _ask(
-        self,
-        *arguments: str | bytes,
-        stdin: bytes = b"",
-        ok: Iterable[int] = (0,),
-        seconds: float = _SECONDS,
+        self, *arguments: str | bytes, stdin: bytes = b"", ok: Iterable[int] = (0,)
     ) -> subprocess.CompletedProcess[bytes]:
-        return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=seconds)
+        return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=_SECONDS)
 
     def _files(self, tree: Tree) -> str:
-        """The id of the folder of a kept tree in git."""
         form = ("--count=1", "--format=%(objectname)")
         commit = self._ask("for-each-ref", *form, f"{_REFS}/{tree.digest}").stdout.strip()
         found = self._ask("rev-parse", "-q", "--verify", commit + b":files", ok=(0, 1))
@@ -318,13 +282,9 @@ class GitContents(Contents):
                 yield
                 return
             self._make()
-            lock = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH
-                fcntl.flock(lock, kind)
+            kind = fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH
+            with locked(self._place, kind, os.O_NOFOLLOW):
                 yield
-            finally:
-                os.close(lock)
         except NoGit as error:
             raise JournalUnusable(
                 f"the folders of runs in {str(self._place)!r} cannot be kept: {error}; check the "
@@ -368,7 +328,6 @@ def _ref(digest: str, run: str) -> str:
 
 
 def _commit(run: str, tree: Tree) -> bytes:
-    """The commands for `git fast-import` that keep a tree whose contents are there."""
     name = json.dumps(run).encode()
     lines = [
         b"commit %s" % _ref(tree.digest, run).encode(),
@@ -418,8 +377,6 @@ def _entry_of(line: bytes) -> tuple[str, Entry]:
 def _with_modes(
     files: dict[str, Entry], base: Tree, ours: Tree, theirs: Tree
 ) -> tuple[Tree, tuple[str, ...]]:
-    """The tree of merged files with permissions and folders merged alike, and the conflicts."""
-
     def mode(path: str) -> int:
         """The mode that is changed on one side only, or else ours; 0 for nothing."""
         sides = (tree.entries.get(path) for tree in (base, ours, theirs))

@@ -14,22 +14,16 @@ class JournalError(Exception):
 
 
 class UnknownRun(JournalError):
-    """No run of that name is in the journal."""
-
     def __init__(self, run: str) -> None:
         super().__init__(f"there is no run `{run}`; `loopkit runs ls` lists all runs")
 
 
 class UnknownDefinition(JournalError):
-    """No definition of that digest is in the journal."""
-
     def __init__(self, digest: str) -> None:
         super().__init__(f"no definition with the digest {digest!r} is stored")
 
 
 class RunExists(JournalError):
-    """A run of that name is in the journal already."""
-
     def __init__(self, run: str) -> None:
         super().__init__(f"run {run!r} exists already; resume it, or choose another name")
 
@@ -60,8 +54,6 @@ class Owner:
 
 
 class RunBusy(JournalError):
-    """The run has an owner, and the owner's process is alive."""
-
     def __init__(self, run: str, owner: Owner) -> None:
         super().__init__(f"run {run!r} is being driven by {owner}; wait for it, or stop it")
         self.owner = owner
@@ -72,8 +64,6 @@ class ClaimLost(JournalError):
 
 
 class SequenceConflict(JournalError):
-    """The run has other records than the writer expected."""
-
     def __init__(self, run: str, *, expected: int, found: int) -> None:
         super().__init__(
             f"run {run!r} stands at record {found} and not at {expected}; "
@@ -82,8 +72,6 @@ class SequenceConflict(JournalError):
 
 
 class NotInInbox(JournalError):
-    """A message that was to be consumed does not wait in the inbox of its run."""
-
     def __init__(self, run: str, message_id: str) -> None:
         super().__init__(
             f"message {message_id!r} does not wait in the inbox of run {run!r}; "
@@ -103,8 +91,6 @@ class JournalUnusable(JournalError):
 
 
 class OnlyRead(JournalUnusable):
-    """A write was requested of a journal that was opened only to be read."""
-
     def __init__(self, place: str) -> None:
         super().__init__(f"the journal {place} was opened only to be read")
 
@@ -116,25 +102,19 @@ class LostContent(JournalError):
 class RunUnreadable(JournalError):
     """The records of one run cannot be read; those of other runs may be intact."""
 
-    def __init__(self, message: str, cause: str) -> None:
-        super().__init__(message)
+    _what, _remedy = "", ""
+
+    def __init__(self, run: str, cause: str) -> None:
+        super().__init__(f"run {run!r} is {self._what}: {cause}; {self._remedy}")
         self.cause = cause
 
 
 class RunDamaged(RunUnreadable):
-    """The records of one run are not what was written."""
-
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "restore the journal from a copy, or start a new run"
-        super().__init__(f"run {run!r} is damaged: {cause}; {remedy}", cause)
+    _what, _remedy = "damaged", "restore the journal from a copy, or start a new run"
 
 
 class RunOfOtherVersion(RunUnreadable):
-    """Another version of loopkit wrote to the run, most likely a newer one."""
-
-    def __init__(self, run: str, cause: str) -> None:
-        remedy = "use that version, or upgrade this one"
-        super().__init__(f"run {run!r} is of another version of loopkit: {cause}; {remedy}", cause)
+    _what, _remedy = "of another version of loopkit", "use that version, or upgrade this one"
 
 
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"

@@ -71,7 +71,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    with nobody_opens(folder):
+    with locked(folder):
         ignore, draft = folder / ".gitignore", folder / ".gitignore.draft"
         if not ignore.exists():
             # Renamed: a crash in between leaves no empty file that ignores nothing.
@@ -88,11 +88,11 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
 
 
 @contextmanager
-def nobody_opens(folder: Path) -> Iterator[None]:
-    """While others that open a state folder to write wait; raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def locked(folder: Path, kind: int = fcntl.LOCK_EX, flags: int = 0) -> Iterator[None]:
+    """While others that lock the folder wait; raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)
@@ -221,7 +221,6 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
 
 @contextmanager
 def _checked(path: Path | str, place: str) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """A connection, closed after an error, and the version of its tables."""
     is_uri = isinstance(path, str) and path.startswith("file:")
     db = sqlite3.connect(
         path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=is_uri
@@ -268,7 +267,6 @@ class View:
         self._file = self._stat() if self._is_still else file[:2] if self.exists else ()
 
     def is_current(self) -> bool:
-        """Whether it still shows what is there."""
         if self._is_still:
             return not self._has_writers() and self._stat() == self._file
         return self._stat()[:2] == self._file

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from loopkit.journal.contents import Contents, GitContents
+from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -45,7 +45,7 @@ from loopkit.journal.files import (
     View,
     connect,
     connect_to_read,
-    nobody_opens,
+    locked,
     open_folder,
 )
 from loopkit.journal.records import (
@@ -117,10 +117,7 @@ def _reader(view: View, place: str) -> Writer:
 
 
 class _Stored(NamedTuple):
-    """Where a claim stands in the database."""
-
     row: int
-    """The row of its run."""
     epoch: int
     seq: int
     version: int
@@ -132,18 +129,6 @@ class Claim:
 
     A new run is stored with the first records that are appended to it.
     """
-
-    __slots__ = (
-        "_buffer",
-        "_fault",
-        "_journal",
-        "_lock",
-        "_new",
-        "_stored",
-        "_writer",
-        "is_released",
-        "run",
-    )
 
     def __init__(
         self, journal: Journal, run: str, stored: _Stored | None, new: tuple[str, str] = ("", "")
@@ -255,7 +240,11 @@ class Claim:
         if self._stored is None:
             records = (*(self._buffer or (self._journal.claimed(),)), *records)
             # It is as old as the first record behind its claim, if there is one.
-            row, epoch, seq = self._insert_run(db, records[:2][-1].at), 1, 0
+            values = (self.run, *self._new, records[:2][-1].at, self._journal.lock.name)
+            made = db.execute(SQL["insert_run"], values)
+            if not made.rowcount or made.lastrowid is None:
+                raise RunExists(self.run)
+            row, epoch, seq = made.lastrowid, 1, 0
         else:
             row, epoch, seq, seen = self._stored
             if seen != version:
@@ -269,14 +258,6 @@ class Claim:
         if releases:
             db.execute(SQL["disown"], (row, self._journal.lock.name))
         return _Stored(row, epoch, seq, version)
-
-    def _insert_run(self, db: sqlite3.Connection, created_at: float) -> int:
-        """The row of a new run; raises RunExists."""
-        values = (self.run, *self._new, created_at, self._journal.lock.name)
-        made = db.execute(SQL["insert_run"], values)
-        if not made.rowcount or made.lastrowid is None:
-            raise RunExists(self.run)
-        return made.lastrowid
 
     def _refuse_others(self, db: sqlite3.Connection, known: _Stored) -> None:
         """Raise ClaimLost or SequenceConflict if others have written to the run."""
@@ -345,8 +326,7 @@ class Journal:
         self.lock = lock
         self._clock = clock
         self._view = view
-        self.contents: Contents = GitContents(folder)
-        """The contents of the folders of runs."""
+        self.contents = Contents(folder)
         self.keeps_texts = folder is not None
         """Whether records are written as text at once, and not when somebody asks for them."""
         self._buffered: dict[str, Claim] = {}
@@ -456,7 +436,7 @@ class Journal:
         work = partial(_has, run)
         if not self.keeps_texts:
             return self.writer.look(work)
-        return await (self._read(work) if self._view else self.writer.read(work))
+        return await self._read(work)
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """The run's records after `after`, in order, all or the first ones up to `limit`.
@@ -516,9 +496,8 @@ class Journal:
         wanted = {"machine": machine, "before": before, "limit": limit}
 
         def work(db: sqlite3.Connection) -> list[History]:
-            return [
-                self._history(db, row) for row in db.execute(SQL["histories"], wanted).fetchall()
-            ]
+            rows = db.execute(SQL["histories"], wanted).fetchall()
+            return [self._history(db, row) for row in rows]
 
         return await self._read(work)
 
@@ -602,7 +581,8 @@ class Journal:
         """
         for run in runs:
             refuse_text("the name of the run", run)
-        family = {one: claim for one, claim in self._buffered.items() if _is_of_family(one, runs)}
+        above = tuple(f"{run}/" for run in runs)
+        family = {n: claim for n, claim in self._buffered.items() if f"{n}/".startswith(above)}
         if family.keys() >= {*runs} and all(claim.is_released for claim in family.values()):
             for run in family:
                 del self._buffered[run]
@@ -633,7 +613,7 @@ class Journal:
         await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
 
     def _write_anew(self, folder: Path, db: sqlite3.Connection) -> None:
-        with nobody_opens(folder):
+        with locked(folder):
             if self.lock.is_alone():
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 db.execute("VACUUM")
@@ -700,10 +680,6 @@ def _shrink(db: sqlite3.Connection) -> int:
         # Python makes one step of it, which gives back one page.
         db.execute("PRAGMA incremental_vacuum")
     return int(db.execute("PRAGMA freelist_count").fetchone()[0])
-
-
-def _is_of_family(run: str, roots: Sequence[str]) -> bool:
-    return any(run == root or run.startswith(f"{root}/") for root in roots)
 
 
 def _has(run: str, db: sqlite3.Connection) -> bool:
@@ -799,14 +775,10 @@ def _newest_owner(db: sqlite3.Connection, row: int) -> Owner:
         at, data = db.execute(SQL["newest_claim"], (row, CLAIMED)).fetchone()
         refuse_time("a claim", at)
         claimed = json.loads(data)
-        return Owner(_pid(claimed["pid"]), str(claimed["host"]), at)
+        if not isinstance(pid := claimed["pid"], int) or not 0 < pid <= _MAX_PID:
+            raise ValueError(f"{pid!r} is the number of no process")  # noqa: TRY301
+        return Owner(pid, str(claimed["host"]), at)
     except (TypeError, ValueError, KeyError, JournalError) as error:
         raise JournalUnusable(
             "a claim in the journal cannot be read; restore the journal from a copy"
         ) from error
-
-
-def _pid(number: object) -> int:
-    if not isinstance(number, int) or not 0 < number <= _MAX_PID:
-        raise ValueError(f"{number!r} is the number of no process")
-    return number

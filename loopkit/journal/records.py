@@ -13,7 +13,6 @@ from loopkit.journal.errors import JournalError, RunDamaged
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 MAX_INTEGER = 2**63 - 1
-"""The greatest integer that SQLite takes."""
 MAX_TEXT_BYTES = 50_000_000
 _MAX_TIME_S = 1e12
 
@@ -95,8 +94,6 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record of some run, with its place among the records of all runs."""
-
     place: Place
     run: str
     record: Record
@@ -108,7 +105,7 @@ def refuse_text(what: str, value: str) -> None:
     Values are checked before they are stored, so that a bad one cannot fail the other appends of
     its transaction.
     """
-    if _is_plain(value):
+    if value.isascii() and "\0" not in value and len(value) <= MAX_TEXT_BYTES:
         return
     if "\0" in value:
         raise JournalError(f"{what} contains a zero character at {value.index(chr(0))}; remove it")
@@ -126,10 +123,6 @@ def refuse_text(what: str, value: str) -> None:
         )
 
 
-def _is_plain(value: str) -> bool:
-    return value.isascii() and "\0" not in value and len(value) <= MAX_TEXT_BYTES
-
-
 def refuse_time(what: str, at: float) -> None:
     """Raise JournalError for a value that is not a time in Unix seconds, such as NaN."""
     if not -_MAX_TIME_S < at < _MAX_TIME_S:
@@ -142,12 +135,7 @@ def refuse_records(records: Sequence[NewRecord]) -> None:
     Data that is not written yet is not measured: that would cost as much as writing it.
     """
     for number, record in enumerate(records, 1):
-        data = record.data
-        # For usual records, of which a step stores several, no message is made.
-        if not isinstance(data, str) or (
-            _is_plain(record.type + data) and -_MAX_TIME_S < record.at < _MAX_TIME_S
-        ):
-            continue
-        refuse_text(f"the type of record {number}", record.type)
-        refuse_text(f"the data of record {number} ({record.type})", data)
-        refuse_time(f"record {number} ({record.type})", record.at)
+        if isinstance(record.data, str):
+            refuse_text(f"the type of record {number}", record.type)
+            refuse_text(f"the data of record {number} ({record.type})", record.data)
+            refuse_time(f"record {number} ({record.type})", record.at)

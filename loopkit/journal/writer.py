@@ -58,8 +58,6 @@ class Job(asyncio.Future[T]):
 
 
 class _Locked(Exception):
-    """Another process is writing now."""
-
     def __init__(self, error: sqlite3.Error) -> None:
         super().__init__(str(error))
         self.error = error
@@ -91,7 +89,6 @@ class Writer:
         self.version = 0
         """The version of the file in this transaction; another connection's write changes it."""
         self.claims = 0
-        """How many runs have a claim now."""
         self.closed = False
         # Jobs wait for another process's commit in the event loop and not in SQLite.
         connection.execute("PRAGMA busy_timeout = 0")

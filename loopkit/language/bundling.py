@@ -79,7 +79,6 @@ def _notations(plain: Any) -> Iterator[tuple[DocPath, Any]]:
 
 
 def _types(value: Any, path: DocPath) -> Iterator[tuple[DocPath, Any]]:
-    """Each type notation of a machine, with its place."""
     if path == ("input",):
         yield path, value
     for key, inner in entries_of(value):
@@ -147,21 +146,17 @@ class _File(Value, frozen=True):
     """Its path from the machine's folder; empty for the machine file."""
     schema: Any
     place: DocPath
-    """The way to it in the bundle."""
     document: Document | None
     """The places of its parts, if they are known."""
 
 
 class _Bundle(Mutable):
-    """One schema of a machine, while the files that it refers to are put into it."""
-
     root: dict[str, Any]
     path: DocPath
     folder: Path
     document: Document
     files: list[_File] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    """All addresses in the bundle."""
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
 
@@ -239,8 +234,6 @@ KEYS = ("name", "description", "tools", "model")
 
 
 class AgentFiles(Mutable):
-    """A document with the content of its agents' files merged in."""
-
     document: Document
     included: dict[DocPath, Included] = field(default_factory=dict)
     faults: list[Problem] = field(default_factory=list)
@@ -266,7 +259,6 @@ def with_agent_files(document: Document, folder: Path) -> AgentFiles:
 
 
 FOLDER = "folder"
-"""The key of `agents` that names a folder of agents."""
 
 
 def _with_roles(
@@ -374,7 +366,6 @@ class _AgentFile(Value, frozen=True):
 
     @property
     def _body(self) -> Span:
-        """The place of the text below the front matter."""
         rows = self.found.body.split("\n")
         first = self.found.line
         return Span(self.file, first, 1, first + len(rows) - 1, len(rows[-1]) + 1)
@@ -386,7 +377,6 @@ class _AgentFile(Value, frozen=True):
         return {**given, **({"system": body} if self.found.body else {})}
 
     def faults(self) -> Iterator[Problem]:
-        """The mistakes that make the file unusable as an agent."""
         kind = self.noun.kind
         if kind not in self.own and kind not in self._given:
             message = f"nothing says which `{kind}` this agent has"
@@ -397,17 +387,14 @@ class _AgentFile(Value, frozen=True):
             yield Problem("empty", message, self._body, self.path, remedy)
 
     def _missing(self, key: str) -> str:
-        """The remedy for a key that the front matter lacks."""
         if self.found.keys is None:
             return f"start the file with a line `---`, `{key}: …` and another line `---`"
         foreign = [name for name in self._given if name not in KEYS]
-        near = closest(key, foreign)
-        if near is not None:
+        if (near := closest(key, foreign)) is not None:
             return f"`{near}` is not read; did you mean `{key}`?"
         return f"add `{key}: …` to the front matter, or to the agent in the machine file"
 
     def notes(self) -> Iterator[Problem]:
-        """Parts of the file that were ignored."""
         if self.found.keys is None:
             message = "the file has no front matter, so that all of it is the system prompt"
             remedy = "front matter stands between two lines `---`, of which one is the first line"

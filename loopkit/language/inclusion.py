@@ -19,7 +19,6 @@ INCLUDING = frozenset(
     {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
 )
 KNOWN_IN = "in"
-"""The key of a lookup whose file holds data."""
 TEXTS = ("str", "string")
 """The types whose values are the text of a file, whatever is in it."""
 

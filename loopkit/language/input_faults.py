@@ -134,7 +134,6 @@ def _outside(given: str, inside: Path | None) -> list[str]:
 
 
 def _read(given: str, field: DataType, inside: Path | None) -> tuple[dict[str, Any], list[str]]:
-    """What is known of a file, and what is wrong with it."""
     path = (inside or Path.cwd()) / given
     path = path.parent.resolve() / path.name
     if path.exists() and not path.is_file() and not path.is_dir():

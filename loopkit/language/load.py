@@ -40,7 +40,6 @@ from loopkit.text import is_broken
 from loopkit.values import Value, field
 
 MACHINE = "machine"
-"""The key of a state under which another machine is named."""
 MOST_MACHINES = 100
 """The maximum number of machines inside one, counted at each mention, because all are kept."""
 MOST_LEVELS = 10
@@ -74,7 +73,6 @@ class Source(Value, frozen=True, dict=True):
         self, path: Sequence[str | int], code: str, message: str, *, help: str = "",  # noqa: A002
         line: int = 1, column: int = 1, length: int = 1,
     ) -> Problem:  # fmt: skip
-        """A problem at a piece of the text that a path leads to."""
         if included := self.included.get(tuple(path)):
             line += included.line - 1
             span = Span(included.file, line, column, line, column + max(1, length))
@@ -133,7 +131,6 @@ def load(path: Path) -> Loaded:
 
 
 def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
-    """The machine of a text, such as standard input."""
     return load_document(read(text, shown_as), folder, default_name="machine")
 
 
@@ -169,7 +166,8 @@ def load_document(
     if machine.name is None:
         machine = machine.model_copy(update={"name": _as_id(default_name)})
     machine = _with_folders(machine.with_named_models(), folder)
-    resolved = _as_resolved(machine, source)
+    files_read = {one.file: one.digest for one in every.values()}
+    resolved = _as_json(machine, {**files_read, document.file: digest_of(document.text)})
     if is_broken(resolved):
         place = Span(document.file, 1, 1, 1, 1)
         message = "plug-ins start at a folder whose name is not UTF-8"
@@ -198,9 +196,8 @@ def _load_children(
         else:
             child = children[name]
             if sum(one.size for one in children.values()) > MOST_MACHINES:
-                message = (
-                    f"with this one, more than {MOST_MACHINES} machines are inside this machine"
-                )
+                most = f"more than {MOST_MACHINES} machines"
+                message = f"with this one, {most} are inside this machine"
                 remedy = "each counts as often as a state names it; name fewer"
                 faults.append(source.problem(path, "too-many-machines", message, help=remedy))
                 break
@@ -259,18 +256,15 @@ def _with_folders(machine: Machine, folder: Path) -> Machine:
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:
-    """The loaded source with another machine, which was changed for one run."""
     resolved = with_definition(loaded.resolved, machine)
     return loaded.replace(machine=machine, resolved=resolved, digest=digest_of(resolved))
 
 
 def with_definition(resolved: str, machine: Machine) -> str:
-    """A resolved definition with another machine, read from the same files."""
     return _as_json(machine, json.loads(resolved)["files"])
 
 
 def load_resolved(resolved: str) -> Machine:
-    """The machine of a resolved definition that a journal kept."""
     return Machine.model_validate(json.loads(resolved)["machine"])
 
 
@@ -282,12 +276,6 @@ def definition_of_child(child: ChildMachine) -> str:
 def file_of_definition(resolved: str) -> Path:
     """The machine file of a resolved definition; it is listed after the files that it includes."""
     return Path(list(json.loads(resolved)["files"])[-1])
-
-
-def _as_resolved(machine: Machine, source: Source) -> str:
-    files = {included.file: included.digest for included in source.included.values()}
-    files[source.document.file] = digest_of(source.document.text)
-    return _as_json(machine, files)
 
 
 def _as_json(machine: Machine, files: Mapping[str, str]) -> str:
@@ -321,7 +309,6 @@ KINDS = {
     "int_from_float": "a whole number",
 }
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-"""Pydantic's names for the bounds of a number, in words."""
 
 
 def explain(
@@ -357,7 +344,9 @@ def _explanation(
     if kind == "extra_forbidden":
         return path, *(_torn_text(path, document) or _unknown_field(fault, loc, path, root))
     if kind == "missing":
-        return path[:-1], f"missing field `{path[-1]}`", _missing_help(path), "missing-field"
+        is_version = path in (("loopkit",), ("scenario",))
+        remedy = f"start the file with `{path[0]}: 1`" if is_version else f"add `{path[-1]}: …`"
+        return path[:-1], f"missing field `{path[-1]}`", remedy, "missing-field"
     if kind in KINDS:
         message, remedy, code = _wrong_kind(KINDS[kind], path, document)
         return path, message, remedy_for_value(path, fault.get("input")) or remedy, code
@@ -378,7 +367,6 @@ def _explanation(
 
 
 def _of_bound(fault: Mapping[str, Any], path: Sequence[Any], document: Document) -> str:
-    """The message of a number beyond a bound; for what is no bound, pydantic's own."""
     context, node = fault.get("ctx", {}), document.node(path)
     for name, words in BOUNDS.items():
         if name in context:
@@ -398,19 +386,11 @@ def _unknown_field(
     tag = next((step for step in reversed(loc[:-1]) if is_tag(step)), "")
     of_state = root is Machine and len(path) == 3 and path[0] == "states"
     if of_state and name in WORK_KEYS:
-        kind = str(tag)[1:-1]
-        return (
-            f"a state does one piece of work; `{name}` would be a second one beside `{kind}`",
-            "make two states of it",
-            "two-works",
-        )
+        second = f"`{name}` would be a second one beside `{str(tag)[1:-1]}`"
+        return f"a state does one piece of work; {second}", "make two states of it", "two-works"
     if of_state and (kinds := kinds_with(name)):
-        belongs = " or ".join(f"`{kind}`" for kind in kinds)
-        return (
-            f"`{name}` does not belong here",
-            f"it is a field of {belongs} states",
-            "unknown-field",
-        )
+        remedy = f"it is a field of {' or '.join(f'`{kind}`' for kind in kinds)} states"
+        return f"`{name}` does not belong here", remedy, "unknown-field"
     if of_state and tag == "<choice>":
         choices = [*WORK_KEYS, *choices]
     return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
@@ -423,12 +403,6 @@ def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] 
         return None
     message = f"the comma ends the text before it, so `{name}` is taken for a field"
     return message, "put the whole text in quotes", "unquoted-comma"
-
-
-def _missing_help(path: Sequence[Any]) -> str:
-    versions = {("loopkit",): "loopkit: 1", ("scenario",): "scenario: 1"}
-    version = versions.get(tuple(path))
-    return f"start the file with `{version}`" if version else f"add `{path[-1]}: …`"
 
 
 def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
@@ -458,7 +432,6 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
 
 
 def _list_remedy(field: str, node: Node) -> str:
-    """How to write a list, which has brackets or dashes also if it has one item."""
     if node.raw and len(node.raw) <= LONGEST_QUOTED:
         return f"write `{field}: [{node.raw}]`"
     return "" if node.is_unwritten else "start each item with `- `, or put `[…]` around the items"
@@ -467,7 +440,6 @@ def _list_remedy(field: str, node: Node) -> str:
 def _unknown_kind(
     path: tuple[Any, ...], value: object, word: str, kinds: Mapping[str, type[Noun]]
 ) -> Explanation:
-    """A rule or a tool without the key of its kind."""
     if isinstance(value, Mapping):
         known = {name for noun in kinds.values() for name in field_names(noun)}
         unknown = next((str(key) for key in value if key not in known), None)

@@ -52,7 +52,6 @@ class Noun(BaseModel):
 
 ID_PATTERN = r"^[a-z][a-z0-9_]*$"
 FUNCTION_PATTERN = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
-"""`package.module:function`."""
 INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
 Written = Iterator[tuple[Place, str]]
@@ -144,9 +143,8 @@ def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> 
         try:
             refuse_files(parse(value), is_input=is_input)
         except NotationError as error:
-            raise fault(
-                "bad-type", error.message, error.path, help=error.remedy or TYPE_HELP
-            ) from error
+            remedy = error.remedy or TYPE_HELP
+            raise fault("bad-type", error.message, error.path, help=remedy) from error
         return value
 
     return AfterValidator(check)
@@ -320,7 +318,6 @@ class Emission(Noun):
 
     @property
     def templates(self) -> Written:
-        """The templates that are filled in when the event is stored."""
         return self.written("phase", "source")
 
 

@@ -17,7 +17,6 @@ Node = TypeVar("Node", bound=tuple[Any, ...])
 Leads = Mapping[Node, Collection[Node]]
 
 MAX_TOLD = 50
-"""How many nodes of a cycle are named."""
 MAX_STEPS = 300_000
 """How many edges are examined in search of cycles shorter than the first ones."""
 
@@ -38,17 +37,12 @@ def _shortest_cycle(component: set[Node], leads: Leads[Node], steps: int) -> lis
     inside = {node: sorted(component & {*leads[node]}) for node in sorted(component)}
     size = sum(map(len, inside.values()))
     tried = list(inside)[: max(1, steps // size)]
-    cycles = (_from_least(_cycle_through(node, inside)) for node in tried)
+    cycles = (_cycle_through(node, inside) for node in tried)
     return min(cycles, key=lambda cycle: (len(cycle), cycle))
 
 
-def _from_least(cycle: list[Node]) -> list[Node]:
-    at = cycle.index(min(cycle))
-    return cycle[at:] + cycle[:at]
-
-
 def _cycle_through(start: Node, leads: Leads[Node]) -> list[Node]:
-    """A shortest cycle through a node; of several, the one that the order gives first."""
+    """A shortest cycle through a node, from its least one on; of several the first by order."""
     came_from: dict[Node, Node] = {}
     waiting = [start]
     for node in waiting:
@@ -57,7 +51,8 @@ def _cycle_through(start: Node, leads: Leads[Node]) -> list[Node]:
                 path = [node]
                 while path[-1] != start:
                     path.append(came_from[path[-1]])
-                return path[::-1]
+                least = path.index(min(path))
+                return path[least::-1] + path[:least:-1]
             if following not in came_from:
                 came_from[following] = node
                 waiting.append(following)

@@ -18,12 +18,9 @@ ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
 
 Caught = str | ErrorEdge | ErrorExit
-"""The target of a caught error, as it is written."""
 
 
 class Edge(Value, frozen=True):
-    """One way out of a state."""
-
     id: str
     """`validate[2]` for the third transition, `validate[2].design` for its edge to one of several
     origins, `draft.on_error.fatal`, `draft.limit`."""
@@ -43,7 +40,6 @@ class Edge(Value, frozen=True):
     from_best: bool = False
     """Whether the best version becomes the current one again."""
     emit: Emission | None = None
-    """The event that is stored when it is taken."""
     is_brief: bool = False
     """Whether the document gives nothing but its target."""
     origin: str | None = None
@@ -177,7 +173,6 @@ def _error_edge(
 
 
 def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
-    """The counters of the other edges that lead back to some states."""
     if not states:
         return ()
     counters = (
@@ -191,7 +186,6 @@ def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[
 
 
 def _revisions(machine: Machine) -> Iterator[Revision]:
-    """Every back edge that the machine declares."""
     for name, state in machine.states_of(WorkingState).items():
         for index, transition in enumerate(state.transitions or ()):
             yield from _revisions_of(machine, name, index, transition)
@@ -203,13 +197,8 @@ def _revisions(machine: Machine) -> Iterator[Revision]:
 
 
 def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, Caught]]:
-    match state.on_error:
-        case None:
-            return
-        case ErrorTargets() as targets:
-            for event in ERROR_EVENTS:
-                if (written := getattr(targets, event)) is not None:
-                    yield event, written
-        case written:
-            for event in ERROR_EVENTS:
-                yield event, written
+    targets = state.on_error
+    for event in ERROR_EVENTS:
+        written = getattr(targets, event) if isinstance(targets, ErrorTargets) else targets
+        if written is not None:
+            yield event, written

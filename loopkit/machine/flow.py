@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import product
 
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
@@ -58,10 +59,7 @@ class Flow:
         self._brought: dict[str, int] = {}
         """For each edge from a person to an origin, what existed when the finding was made."""
         self._surely_at: dict[str, int] = {}
-        first = (
-            (kind, name) for name in graph.machine.artifacts for kind in ("artifact", "fields")
-        )
-        self._first = self._bits(first)
+        self._first = self._bits(product(("artifact", "fields"), graph.machine.artifacts))
 
     @cached_property
     def entering(self) -> dict[str, Made]:
@@ -83,7 +81,6 @@ class Flow:
         return {s: self._entering(s, surely, possibly) for s in states}, surely, brought
 
     def _entering(self, state: str, surely: Mapping[str, int], possibly: Mapping[str, int]) -> Made:
-        """What exists at a state, over all of its nodes."""
         every, some = (1 << len(self._numbers)) - 1, self._first
         for node in self._graph.junctions.nodes_of(state):
             every &= surely[node]
@@ -114,7 +111,6 @@ class Flow:
         return self._graph.states[state].judges is not None
 
     def _surely_where_found(self, origin: str | None, surely: Mapping[str, int]) -> int:
-        """What exists in every state that can find something that an origin made."""
         found = ~0
         for name in self._graph.judges:
             if origin in self._graph.origins.of_state(name):
@@ -128,7 +124,6 @@ class Flow:
         return Step(edge.source, edge.target, self._bits(self._losses(edge)), gained)
 
     def _steps(self, edge: Edge, brought: int = 0) -> Iterator[Step]:
-        """The steps of an edge between nodes, one from each node from which it may be taken."""
         junctions, step = self._graph.junctions, self._step(edge, brought)
         for node in self._sources(edge):
             yield Step(node, junctions.to(edge), step.lost, step.gained)
@@ -142,7 +137,6 @@ class Flow:
                 yield node
 
     def _may_find(self, before: Before, origin: str) -> bool:
-        """Whether the last report of a run that came from `before` may name an origin."""
         judges = before.is_done and self._judges(before.source)
         return not judges or origin in self._graph.origins.of_state(before.source)
 
@@ -162,8 +156,7 @@ class Flow:
 
     def completing(self, state: str) -> Made:
         """What exists when a state's work is done and its guards are evaluated."""
-        plain = Edge(f"{state}.done", state, state, "done", ())
-        return self.taking(plain)
+        return self.taking(Edge(f"{state}.done", state, state, "done", ()))
 
     def _exists(self, surely: int, possibly: int) -> Made:
         return Made(Tokens(surely, self._numbers), Tokens(possibly, self._numbers))
@@ -194,7 +187,9 @@ class Flow:
             gained |= {("artifact", self._artifact(name)), *whole}
         if state.judges is not None:
             gained |= {("report", name), ANY_REPORT}
-            if self._refuses_faults(edge):
+            guard = self._graph.guard_of(edge)
+            # A guard that can't be parsed promises nothing.
+            if guard is not None and truth(guard.tree, FAULTY) is False:
                 authors = self._graph.artifacts.get(state.judges, ())
                 gained |= {("fields", state.judges)}
                 gained |= {("facts", authors[0])} if len(authors) == 1 else set()
@@ -214,12 +209,6 @@ class Flow:
     def _may_be_faulty(self, name: str) -> bool:
         """Whether an author goes on with a content fault, for the judging state to find."""
         return self._graph.states[name].may_leave_none and not self._graph.on(name, "content")
-
-    def _refuses_faults(self, edge: Edge) -> bool:
-        """Whether an edge is never taken on the report of an answer that is no artifact."""
-        guard = self._graph.guard_of(edge)
-        # A guard that can't be parsed promises nothing.
-        return guard is not None and truth(guard.tree, FAULTY) is False
 
     def _whole(self, name: str) -> set[Token]:
         return {("fields", self._artifact(name)), ("facts", name)}

@@ -51,7 +51,6 @@ class Graph:
         self._onward = _group(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
         self.caps: dict[str, Bound] = caps_of(machine)
-        """The cap of every counter: a number, or the input that holds it."""
         self.has_origins = bool(machine.origins)
         """Whether the machine says which states can have injected what is found."""
         self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)
@@ -102,7 +101,6 @@ class Graph:
 
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
-        """The revise edges among the transitions of each state."""
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
 
     @cached_property
@@ -134,7 +132,6 @@ class Graph:
 
     @cached_property
     def fallbacks(self) -> frozenset[str]:
-        """The states whose artifact is marked as a fallback."""
         states = self.states
         return frozenset(n for n in self.written if getattr(states[n], "fallback", False))
 
@@ -146,12 +143,10 @@ class Graph:
 
     @cached_property
     def origins(self) -> Origins:
-        """The states that can have injected what is found."""
         return Origins(self)
 
     @cached_property
     def judged(self) -> dict[str, tuple[str, ...]]:
-        """The validate states that judge each artifact."""
         return _group(self.judges, lambda name: self.judges[name].validate_)
 
     @cached_property
@@ -254,7 +249,6 @@ class Graph:
 
     @cached_property
     def junctions(self) -> Junctions:
-        """The states whose edges depend on the state from which a run came."""
         return Junctions(self)
 
     @cached_property
@@ -371,8 +365,7 @@ class Origins:
     def of_state(self, judge: str) -> tuple[str, ...]:
         """The origins of the artifact that a validate state judges, over all of its authors."""
         if judge not in self._of_state:
-            judged = self._graph.states[judge].judges
-            authors = self._graph.artifacts.get(judged or "", ())
+            authors = self._graph.artifacts.get(self._graph.states[judge].judges or "", ())
             found = (origin for author in authors for origin in self.of_author(author))
             self._of_state[judge] = self.in_order(found)
         return self._of_state[judge]
@@ -418,13 +411,11 @@ class Origins:
 
     @cached_property
     def _before(self) -> dict[str, int]:
-        """For each state, the origins from which forward edges lead to it."""
         found = on_some_path(self._graph.nodes_last_first, self._steps(back=False))
         return {name: self._over_nodes(name, found, or_) for name in self._graph.states}
 
     @cached_property
     def _passed(self) -> dict[str, int]:
-        """For each state, the origins that are on every path to it."""
         order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
         found = on_every_path(order, start, self._steps(back=True))
         return {name: self._over_nodes(name, found, and_) for name in self._graph.states}
@@ -439,7 +430,6 @@ class Origins:
         return reduce(join, (found[node] for node in self._graph.junctions.all_of(state)))
 
     def _steps(self, *, back: bool) -> Iterator[Step]:
-        """The steps between nodes, each of which passes the origin that it leaves."""
         junctions, states = self._graph.junctions, self._graph.states
         for node in self._graph.nodes_last_first:
             left = self._bits.get(junctions.state_of(node), 0)
@@ -449,8 +439,6 @@ class Origins:
 
 
 class Before(NamedTuple):
-    """The way into a node."""
-
     state: str
     source: str
     is_done: bool
@@ -484,17 +472,15 @@ class Junctions:
 
     @cached_property
     def ways(self) -> Mapping[str, tuple[Edge, ...]]:
-        """The edges that a run may take from each node."""
         split = {node: tuple(self._ways(before)) for node, before in self.before.items()}
         return {**self._graph.outgoing, **split} if split else self._graph.outgoing
 
     def to(self, edge: Edge) -> str:
-        """The node to which an edge leads."""
         return self.entered.get(edge.id, edge.target)
 
     def all_of(self, state: str) -> tuple[str, ...]:
         """All nodes of a state, its plain name among them."""
-        return (state, *self._nodes[state]) if state in self._split else (state,)
+        return (state, *self._nodes.get(state, ()))
 
     @cached_property
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
@@ -519,9 +505,7 @@ class Junctions:
 
     def nodes_of(self, state: str) -> tuple[str, ...]:
         """All nodes of a state to which a run may come."""
-        if state not in self._split:
-            return (state,)
-        split = self._nodes[state]
+        split = self._nodes.get(state, ())
         return (state, *split) if state == self._graph.machine.start or not split else split
 
     def _ways(self, before: Before) -> Iterator[Edge]:
@@ -532,11 +516,13 @@ class Junctions:
             edge, guard = exit_.edge, exit_.guard
             if guard is not None and truth(guard.tree, known) is False:
                 continue
-            needed = frozenset(p.text for p in exit_.parts if truth(p.tree, known) is not True)
+            parts = exit_.parts.items()
+            needed = frozenset(text for text, tree in parts if truth(tree, known) is not True)
             if edge.event == "done" and any(covering <= needed for covering in passed):
                 continue
             yield edge
-            if edge.event == "done" and not edge.back and not exit_.is_unread:
+            is_read = guard is not None or edge.guard is None
+            if edge.event == "done" and not edge.back and is_read:
                 passed.append(needed)
 
     @cached_property
@@ -545,27 +531,15 @@ class Junctions:
 
     def _exit(self, edge: Edge) -> Exit:
         guard = self._graph.guard_of(edge) if edge.event == "done" else None
-        parts = () if guard is None else tuple(Part(p, ast.dump(p)) for p in _parts(guard.tree))
-        return Exit(edge, guard, parts)
-
-
-class Part(NamedTuple):
-    """An operand of `and`, and what tells it from others."""
-
-    tree: ast.expr
-    text: str
+        parts = () if guard is None else _parts(guard.tree)
+        return Exit(edge, guard, {ast.dump(part): part for part in parts})
 
 
 class Exit(NamedTuple):
-    """An edge out of a junction, with its guard and the parts that this needs."""
-
     edge: Edge
     guard: Guard | None
-    parts: tuple[Part, ...]
-
-    @property
-    def is_unread(self) -> bool:
-        return self.guard is None and self.edge.guard is not None
+    parts: Mapping[str, ast.expr]
+    """The operands of `and`, each by what tells it from others."""
 
 
 class Exits:
@@ -575,13 +549,12 @@ class Exits:
         self._after: dict[object, list[tuple[int, Exit]]] = {}
         self._always: list[tuple[int, Exit]] = []
         for place, exit_ in enumerate(exits):
-            needed = (equality(part.tree) for part in exit_.parts)
+            needed = map(equality, exit_.parts.values())
             sources = [value for fact, value in filter(None, needed) if fact == CAME_FROM]
             group = self._after.setdefault(sources[0], []) if sources else self._always
             group.append((place, exit_))
 
     def after(self, source: str) -> Iterator[Exit]:
-        """The edges that may be taken after a state, in their order."""
         found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
         return (exit_ for _, exit_ in found)
 
@@ -607,12 +580,10 @@ def names_in_templates(graph: Graph, name: str) -> frozenset[str]:
 
 
 def names_needed(graph: Graph, name: str) -> frozenset[str]:
-    """The artifacts that a state lists under `needs`."""
     return frozenset(path.partition(".")[0] for path in graph.states[name].needed or ())
 
 
 def names_behind(graph: Graph, name: str) -> frozenset[str]:
-    """The names of all that an author's work is made from."""
     return names_in_templates(graph, name) | names_needed(graph, name)
 
 

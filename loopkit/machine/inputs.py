@@ -99,27 +99,21 @@ def faults_beyond_type(machine: Machine, filled: object) -> Iterator[Problem]:
 
 def child_faults(machine: Machine, filled: object) -> Iterator[Problem]:
     """The faults that would keep children from running, as far as the parent's input shows them."""
-    if isinstance(filled, Mapping):
-        for name, state in machine.states_of(ChildrenState).items():
-            yield from _child_faults_of(machine, name, state, filled)
-
-
-def _child_faults_of(
-    machine: Machine, name: str, state: ChildrenState, filled: Mapping[str, Any]
-) -> Iterator[Problem]:
+    if not isinstance(filled, Mapping):
+        return
     names = {"input": readable(filled, parse_record(machine.input))}
-    try:
-        if not isinstance(state, EachState):
-            if not state.faults:
-                child_input(state, names)
-        elif state.is_of_input:
-            items = items_of(state, names)
-            if not state.faults:
-                child_inputs(state, items, names)
-    except InvalidInput as error:
-        yield from (
-            one.replace(message=f"`{name}`: {one.message}", path="") for one in error.faults
-        )
+    for name, state in machine.states_of(ChildrenState).items():
+        try:
+            if not isinstance(state, EachState):
+                if not state.faults:
+                    child_input(state, names)
+            elif state.is_of_input:
+                items = items_of(state, names)
+                if not state.faults:
+                    child_inputs(state, items, names)
+        except InvalidInput as error:
+            told = ((one, f"`{name}`: {one.message}") for one in error.faults)
+            yield from (one.replace(message=message, path="") for one, message in told)
 
 
 def child_inputs(
@@ -279,7 +273,6 @@ def _value(how: Extract, text: str, found_by: Callable[[str, str], Iterator[Matc
 
 
 Given = Mapping[str, Any]
-"""The input of a run, as far as it is known."""
 OPEN = object()
 """Stands for an unknown value."""
 

@@ -27,7 +27,6 @@ from loopkit.text.json_text import canonical, text_or_json
 from loopkit.values import Mutable, Value, field
 
 MAX_FAULTS = 100
-"""How many faults are listed one by one."""
 SINGLE = "a text or a number"
 
 
@@ -101,8 +100,6 @@ def _follow_step(
 
 
 class _Reading(Mutable):
-    """Reads the items of one list and collects their faults."""
-
     state: EachState
     faults: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
@@ -131,35 +128,32 @@ class _Reading(Mutable):
 
     def _read_key(self, location: str, item: object) -> str | None:
         place, found = _value_inside(self.state.key, location, item)
-        key = single_text(found)
-        if found is None or key == "":
+        if found is None or found == "":
             self.add_fault(place, "the key is missing")
-        elif key is None:
-            self.add_fault(place, f"`{value_text(found)}` is no key, which is {SINGLE}")
-        elif key in self.places:
+            return None
+        key = self._read_word("key", place, found)
+        if key in self.places:
             self.add_fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
-        else:
+            return None
+        if key is not None:
             self.places[key] = place
-            return key
-        return None
+        return key
 
     def _read_group(self, location: str, item: object) -> str | None:
         if self.state.group is None:
             return None
         place, found = _value_inside(self.state.group, location, item)
-        group = single_text(found)
-        if found is not None and group is None:
-            self.add_fault(place, f"`{value_text(found)}` is no group, which is {SINGLE}")
-        return group
+        return None if found is None else self._read_word("group", place, found)
 
     def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
-        found: set[str] = set()
-        for place, value in _texts_in(self.state.exclusive or (), location, item):
-            if (name := single_text(value)) is None:
-                self.add_fault(place, f"`{value_text(value)}` is no name, which is {SINGLE}")
-            else:
-                found.add(name)
-        return frozenset(found)
+        found = _texts_in(self.state.exclusive or (), location, item)
+        names = [self._read_word("name", place, value) for place, value in found]
+        return frozenset(name for name in names if name is not None)
+
+    def _read_word(self, noun: str, place: str, value: object) -> str | None:
+        if (word := single_text(value)) is None:
+            self.add_fault(place, f"`{value_text(value)}` is no {noun}, which is {SINGLE}")
+        return word
 
     def read_edges(self, data: Mapping[str, object]) -> None:
         for path in self.state.edge_paths:
@@ -175,18 +169,15 @@ class _Reading(Mutable):
         keys: dict[str, None] = {}
         waits = _texts_in(self.state.after_paths, location, item)
         for place, value in chain(waits, self.pairs.get(key, ())):
-            awaited = single_text(value)
-            if awaited is None:
-                self.add_fault(place, f"`{value_text(value)}` is no key, which is {SINGLE}")
-            elif awaited == key:
+            awaited = self._read_word("key", place, value)
+            if awaited == key:
                 self.add_fault(place, f"`{key}` waits for itself")
-            elif awaited not in keys:
+            elif awaited is not None and awaited not in keys:
                 keys[awaited] = None
                 self.awaited.append((key, awaited, place))
         return tuple(keys)
 
     def check_keys(self) -> None:
-        """Report unknown awaited keys, and items that wait for each other."""
         words, hints = choices(self.places), MAX_HINTS
         numbers = {key: (number,) for number, key in enumerate(self.places)}
         leads: dict[tuple[int], set[tuple[int]]] = {node: set() for node in numbers.values()}
@@ -217,12 +208,10 @@ def single_text(value: object) -> str | None:
 
 
 def _rest(path: str) -> str:
-    """A path of an item without its first step, which names the item."""
     return path.removeprefix(parse_path(path)[0]).removeprefix(".")
 
 
 def _texts_in(paths: Iterable[str], location: str, item: object) -> Iterator[tuple[str, object]]:
-    """What stands at paths of an item, which lead to single values or lists of these."""
     for path in paths:
         for place, value in values_at(_rest(path) or None, item):
             yield _full_location(location, place), value
@@ -325,13 +314,9 @@ def ends_of(value: object) -> tuple[object, object] | None:
 
 def items_at(names: Mapping[str, Shape], lists: Iterable[Sequence[str]]) -> Shape:
     """The shape of the items of lists; Anything where a path leads nowhere."""
-    return reduce(either, (_shape_at(Fields(names), steps) for steps in lists))
-
-
-def _shape_at(known: Shape, steps: Iterable[str]) -> Shape:
-    for step in steps:
-        known = step_into(known, step) or Anything()
-    return known
+    first: Shape = Fields(names)
+    found = (reduce(lambda at, step: step_into(at, step) or Anything(), s, first) for s in lists)
+    return reduce(either, found)
 
 
 def step_into(shape: Shape, step: str) -> Shape | None:
@@ -345,9 +330,8 @@ def step_into(shape: Shape, step: str) -> Shape | None:
 
 def item_counts(graph: Graph, state: EachState) -> tuple[int, int | None]:
     """The least and the most number of items of a list; the most is None where it is unknown."""
-    ranges = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)] or [
-        (0, None)
-    ]
+    found = [_counts_in(root, state.item_steps) for root in _roots(graph, state.each)]
+    ranges = found or [(0, None)]
     most = None if any(high is None for _, high in ranges) else max(high or 0 for _, high in ranges)
     known = [bound for bound in (most, state.max_items) if bound is not None]
     return max(state.min_items, min(low for low, _ in ranges)), min(known, default=None)

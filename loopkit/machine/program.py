@@ -41,12 +41,9 @@ from loopkit.machine.scope import ReportItems, report_items
 from loopkit.values import Value
 
 AMOUNTS = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time")
-"""The limits on what work takes."""
 
 
 class ResolvedMachine(NamedTuple):
-    """A machine as a journal stores it."""
-
     machine: Machine
     resolved: str
     digest: str
@@ -71,11 +68,8 @@ class Program:
         self.machine = machine
         self.digest = digest
         self.graph = Graph(machine)
-        declared = {name: getattr(machine.limits, name) for name in AMOUNTS}
-        self.limits: dict[str, Any] = {
-            n: limit for n, limit in declared.items() if limit is not None
-        }
-        """The declared limits on calls, tokens, cost and time, by name."""
+        declared = ((name, getattr(machine.limits, name)) for name in AMOUNTS)
+        self.limits: dict[str, Any] = {n: most for n, most in declared if most is not None}
         known = self.predicates, self.guard_names
         self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
 
@@ -120,7 +114,6 @@ class Program:
 
     @cached_property
     def predicates(self) -> dict[str, Predicate]:
-        """The compiled guard of each edge that has one."""
         return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
@@ -129,7 +122,6 @@ class Program:
 
     @cached_property
     def report_items(self) -> ReportItems | None:
-        """The further fields that findings take from reports of other shapes."""
         return report_items(self.graph)
 
     @cached_property
@@ -242,8 +234,6 @@ Placed: TypeAlias = tuple[tuple[str, FixedRule], ...]
 
 
 class FixedRules(Value, frozen=True):
-    """The rules by which something is judged without a model."""
-
     fixed: tuple[tuple[str, Placed], ...]
     """The rules of each validator that need no model, of those that have such rules."""
     levels: Severities
@@ -294,7 +284,6 @@ class AgentAsked(Value, frozen=True):
     templates: tuple[Template, ...]
     """The templates that each call fills with names of the run, without those under `resume`."""
     tools: Mapping[str, ToolAsked]
-    """The tools that it may call there, by name."""
     is_model: bool
     role: Literal["author", "outside"]
     """`author` for an agent that loopkit calls, `outside` for somebody outside."""
@@ -328,7 +317,6 @@ class StatePlan(Value, frozen=True):
 
 
 NO_WAYS = Ways()
-"""The ways of an event without an edge."""
 
 
 def plan_of(
@@ -377,7 +365,6 @@ DRAFT = "draft"
 
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
-    """The fixed parts of a request to one of a state's agents."""
     agent = machine.agents[asked]
     datatype, output = machine.data_type(name), state.output_at(name)
     written = [parse_template(text) for path, text in agent.templates if path[0] != "resume"]
@@ -413,7 +400,6 @@ def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
 
 
 def rules_asked(machine: Machine, state: ValidateState) -> RulesAsked:
-    """The fixed parts of how a state judges."""
     asked = validators_of(machine, state)
     return RulesAsked(
         *_fixed_rule_fields(asked, machine.levels.blocking_from(state.block)),
@@ -460,12 +446,23 @@ def validators_of(machine: Machine, state: State) -> dict[str, tuple[Rule, ...]]
     }
 
 
-def agents_called(machine: Machine) -> dict[str, Agent]:
+def agents_called(
+    machine: Machine, before: str = "", seen: set[str] | None = None
+) -> dict[str, Agent]:
     """The agents that runs of a machine call, and as `STATE · AGENT` those of their children.
 
     Of states that run equal machines the first stands for all.
     """
-    return dict(_agents_called(machine, "", set()))
+    found, seen = dict[str, Agent](), set[str]() if seen is None else seen
+    for name, state in machine.states.items():
+        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
+        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
+            if agent in machine.agents and machine.agents[agent].is_called:
+                found[before + agent] = machine.agents[agent]
+        if state.child is not None and state.child.identity not in seen:
+            seen.add(state.child.identity)
+            found |= agents_called(state.child, f"{before}{name} · ", seen)
+    return found
 
 
 def may_call_tools(machine: Machine) -> bool:
@@ -476,19 +473,6 @@ def may_call_tools(machine: Machine) -> bool:
     running = machine.states_of(ChildrenState).values()
     children = {state.child.identity: state.child for state in running}
     return any(map(may_call_tools, children.values()))
-
-
-def _agents_called(machine: Machine, before: str, seen: set[str]) -> Iterator[tuple[str, Agent]]:
-    for name, state in machine.states.items():
-        rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
-        for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):
-            if agent in machine.agents and machine.agents[agent].is_called:
-                yield before + agent, machine.agents[agent]
-        if state.child is not None:
-            written = state.child.identity
-            if written not in seen:
-                seen.add(written)
-                yield from _agents_called(state.child, f"{before}{name} · ", seen)
 
 
 ONCE = Retry(attempts=1)

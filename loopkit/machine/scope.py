@@ -93,13 +93,10 @@ EVERYWHERE_NAMES = (*FOUND, *EVERYWHERE, "history")
 
 
 class Scope:
-    """The names of one machine, point by point."""
-
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.flow = Flow(graph)
         self.guards = GuardNames(graph, self.flow)
-        """What guards may name, in the same machine."""
         self._shapes_of: dict[tuple[str, bool], Shape] = {}
 
     def entering(self, state: str) -> Mapping[str, Shape]:
@@ -131,24 +128,24 @@ class Scope:
 
     def always_empty(self, state: str, edge: Edge | None = None) -> Mapping[str, str]:
         """The names without a value whenever a state is entered, or an edge taken; with reasons."""
-        why = self._why_empty(state, edge)
-        return {name: reason for names, reason in why for name in names}
-
-    def _why_empty(self, state: str, edge: Edge | None) -> Iterator[tuple[Sequence[str], str]]:
         graph, made = self.graph, self.flow.taking(edge) if edge else self.flow.entering[state]
         working, written = graph.states[state], graph.written.get(state)
         version = ("artifact", written) if working.judges is None else ("report", state)
+        empty: dict[str, str] = {}
         if version not in made.possibly:
-            yield ("previous",), "it is a version before the one that this state writes or judges"
+            empty["previous"] = "it is a version before the one that this state writes or judges"
         # Authors may ask for feedback that no edge of theirs sends yet; it is empty then.
         if not written:
-            yield ("feedback",), "only a state that writes an artifact is sent feedback"
+            empty["feedback"] = "only a state that writes an artifact is sent feedback"
         if edge is None and not any(way.back for way in graph.incoming[state]):
-            yield ("revision", "max_revisions"), "no revise edge leads to this state"
+            why = "no revise edge leads to this state"
+            empty |= {"revision": why, "max_revisions": why}
         if not working.asks:
-            yield ("schema",), "only a state that asks an agent has one"
+            empty["schema"] = "only a state that asks an agent has one"
         if ANY_REPORT not in made.possibly:
-            yield (*FOUND, "history"), "nothing has been judged on any path to here"
+            why = "nothing has been judged on any path to here"
+            empty |= dict.fromkeys((*FOUND, "history"), why)
+        return empty
 
     def _shapes(self, made: Made, empty: Container[str]) -> Known[Shape]:
         def names() -> Iterator[str]:
@@ -195,7 +192,6 @@ class Scope:
         return Items(Fields({**FINDING, "item": Fields(fields, others=others)}))
 
     def _answer_shape(self, name: str) -> Shape | None:
-        """The shape of a person's answer or a command's result under the name of its state."""
         state = self.graph.states.get(name)
         if state is None or not state.said:
             return None
@@ -224,7 +220,6 @@ class Scope:
         return _with_absent_fields(Fields(fields), whole=whole) if fields else Scalar()
 
     def _shape_at_first(self, name: str, *, whole: bool) -> Shape:
-        """The shape of an artifact when a run starts."""
         first = self.graph.machine.first_values[name]
         if (known := first.type_with(self.input)) is not None:
             return shape_of(known)
@@ -247,14 +242,11 @@ def _shapes_extracted(fields: Mapping[str, Extract]) -> dict[str, Shape]:
 
 
 def _of_item(datatype: DataType | None) -> Shape:
-    """The shape of an item's field, which only some findings have."""
     shape = Anything() if datatype is None else shape_of(datatype)
     return Scalar() if isinstance(shape, Scalar) else absent(shape)
 
 
 def _reports(made: Made, report: Shape) -> Known[Shape]:
-    """The shapes of the reports, by the states that have judged."""
-
     def find(state: str) -> Shape | None:
         if not state or ("report", state) not in made.possibly:
             return None
@@ -331,7 +323,6 @@ class GuardNames:
 
     @cached_property
     def _dotted(self) -> dict[str, dict[str, GuardType]]:
-        """The facts of each state, as the guards of other states name them."""
         return {
             state: {f"{state}.{name}": t for name, t in own_names(self._graph, state).items()}
             for state in self._graph.states
@@ -344,7 +335,6 @@ class GuardNames:
         return {"attempt": NUMBER, **_guard_types(given, "input.")}
 
     def _before(self, state: str) -> dict[str, GuardType]:
-        """The fact `came_from`, with the states from which a run can have come."""
         sources = dict.fromkeys(edge.source for edge in self._graph.incoming[state])
         if not (self._graph.states[state].knows_before and sources):
             return {}
@@ -363,33 +353,19 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
-    severity = {SEVERITY: GuardType("str", values=graph.machine.severity_words)}
-    few = {**severity, CODES: _codes(graph, name)}
-    return {**facts, **few, **_score(graph, name), **_origin(graph, name)}
-
-
-def _origin(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The fact of the earliest origin of a report; it is none where the report does not fail."""
-    if not graph.origins:
-        return {}
-    return {ORIGIN: GuardType("str", optional=True, values=graph.origins.of_state(name))}
-
-
-def _codes(graph: Graph, name: str) -> GuardType:
-    codes = codes_at(graph, name)
-    if codes is None:
-        return OF_REPORTS[CODES]
-    return GuardType("texts", values=tuple(sorted(codes)), closed=True)
-
-
-def _score(graph: Graph, name: str) -> dict[str, GuardType]:
-    """The fact of the lowest score; it is none where no judge with a score has answered."""
+    facts[SEVERITY] = GuardType("str", values=graph.machine.severity_words)
+    facts[CODES] = OF_REPORTS[CODES]
+    if (codes := codes_at(graph, name)) is not None:
+        facts[CODES] = GuardType("texts", values=tuple(sorted(codes)), closed=True)
     rules = graph.rules_at(name)
-    ranges = [rule.score_range for rule in rules if rule.score_range is not None]
-    if not ranges:
-        return {}
-    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
-    return {SCORE: GuardType("num", optional=True, minimum=low, maximum=high)}
+    if ranges := [rule.score_range for rule in rules if rule.score_range is not None]:
+        # It is none where no judge with a score has answered.
+        low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
+        facts[SCORE] = GuardType("num", optional=True, minimum=low, maximum=high)
+    if graph.origins:
+        # It is none where the report does not fail.
+        facts[ORIGIN] = GuardType("str", optional=True, values=graph.origins.of_state(name))
+    return facts
 
 
 def _guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
@@ -458,7 +434,6 @@ class ReportItems(Value, frozen=True):
     fields: Mapping[str, DataType | None] = field(default_factory=dict)
     """The declared fields; the type is None where rules declare different ones."""
     is_open: bool = False
-    """Whether there may be other fields."""
     parts: frozenset[str] = frozenset()
     """The fields from which a `map` reads parts of findings, so that they repeat these."""
 
@@ -483,14 +458,12 @@ def report_items(graph: Graph) -> ReportItems | None:
     every = (graph.rules_at, graph.drafting_rules_at)
     rules = [rule for name in graph.judges for rules in every for rule in rules(name)]
     saying = [rule for rule in rules if rule.tells_more or rule.own_fields]
-    return _items_of_rules(graph.machine, saying) if saying else None
-
-
-def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
+    if not saying:
+        return None
     fields: dict[str, DataType | None] = {}
     is_open = False
-    for rule in rules:
-        item = _item_of(machine, rule)
+    for rule in saying:
+        item = _item_of(graph.machine, rule)
         if rule.tells_more:
             is_open = is_open or item is None or item.others is not None
         message = rule.report_map.message if rule.report_map is not None else ""
@@ -500,7 +473,7 @@ def _items_of_rules(machine: Machine, rules: list[Rule]) -> ReportItems:
         for name, datatype in chain(listed, own):
             is_other = name in fields and fields[name] != datatype
             fields[name] = None if is_other else datatype
-    maps = (rule.report_map for rule in rules if rule.report_map is not None)
+    maps = (rule.report_map for rule in saying if rule.report_map is not None)
     parts = {path.partition(".")[0] for each in maps for path in each.item_paths}
     return ReportItems(fields, is_open, frozenset(parts))
 

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from types import MappingProxyType
 
 from loopkit.outside.processes import command_environment
 
@@ -50,16 +49,15 @@ _VARIABLES = {
     "GIT_COMMITTER_EMAIL": "loopkit",
     "LC_ALL": "C",
 }
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class NoGit(Exception):
     """Git gave no answer: it is missing, too old or too slow, or the folder is in no repository."""
 
 
-def environment(extra: Mapping[str, str] = NOTHING) -> dict[str, str]:
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that git gets: none of the caller's own `GIT_*`."""
-    return command_environment(extra={**_VARIABLES, **extra})
+    return command_environment(extra={**_VARIABLES, **(extra or {})})
 
 
 def ask_git(
@@ -67,7 +65,7 @@ def ask_git(
     *arguments: str | bytes | Path,
     stdin: bytes = b"",
     ok: Iterable[int] | None = None,
-    extra: Mapping[str, str] = NOTHING,
+    extra: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
     """The output of git in a folder; raises NoGit if it can't be started or is too slow.

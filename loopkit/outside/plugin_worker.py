@@ -103,9 +103,8 @@ def _finding(item: object, number: int) -> dict[str, object]:
         raise NoVerdict(f"finding {number} is {_kind(item)}, and no text, mapping or Finding")
     for key in finding:
         if key not in KEYS:
-            raise NoVerdict(
-                f"finding {number} has an unknown key {key!r}; known: {', '.join(KEYS)}"
-            )
+            known = ", ".join(KEYS)
+            raise NoVerdict(f"finding {number} has an unknown key {key!r}; known: {known}")
     made = {key: _text(finding.get(key), key, number) for key in TEXTS}
     if not made["message"]:
         raise NoVerdict(f"finding {number} has no message")
@@ -114,7 +113,6 @@ def _finding(item: object, number: int) -> dict[str, object]:
 
 
 def _fields(value: object, number: int) -> object:
-    """The further fields of a finding, as JSON data."""
     if not isinstance(value, Mapping | None):
         raise NoVerdict(f"`fields` of finding {number} is {_kind(value)}, and no mapping")
     try:
@@ -135,7 +133,6 @@ def _text(value: object, key: str, number: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters and halves of surrogate pairs."""
     return storable(printable(text))
 
 
@@ -150,7 +147,6 @@ def _kind(value: object) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """The last line of the traceback, and where it was raised."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     message = traceback.format_exception_only(error)[-1].strip()

@@ -33,7 +33,6 @@ from loopkit.outside.workspace import is_behind_link
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
-
 _REAP_S = 5.0
 """How long the system may take to end a process after SIGKILL."""
 
@@ -168,8 +167,7 @@ async def run_command(
     After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
     second cancellation skips the rest of that grace. Where this process is killed, the group is
-    killed too. Raises `CommandTimeout` and
-    `CommandNotStarted`.
+    killed too. Raises `CommandTimeout` and `CommandNotStarted`.
     """
     started_s = time.monotonic()
     process = _Process(_start(argv, cwd, env, stdin), output_limit)
@@ -335,7 +333,6 @@ def _quote(text: str) -> str:
 
 
 _PIPE_BYTES = 65_536
-"""The default capacity of a pipe."""
 _READ_BYTES = 262_144
 
 

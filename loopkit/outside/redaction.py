@@ -103,14 +103,10 @@ def _is_ordinary(value: str) -> bool:
 
 
 GRAM = 4
-"""Characters that are looked up at once."""
-
 SHORTEST = 8
 """Characters; shorter values would be found in ordinary words."""
-
 STEP = SHORTEST - GRAM + 1
 """The largest step between lookups that misses no word of the minimum length."""
-
 _Span = tuple[int, int, str]
 
 
@@ -184,7 +180,6 @@ _KNOWN = re.compile(
     r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
     r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
-"""Keys that have a recognisable form."""
 
 
 @lru_cache(1024)

@@ -30,7 +30,6 @@ MOST_FILES = 50_000
 MOST_BYTES = 500_000_000
 SMALLER = "name a smaller folder, or let git ignore what is not part of the work"
 Load = Callable[[str], bytes]
-"""The content of a blob."""
 
 
 class NotKept(Exception):
@@ -45,8 +44,6 @@ class TooLarge(NotKept):
 
 
 class Folder(NamedTuple):
-    """A folder as it is looked at."""
-
     root: Path
     """A workspace or a tree; no link leads to it."""
     within: str = ""
@@ -59,8 +56,6 @@ class Folder(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What stands at one path."""
-
     mode: int
     """Its kind and permissions, as `stat` has them; of a link only its kind."""
     blob: str
@@ -202,9 +197,8 @@ def _matches(path: str, pattern: str) -> bool:
     """Whether a pattern means a path or a folder above it, by its whole path or its name."""
     pattern = pattern.rstrip("/")
     above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
-    if "/" not in pattern:
-        return any(fnmatchcase(place.rpartition("/")[2], pattern) for place in above)
-    return any(fnmatchcase(place, pattern.lstrip("/")) for place in above)
+    names = above if "/" in pattern else [place.rpartition("/")[2] for place in above]
+    return any(fnmatchcase(name, pattern.lstrip("/")) for name in names)
 
 
 def _paths(
@@ -246,7 +240,6 @@ def _paths(
 def _rules_in(
     folder: bytes, origin: bytes, name: bytes, rules: IgnoreRules | None
 ) -> IgnoreRules | None:
-    """The rules in a folder: those around it, or its own if it is another repository."""
     # Of another repository git tells nothing from outside.
     for other in (os.path.join(origin, name), folder):
         if os.path.lexists(os.path.join(other, b".git")):
@@ -522,7 +515,6 @@ def make(kind: Isolation, source: Path, place: Path, without: Path) -> Path:
 
 
 def _cause(error: Exception) -> object:
-    """The reason why a copy failed: that of the first file."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         return error.args[0][0][-1]
     return error

@@ -238,6 +238,4 @@ def input_file(
 
 def without_folders(text: str) -> str:
     """The output of a program with the input file by its name alone: its folder always differs."""
-    if _PREFIX not in text:
-        return text
     return re.sub(rf"{re.escape(gettempdir())}/{_PREFIX}\w{{1,20}}/", "", text)

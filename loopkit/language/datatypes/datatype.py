@@ -267,7 +267,6 @@ def salvage(value: object, datatype: DataType) -> tuple[object, frozenset[str]]:
 
 
 def _empty(datatype: DataType) -> Any:
-    """The plainest value of a type that has no default."""
     if datatype.fields is not None:
         return {name: _empty(inner) for name, inner in datatype.fields.items() if inner.required}
     if datatype.items is not None:

@@ -178,7 +178,6 @@ def _from_mapping(notation: Mapping[str, Any]) -> DataType:
 
 
 def _refuse_mixed(notation: Mapping[str, Any]) -> None:
-    """Refuse a type of ours with a keyword that makes the mapping JSON Schema."""
     kind = notation.get("type")
     if not (isinstance(kind, str) and kind in SCALARS):
         return
@@ -189,9 +188,8 @@ def _refuse_mixed(notation: Mapping[str, Any]) -> None:
     choice = "|".join(texts)
     is_choice = kind == "str" and len(texts) > 1 and all(WORD.fullmatch(word) for word in texts)
     meant = choice if is_choice else SCALARS[kind]
-    raise NotationError(
-        message, ("type",), f"write `type: {meant}`" + (" without `enum`" if is_choice else "")
-    )
+    remedy = f"write `type: {meant}`" + (" without `enum`" if is_choice else "")
+    raise NotationError(message, ("type",), remedy)
 
 
 def _record_with_type(notation: Mapping[str, Any]) -> DataType:
@@ -203,9 +201,8 @@ def _record_with_type(notation: Mapping[str, Any]) -> DataType:
         if isinstance(kind, str) and kind in SCALARS:
             unknown = min(set(notation) - DETAILS)
             message = f"unknown detail `{unknown}` of a type"
-            raise NotationError(
-                message, (unknown,), did_you_mean(unknown, sorted(DETAILS))
-            ) from None
+            remedy = did_you_mean(unknown, sorted(DETAILS))
+            raise NotationError(message, (unknown,), remedy) from None
         raise
 
 
@@ -282,7 +279,6 @@ def record_with(
 
 
 def file_record(data: object) -> Mapping[str, object]:
-    """What is known of a file that was read, with the notation of its data."""
     return {"path": "str", "data": data, "digest": "str", OTHERS: NO_OTHERS}
 
 
@@ -368,7 +364,6 @@ class _Reader(Mutable, dict=True):
 
     @cached_property
     def _whole(self) -> Mapping[str, Any] | None:
-        """The root as a part of something else, where its parts may need it."""
         return relocate(self.root, ("$defs", "whole")) if refers(self.root) else None
 
     def _alone(self, part: Part) -> Mapping[str, Any]:
@@ -418,16 +413,14 @@ class _Reader(Mutable, dict=True):
     def _one_of(self, said: Joined) -> DataType:
         some = [(part, self.type_of(part)) for part in said.forms]
         forms = [known for part, known in some if not part.is_null]
-        optional = said.lets_null and (
-            len(forms) < len(some) or any(form.optional for form in forms)
-        )
+        has_null = len(forms) < len(some) or any(form.optional for form in forms)
+        optional = said.lets_null and has_null
         if len(forms) == 1:
             return forms[0].replace(optional=optional, has_default=False, default=None)
         return _common(forms).replace(optional=optional)
 
 
 def _common(forms: Sequence[DataType]) -> DataType:
-    """The single value that all forms are, or something of which nothing is known."""
     kinds = {form.scalar for form in forms}
     if kinds == {"str"}:
         words = tuple(dict.fromkeys(word for form in forms for word in form.values))
@@ -534,7 +527,6 @@ class Joined(Mutable):
     """The keywords of all parts that describe the same data; of one keyword the first counts."""
 
     size: int = 0
-    """The number of these parts."""
     words: dict[str, Any] = field(default_factory=dict)
     properties: dict[str, Part] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
@@ -548,7 +540,6 @@ class Joined(Mutable):
 
     @classmethod
     def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
-        """A part of a schema, joined with the parts of the same schema that it refers to."""
         parts = list(islice(_speaking(part, root), MOST_JOINED))
         followed = frozenset[str]().union(*(one.followed for one in parts))
         joined = cls(len(parts))
@@ -590,7 +581,6 @@ def _lets_null(said: Mapping[str, Any]) -> bool:
 
 
 def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
-    """A part, what it refers to, and what is listed under its `allOf`."""
     waiting = [part]
     while waiting:
         one = waiting.pop()

@@ -105,10 +105,6 @@ class JudgeRule(RuleBase):
     )
 
     @property
-    def score_range(self) -> tuple[float, float] | None:
-        return None if self.score is None else (self.score.min, self.score.max)
-
-    @property
     def names_origins(self) -> bool:
         return self.is_own_form or (self.map is not None and self.map.names_origins)
 

@@ -75,7 +75,8 @@ class RuleBase(Noun):
     @property
     def score_range(self) -> tuple[float, float] | None:
         """The lowest and the highest score that it may give, where it gives one."""
-        return None
+        score = getattr(self, "score", None)
+        return None if score is None else (score.min, score.max)
 
     @property
     def program(self) -> tuple[str, ...]:
