@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, TypeAlias
+from typing import Any, cast, TypeAlias
 
 try:
     from opentelemetry import metrics, trace
@@ -49,8 +49,9 @@ class Emitter:
     def __init__(
         self, tracers: trace.TracerProvider | None, meters: metrics.MeterProvider | None
     ) -> None:
-        self._tracer: Any = tracers.get_tracer(SCOPE, __version__) if tracers else None
+        self._tracer: Any = None
         if tracers:
+            self._tracer = cast("Any", tracers.get_tracer(SCOPE, __version__))
             # Only for our own tracer: those of the application keep theirs.
             self._tracer.id_generator = DerivedIds()
         self._instruments = _instruments(meters) if meters else {}
