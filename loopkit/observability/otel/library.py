@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any, cast, TypeAlias
+from typing import Any, TypeAlias, cast
 
 try:
     from opentelemetry import metrics, trace
