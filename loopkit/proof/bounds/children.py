@@ -95,8 +95,10 @@ class Shares:
         measure: Measure,
     ) -> Share | None:
         extreme = extreme_of(measure, finals)
-        if extreme is None or extreme.is_exact:
-            return extreme and _on_the_way(extreme)
+        if extreme is None:
+            return None
+        if extreme.is_exact:
+            return _on_the_way(extreme)
         every = ((one, extreme_of(one, finals)) for one in self.measures)
         return _of_nobody({one: found.total or 0 for one, found in every if found is not None})
 
