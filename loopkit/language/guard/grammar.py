@@ -74,10 +74,10 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> ast.expr:
-        if self._next.kind == "end":
+        if self._is_at_end():
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
         tree = self._alternatives()
-        if self._next.kind != "end":
+        if not self._is_at_end():
             raise self._token_error()
         return tree
 
@@ -88,6 +88,9 @@ class _Parser:
     @property
     def _previous(self) -> Token:
         return self._tokens[self._at - 1]
+
+    def _is_at_end(self) -> bool:
+        return self._next.kind == "end"
 
     def _take(self, word: str) -> bool:
         """Step over the next token if it is this keyword or mark."""
@@ -228,7 +231,7 @@ class _Parser:
         return self._constant()
 
     def _bracket_error(self, opening: Token, closing: str) -> GuardError:
-        if self._next.kind != "end":
+        if not self._is_at_end():
             return self._token_error()
         message = f"this `{opening.text}` is never closed"
         return refusal(opening.start, opening.end, message, f"add `{closing}`")
