@@ -239,8 +239,13 @@ class Descriptions:
                     narrowest[cap] = Region(region.low + more, region.high + more)
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
-        whole = self._variables.inputs.region
-        return {n: region.stand_in for n, region in narrowest.items() if region != whole(n)}
+        whole, truths = self._variables.inputs.region, self._variables.analysis.parts.truths
+        values: dict[str, object] = {}
+        for name, region in narrowest.items():
+            if region != whole(name):
+                value = region.stand_in
+                values |= truths[name][value is True] if name in truths else {name: value}
+        return values
 
 
 def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:

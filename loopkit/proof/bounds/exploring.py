@@ -25,10 +25,10 @@ from loopkit.proof.bounds.configurations import (
     shortest_ways,
 )
 from loopkit.proof.bounds.exact import UNKNOWN, Exact, Picture
+from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Range
-from loopkit.proof.bounds.splitting import MOST_PARTS
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes.analysis import Analysis
 
@@ -72,6 +72,7 @@ def explore(
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
+    analysis = fold_inputs(analysis, given)
     children = None
     if measures and any(analysis.machine.states_of(ChildrenState)):
         # Few machines have children, and checks do not need their figures.
@@ -143,6 +144,7 @@ def _children(
 ) -> Children:
     def explore_child(child: Analysis, known: Given, inner: Children) -> Exact | Bracket:
         flat = flat_facts({"input": known})
+        child = fold_inputs(child, flat)
         asking = Asking(child, price_in(child.machine), inner)
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 

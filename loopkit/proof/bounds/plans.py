@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from loopkit.machine.cycles import strong_components
 from loopkit.machine.edges import TOTAL, Edge
+from loopkit.proof.bounds.folding import MOST_PARTS, Splitting
 from loopkit.proof.bounds.moves import (
     Move,
     Moves,
@@ -20,7 +21,6 @@ from loopkit.proof.bounds.moves import (
     merge_moves,
     variables_updated,
 )
-from loopkit.proof.bounds.splitting import MOST_PARTS, Splitting
 from loopkit.proof.bounds.variables import FOUND, Region, Values, Variable, Variables, number
 from loopkit.values import Mutable, Value
 

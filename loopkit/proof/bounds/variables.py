@@ -445,6 +445,8 @@ class Inputs:
         self, analysis: Analysis, guards: Sequence[Guard]
     ) -> Iterator[tuple[str, Region]]:
         types = analysis.scope.guards.common
+        for part, truths in analysis.parts.truths.items():
+            yield part, Region(others=tuple(truths))
         enough = domains(guards, types, self._type)
         reading = by_name(guards)
         for name in types.keys() & reading.keys() - self._undecidable(guards):

@@ -24,11 +24,11 @@ from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
-from loopkit.language.guard.grammar import Guard
+from loopkit.language.guard.grammar import Guard, at_place_of, names_in
 from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.language.guard.type_check import GuardType
 from loopkit.machine.edges import Edge
-from loopkit.values import Value
+from loopkit.values import Value, field
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
@@ -711,3 +711,32 @@ def _numbers(literals: list[int | float], low: float, high: float, *, whole: boo
     numbers = {floor(n) for n in near} if whole else near
     # The smallest ones first: they make the plainest examples.
     return tuple(n for n in sorted(numbers, key=lambda n: (abs(n), -n)) if low <= n <= high)
+
+
+class InputParts(Value, frozen=True):
+    """The structure of guards, and their parts that are one boolean input; all by their text."""
+
+    made_of: Mapping[str, ast.BoolOp | ast.UnaryOp] = field(default_factory=dict)
+    truths: Mapping[str, Mapping[bool, Row]] = field(default_factory=dict)
+    """Whether a part can hold, and whether it can fail, each with inputs for which it does."""
+
+    def substitute(self, guard: Guard) -> Guard:
+        """A guard that reads each part as one input."""
+        if not self.truths:
+            return guard
+        tree = self._substitute(guard.tree)
+        return Guard(guard.text, tree, names_in(tree))
+
+    def _substitute(self, tree: ast.expr) -> ast.expr:
+        text = ast.unparse(tree)
+        if text in self.truths:
+            return at_place_of(tree, ast.Name(text, ast.Load()))
+        match self.made_of.get(text):
+            case ast.BoolOp(op=op, values=values):
+                return at_place_of(
+                    tree, ast.BoolOp(op, [self._substitute(part) for part in values])
+                )
+            case ast.UnaryOp(op=op, operand=operand):
+                return at_place_of(tree, ast.UnaryOp(op, self._substitute(operand)))
+            case None:
+                return tree
