@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import Match, SequenceMatcher
 from typing import Any, NamedTuple
@@ -79,11 +79,8 @@ def hunks(old: str, new: str) -> Iterator[str]:
         (_, start, _, from_, _), (_, _, end, _, to) = group[0], group[-1]
         yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
         for kind, i, j, k, m in group:
-            if kind == "equal":
-                yield from _mark_lines(" ", before[i:j])
-            else:
-                yield from _mark_lines("-", before[i:j])
-                yield from _mark_lines("+", after[k:m])
+            yield from _mark_lines(" " if kind == "equal" else "-", before[i:j])
+            yield from _mark_lines("+", after[k:m] if kind != "equal" else ())
 
 
 def _split_lines(text: str) -> list[str]:
@@ -94,9 +91,7 @@ def _split_lines(text: str) -> list[str]:
 
 def _range(start: int, end: int) -> str:
     length = end - start
-    if length == 1:
-        return f"{start + 1}"
-    return f"{start + 1 if length else start},{length}"
+    return f"{start + 1}" if length == 1 else f"{start + bool(length)},{length}"
 
 
 def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
@@ -219,10 +214,8 @@ def messages_of(printed: str) -> tuple[str, ...]:
 
 def result_of(events: Iterable[Event]) -> Event:
     """The last event of the type `result`; empty where there is none."""
-    found: Event = {}
-    for event in events:
-        found = event if event.get("type") == "result" else found
-    return found
+    last = deque((event for event in events if event.get("type") == "result"), maxlen=1)
+    return last[0] if last else {}
 
 
 def failure_in(event: Event) -> str:
@@ -267,7 +260,7 @@ def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:
     listed = list(events)
     texts = [text for text in _joined_messages(listed) if text.strip()]
     result = result_of(listed).get("result")
-    is_more = isinstance(result, str) and result.strip() not in ("", *(t.strip() for t in texts))
+    is_more = isinstance(result, str) and result.strip() not in ("", *map(str.strip, texts))
     return (*texts, str(result)) if is_more else tuple(texts)
 
 
@@ -307,10 +300,5 @@ def _text(content: object) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
-    return "".join(
-        block["text"]
-        for block in blocks
-        if isinstance(block, dict)
-        and block.get("type") == "text"
-        and isinstance(block.get("text"), str)
-    )
+    texts = (b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))

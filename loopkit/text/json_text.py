@@ -273,10 +273,9 @@ def _values_in_fences(text: str) -> list[object]:
     fences = code_blocks(text)
     labelled = [code for info, code in fences if info in ("json", "jsonc", "json5")]
     likely = [code for info, code in fences if not info and code.lstrip()[:1] in ("{", "[")]
-    values = [parse_json(code) for code in labelled or likely]
+    read = map(parse_json, labelled or likely)
     return [
-        NoJson(f"in the fence, {value.reason}") if isinstance(value, NoJson) else value
-        for value in values
+        NoJson(f"in the fence, {one.reason}") if isinstance(one, NoJson) else one for one in read
     ]
 
 
@@ -289,9 +288,11 @@ def _only_one(
         return broken
     if not candidates:
         return NoJson("there is none in the text")
-    different = {canonical(value): value for value in values} if fits is not None else {}
-    if 1 < len(different) <= MOST_FITTED and fits is not None:
-        fitting = [value for value in different.values() if fits(value)]
+    if fits is not None:
+        different = {canonical(value): value for value in values}
+        fitting = (
+            list(filter(fits, different.values())) if 1 < len(different) <= MOST_FITTED else ()
+        )
         if len(fitting) == 1:
             return fitting[0]
     if len({canonical(value) for value in candidates}) > 1:

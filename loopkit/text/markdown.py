@@ -114,9 +114,7 @@ def title(
     these, something in brackets, or a word such as TBD.
     """
     heading = _title(_outline(with_line_feeds(text)))
-    if heading is None:
-        return None
-    named = _without_end(_plain(heading.name), strip)
+    named = _without_end(_plain(heading.name), strip) if heading else ""
     is_placeholder = _PLACEHOLDER.fullmatch(named) or _key(named) in map(_key, placeholders)
     return None if is_placeholder else named or None
 

@@ -32,28 +32,16 @@ class PatternError(ValueError):
     """The text is not a regular expression; `position` is the index of the character, if known."""
 
     def __init__(self, pattern: str, reason: str, position: int | None = None) -> None:
-        super().__init__(pattern, reason, position)
-        self.pattern = pattern
-        self.reason = reason
-        self.position = position
-
-    def __str__(self) -> str:
-        return f"`{self.pattern}` is not a regular expression: {self.reason}"
+        super().__init__(f"`{pattern}` is not a regular expression: {reason}")
+        self.reason, self.position = reason, position
 
 
 class PatternTimeout(Exception):
     """A pattern searched longer than it may; the message names it and the remedy."""
 
     def __init__(self, pattern: str, limit_s: float) -> None:
-        super().__init__(pattern, limit_s)
-        self.pattern = pattern
-        self.limit_s = limit_s
-
-    def __str__(self) -> str:
-        return (
-            f"the pattern `{self.pattern}` took longer than {self.limit_s:g} s; "
-            "write it without repeated groups that can match the same text in several ways"
-        )
+        remedy = "write it without repeated groups that can match the same text in several ways"
+        super().__init__(f"the pattern `{pattern}` took longer than {limit_s:g} s; {remedy}")
 
 
 @lru_cache(maxsize=512)

@@ -191,10 +191,8 @@ def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Foun
         if match is None or match[1].isdigit():
             continue
         described = _WORD.match(match[4])
-        word, code, message = "", "", match[4]
-        if described is not None:
-            word, code, message = described[1].lower(), described[2] or "", described[3]
-        if word in ADVICE:
+        word, code, message = described.groups("") if described else ("", "", match[4])
+        if (word := word.lower()) in ADVICE:
             continue
         severity = levels.advisory if word == "warning" else levels.ungraded
         finding = Finding(
@@ -274,10 +272,8 @@ def _rule_of(result: object, rules: list[object], by_id: Mapping[str, object]) -
 
 
 def _is_problem(result: object) -> bool:
-    suppressions = _list(result, "suppressions")
-    accepted = all(_part(one, "status") in (None, "accepted") for one in suppressions)
-    is_suppressed = bool(suppressions) and accepted
-    is_fail = _part(result, "kind") in (None, "fail")
+    states = [_part(one, "status") in (None, "accepted") for one in _list(result, "suppressions")]
+    is_suppressed, is_fail = states and all(states), _part(result, "kind") in (None, "fail")
     return is_fail and _part(result, "baselineState") != "absent" and not is_suppressed
 
 

@@ -91,8 +91,7 @@ class CannotJudge(Exception):
 
     def failure(self, now: float) -> Failure:
         """Why there is no verdict; `now` is the Unix time from which a wait counts."""
-        wait_s = self.retry_after_s
-        resume_at = None if wait_s is None else now + wait_s
+        resume_at = None if self.retry_after_s is None else now + self.retry_after_s
         return Failure(self.error_class, self.reason, resume_at=resume_at)
 
 
@@ -194,12 +193,9 @@ def further_fields(item: Mapping[str, Any], own: Collection[str]) -> dict[str, o
     kept: dict[str, object] = {}
     room = ITEM_CHARS
     for name, value in item.items():
-        if name in own:
-            continue
-        if isinstance(value, str):
-            value = shorten(value, TEXT_CHARS)
-        text = json.dumps(value, ensure_ascii=False)
-        if len(name) + len(text) <= room:
+        cut = shorten(value, TEXT_CHARS) if isinstance(value, str) else value
+        text = json.dumps(cut, ensure_ascii=False)
+        if name not in own and len(name) + len(text) <= room:
             room -= len(name) + len(text)
             kept[name] = json.loads(text)
     return kept

@@ -449,11 +449,6 @@ class TestACallThatIsNotMade:
         )
         assert hostile.requests() == []
 
-    async def test_a_budget_of_litellm_is_fatal(self, litellm: Any) -> None:
-        error = as_agent_error(litellm.BudgetExceededError(current_cost=2.0, max_budget=1.0))
-        assert (error.error_class, error.charged) == ("fatal", False)
-        assert error.message.startswith("LiteLLM's own budget is used up: ")
-
     def test_a_missing_package_is_fatal(self) -> None:
         error = as_agent_error(ModuleNotFoundError("No module named 'boto3'"))
         assert (error.error_class, error.charged) == ("fatal", False)

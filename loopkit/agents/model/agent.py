@@ -41,14 +41,7 @@ from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.json_schema import (
-    NotInlined,
-    inlined,
-    part_at,
-    parts,
-    rewrite,
-    steps_of,
-)
+from loopkit.language.json_schema import NotInlined, inlined, part_at, parts, rewrite, steps_of
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.thoughts import set_apart
 
@@ -194,7 +187,9 @@ def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) 
     is_claude = "claude" in request.model.lower()
     if request.is_sent_again and is_claude and provider_of(request.model) in MARKED:
         # Writing it to the cache costs a quarter more; reading it there costs a tenth.
-        keywords.setdefault("cache_control_injection_points", _cache_points(request.messages))
+        points = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
+        has_system = request.messages[0].role == "system"
+        keywords.setdefault("cache_control_injection_points", points[not has_system :])
     return keywords
 
 
@@ -263,20 +258,11 @@ def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     return [Message("system", instruction), first, *rest]
 
 
-def _cache_points(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    points: list[dict[str, Any]] = [{"location": "message", "index": -1}]
-    if messages[0].role == "system":
-        points.insert(0, {"location": "message", "role": "system"})
-    return points
-
-
-STRICT = frozenset(
-    {
-        "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
-        "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
-        "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
-    }
-)  # fmt: skip
+STRICT = frozenset({
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+    "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
+    "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
+})  # fmt: skip
 """The words that a strict schema may have."""
 TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
 """Each part of a strict schema has one of these words, which says what is there."""

@@ -34,9 +34,8 @@ def as_agent_error(
     run goes on after it.
     """
     failure = cause_of(error, received or Received())
-    return _classify(
-        replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
-    )
+    failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
+    return _classify(failure)
 
 
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
@@ -147,15 +146,11 @@ FREE = ("", "model")
 """The subjects of an error that is not about an option of the request."""
 
 TOO_LONG_WORDS = _any(
-    # OpenAI, Azure, vLLM, SGLang, llama.cpp, LM Studio, Groq, Together, OpenRouter, Cloudflare
     r"\bcontext[ _](?:length|limit|size|window)\b|\bcontext the overflows\b",
-    # Anthropic, Bedrock, Mistral, Ollama, Fireworks, Gemini, Copilot
     r"\b(?:inputs?|prompt|conversation|messages?)\b.{0,80}"
     r"\b(?:too (?:large|long)|longer than|exceed(?:s|ed)?)\b",
-    # Cohere; xAI, vLLM; Cerebras; Moonshot
     r"\btoo many tokens\b|\bmaximum (?:prompt|model) length\b|\blength is \d+ while limit is\b"
     r"|\bexceeded model token limit\b|\btoken limit exceeded\b",
-    # Qwen; Text Generation Inference; vLLM, of what is left for an answer
     r"\binput length should be\b|\binputs`? (?:tokens \+|must have less)|\bat least 1, got -\d",
 )  # fmt: skip
 _NO_QUOTA = _any(
@@ -286,22 +281,18 @@ UNANSWERED = (
         " the agent", kinds=("UnsendableHeader",), unsent=True),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
         when=lambda it: _KEYLESS.search(it.texts), unsent=True),
-    Row("LiteLLM's own budget is used up: {said}", kinds=("BudgetExceededError",)),
     Row("`base_url:` is not a URL: write http://… or https://…", unsent=True,
-        kinds=("InvalidURL", "UnsupportedProtocol", "NonHttpUrlClientError")),
+        kinds=("InvalidURL", "UnsupportedProtocol")),
     Row("`base_url:` can't be used: {address}", kinds=("Exception",), unsent=True,
         when=lambda it: _WRONG_ADDRESS.search(it.texts)),
     Row("no secure connection to {origin}: check `base_url:` (http or https) and the server's"
-        " certificate", kinds=("ConnectError SSLError", "ClientSSLError"), unsent=True),
+        " certificate", kinds=("ConnectError SSLError",), unsent=True),
     Row("the proxy of the environment does not answer: check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
-        "transient", kinds=("ClientProxyConnectionError", "ProxyError"), unsent=True),
+        "transient", kinds=("ProxyError",), unsent=True),
     Row("the host of {origin} is not found: check the network and `base_url:`", "transient",
         kinds=("gaierror",), unsent=True),
-    Row(_UNCONNECTED, "transient", unsent=True,
-        kinds=("ClientConnectorError", "ConnectTimeout", "PoolTimeout")),
-    # LiteLLM calls a reset of an open connection a failed one too.
-    Row(_BROKEN, "transient", kinds=("ConnectError ClientOSError",), marks=("charged",)),
-    Row(_UNCONNECTED, "transient", kinds=("ConnectError",), unsent=True),
+    Row(_UNCONNECTED, "transient", kinds=("ConnectError", "ConnectTimeout", "PoolTimeout"),
+        unsent=True),
     Row("no answer in time from {origin}", "transient", marks=("charged",),
         kinds=("TimeoutException", "APITimeoutError", "TimeoutError")),
     Row(_BROKEN, "transient", kinds=("RequestError",), marks=("charged",)),
@@ -335,8 +326,7 @@ REFUSALS = (
     Row("the provider's content policy refuses this{told}; change the prompt or the model",
         kinds=("ContentPolicyViolationError",), codes=POLICY),
     Row("a limit for a day or longer is used up ({status}){told}; go on when it is full again",
-        statuses={429}, when=_is_of_a_day,
-        marks=("unavailable",)),
+        statuses={429}, when=_is_of_a_day, marks=("unavailable",)),
     Row("the provider does not take the tools of the agent{told}; write `tool_use: runner` on the"
         " agent: then loopkit calls the required one itself", when=lambda it: it.has_tools,
         subjects=("tools",), words=TOOL_WORDS, spoken=REFUSED, about=FREE),

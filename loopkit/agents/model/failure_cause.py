@@ -128,13 +128,15 @@ def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCaus
     codes.append(failure.named.get("x-amzn-errortype", ""))
     told = [value for name, value in fields if name in ("message", "msg", "quotaid")]
     told += [f"limit: {value}" for name, value in fields if name == "quotavalue"]
+    place = _place_in(records, said)
+    subjects = (subject for subject, pattern in SUBJECTS.items() if pattern.search(place))
     return replace(
         failure,
         said=_short_text(said, request),
         told=" ".join((said, *told))[:MOST_TOLD],
         named={**dict(fields), **failure.named},
         codes=frozenset(code.rpartition("#")[2].partition(":")[0] for code in codes),
-        subject=_subject_of(_place_in(records, said)),
+        subject=next(subjects, "option" if place else ""),
     )
 
 
@@ -292,11 +294,6 @@ def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
     return next(filter(None, led.groups()), "") if led else ""
 
 
-def _subject_of(place: str) -> str:
-    found = (subject for subject, pattern in SUBJECTS.items() if pattern.search(place))
-    return next(found, "option" if place else "")
-
-
 def unwrap(text: str) -> str:
     """The text without the class names and the advice that LiteLLM wraps it in."""
     text = text.split("\nTraceback", 1)[0]
@@ -366,17 +363,12 @@ class Received:
         whole = bytes(self.body)
         # Gateways send comments while they wait, and an error as the last line of a stream.
         lines = (line.removeprefix(b"data:") for line in reversed(whole.splitlines()))
-        return next(filter(None, map(_object_in, (whole, *lines))), {})
+        found = (data for text in (whole, *lines) if isinstance(data := data_in(text), dict))
+        return next(filter(None, found), {})
 
 
 CURRENT_RECEIVED: ContextVar[Received | None] = ContextVar("received", default=None)
 """Where the raw answer of the current call is kept, if there is a call."""
-
-
-def _object_in(text: bytes) -> dict[str, Any]:
-    """The object in a JSON text; empty where it holds anything else."""
-    data = data_in(text)
-    return data if isinstance(data, dict) else {}
 
 
 @contextmanager

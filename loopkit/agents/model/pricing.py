@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from loopkit.agents.port import AnswerCaps
+from loopkit.agents.port import AnswerCaps, Message, Request
 from loopkit.document.problems import closest
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import Agent
@@ -28,9 +28,6 @@ from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent, Price
 from loopkit.language.json_schema import NotInlined, inlined
 from loopkit.text.json_text import texts_in
-
-if TYPE_CHECKING:
-    from loopkit.agents.port import Message, Request
 
 MILLION = 1_000_000
 ASSUMED_WINDOW = 128_000
@@ -473,11 +470,12 @@ def known_model(model: str) -> KnownModel | None:
 def known_entry(entry: Mapping[str, Any]) -> KnownModel:
     provider = str(entry.get("litellm_provider", ""))
     takes_schema = entry.get("supports_response_schema") is True
+    most = entry.get("max_output_tokens", entry.get("max_tokens"))
     return KnownModel(
         entry,
         rates=tuple(_rates(entry)),
-        max_input=_token_count(entry.get("max_input_tokens")),
-        max_output=_token_count(entry.get("max_output_tokens", entry.get("max_tokens"))),
+        max_input=longest if isinstance(longest := entry.get("max_input_tokens"), int) else None,
+        max_output=most if isinstance(most, int) else None,
         native_schema=takes_schema and provider not in REJECT_SCHEMAS,
         has_tools=entry.get("supports_function_calling") is True,
         provider=provider,
@@ -506,10 +504,6 @@ def near_model(model: str) -> str | None:
     return None if near is None else f"{prefix}/{near}"
 
 
-def _token_count(tokens: object) -> int | None:
-    return tokens if isinstance(tokens, int) else None
-
-
 def _entry(model: str) -> Mapping[str, Any] | None:
     table, by_lower_case = _table(), _keys_by_lower_case()
     for key in keys(model):
@@ -521,7 +515,7 @@ def _entry(model: str) -> Mapping[str, Any] | None:
 
 @cache
 def _keys_by_lower_case() -> Mapping[str, str]:
-    """The keys by their lower case: LiteLLM ignores case."""
+    # LiteLLM ignores case.
     return {key.lower(): key for key in _table()}
 
 
@@ -571,9 +565,7 @@ _SOLD_AS: Mapping[str, tuple[str, ...]] = {
     "anthropic_text": ("anthropic",),
     "azure": ("azure", "azure_text"),
     "azure_ai": ("azure_ai", "azure", "openai"),
-    "bedrock": _BEDROCK,
-    "bedrock_converse": _BEDROCK,
-    "bedrock_mantle": _BEDROCK,
+    **dict.fromkeys(_BEDROCK, _BEDROCK),
     "cohere": ("cohere", "cohere_chat"),
     "ollama_chat": ("ollama",),
     "sagemaker_chat": ("sagemaker",),
@@ -594,32 +586,17 @@ _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
     "watsonx_text": ("watsonx/",),
 }
 """By prefix: how the table's keys begin, where that is neither the prefix nor empty."""
-_RESELLER = "github"
-"""It sells models of others under their own names."""
-
-_Spelling = tuple[re.Pattern[str], str]
-
-
-def _spelling(pattern: str, short: str = "") -> _Spelling:
-    return re.compile(pattern), short
-
-
-_ROUTE = _spelling(
-    r"^(?:(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/)+"
-)
+_ROUTE = (r"^(?:(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/)+", "")
 """The interface of a provider that is called; the price is the same for all."""
-_ORDINARY = (
-    _spelling(r"(?<=ft:)([^:]+)(?::[^:]*){3}$", r"\1"),
-    _spelling(r"-\d{4}-\d\d-\d\d$"),
-)
+_ORDINARY = ((r"(?<=ft:)([^:]+)(?::[^:]*){3}$", r"\1"), (r"-\d{4}-\d\d-\d\d$", ""))
 """The names of fine-tuned models and of snapshots."""
 _AWS = (
-    _spelling(r"^.*arn:.*/"),
-    _spelling(r"(?<=:\d):\d+k$|\[\w+\]$"),
-    _spelling(r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))"),
+    (r"^.*arn:.*/", ""),
+    (r"(?<=:\d):\d+k$|\[\w+\]$", ""),
+    (r"^(?:(?:[a-z]+-)+\d+/|(?:global|apac|[a-z]{2}(?:-gov)?)\.(?=.+\.))", ""),
 )
 """Resources, windows and places of AWS."""
-_VERSIONED = (_spelling(r"$", "@latest"), _spelling(r"(?:-\d+)?@latest$"))
+_VERSIONED = ((r"$", "@latest"), (r"(?:-\d+)?@latest$", ""))
 _SPELLINGS = {
     **dict.fromkeys(_BEDROCK, _AWS),
     **dict.fromkeys(("vertex_ai", "vertex_ai_beta", "gemini", "databricks"), _VERSIONED),
@@ -639,7 +616,8 @@ def keys(model: str) -> Iterator[str]:
 def sells(model: str, provider: str | None) -> bool:
     """Whether the prefix of a model is that of a provider in the table; a name without one fits."""
     prefix, slash, _ = model.partition("/")
-    if not slash or provider is None or prefix == _RESELLER:
+    # GitHub sells models of others under their own names.
+    if not slash or provider is None or prefix == "github":
         return True
     names = _SOLD_AS.get(prefix, (prefix,))
     return any(provider == name or provider.startswith(f"{name}-") for name in names)
@@ -649,5 +627,5 @@ def _forms(prefix: str, name: str) -> Iterator[str]:
     """The name as it is written, then without its route, its region and its version."""
     yield name
     for pattern, short in (_ROUTE, *_SPELLINGS.get(prefix, _ORDINARY)):
-        name = pattern.sub(short, name, count=1)
+        name = re.sub(pattern, short, name, count=1)
         yield name

@@ -16,40 +16,30 @@ STATUSES = frozenset({400, 402, 413, 422, 429})
 """With which servers refuse a cap: credit or tokens of a minute may not suffice for it either."""
 MOST_READ = 2_000
 """Characters of a refusal in which the number or the name is looked for."""
-NAMES = ("max_tokens", "max_completion_tokens")
-"""The option of OpenAI's protocol, which refuses the one or the other by model."""
 _OPTION = re.compile(
-    r"\bmax_?(?:(?:completion|output|new)_?)?tokens(?:_to_sample)?\b|\bnum_predict\b"
-    r"|\bmax(?:imum)? (?:(?:completion|output|new) )?tokens\b|\b(?:completion|output) tokens\b",
-    re.IGNORECASE,
+    r"(?i)\bmax(?:imum)?[_ ]?(?:(?:completion|output|new)[_ ]?)?tokens(?:_to_sample)?\b"
+    r"|\bnum_predict\b|\b(?:completion|output) tokens\b"
 )
 _NAME = re.compile(r"\bmax_(?:completion_)?tokens\b")
 _SUGGESTED = re.compile(
-    r"\b(?:use|try|with|mean|by|favou?r of)\W{1,3}(?:the )?\W{0,2}(max_(?:completion_)?tokens)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:use|try|with|mean|by|of)\W{1,3}(?:the )?\W{0,2}(max_(?:completion_)?tokens)\b"
 )
 _UNKNOWN_NAME = re.compile(
-    r"\b(?:unsupported|unrecogni[sz]ed|unknown|unexpected|invalid) \w*\s?(?:parameter|argument|key"
-    r"|keyword|field|option|property)|\bextra inputs\b|\binstead\b"
-    r"|\bis (?:not supported|deprecated)",
-    re.IGNORECASE,
+    r"(?i)\b(?:unsupported|unrecogni[sz]ed|unknown|unexpected|invalid) \w*\s?(?:parameter|argument"
+    r"|key|field|option|property)|\bextra inputs\b|\binstead\b|\bis (?:not supported|deprecated)"
 )
 _SEPARATOR = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"(?<![\w.\-/])(?:\d+\s?[-–~]\s?)?(\d+)(?![\w\-]|\.\d)")
-_SUM = re.compile(r"(\d+) ?\+ ?(\d+) ?> ?(\d+)")
 _WINDOWS = (
-    re.compile(
-        r"\b(?:context|sequence)[ _](?:length|window|limit|size)\D{0,40}?(\d+)", re.IGNORECASE
-    ),
+    re.compile(r"\d ?\+ ?\d+ ?> ?(\d+)"),
+    re.compile(r"(?i)\b(?:context|sequence)[ _](?:length|window|limit|size)\D{0,40}?(\d+)"),
     re.compile(r"\bmax_model_len\D{0,5}(\d+)"),
-    re.compile(r"(\d+)(?: tokens?)? (?:maximum )?context\b", re.IGNORECASE),
+    re.compile(r"(?i)(\d+)(?: tokens?)? (?:maximum )?context\b"),
 )
-_TOGETHER = re.compile(
-    r"\btotal\b|\binputs?\W? tokens? \+|\bprompt and\b|\bper min|\bTPM\b", re.IGNORECASE
-)
-_BOUND = re.compile(r"(?:<=|≤|\bexceed|\bat most|\blimit(?: of| is|:)?)\s?(\d+)", re.IGNORECASE)
-_EXCLUSIVE = re.compile(r"\bexclusive\b|\b(?:lower|less|smaller) than\W{1,3}\d", re.IGNORECASE)
-_WHOLE = re.compile(r"\b(?:requested|received)\b", re.IGNORECASE)
+_TOGETHER = re.compile(r"(?i)\btotal\b|\binputs?\W? tokens? \+|\bprompt and\b|\bper min|\bTPM\b")
+_BOUND = re.compile(r"(?i)(?:<=|≤|\bexceed|\bat most|\blimit(?: of| is|:)?)\s?(\d+)")
+_EXCLUSIVE = re.compile(r"(?i)\bexclusive\b|\b(?:lower|less|smaller) than\W{1,3}\d")
+_WHOLE = re.compile(r"(?i)\b(?:requested|received)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +78,8 @@ def refusal_in(said: str, cap: int, sent: int) -> CapRefusal | None:
     """The refusal of a cap in the words of a server; None if they are about something else."""
     plain = _SEPARATOR.sub("", said)
     numbers = [int(number[1]) for number in _NUMBER.finditer(plain)]
-    if (name := _other_name(plain)) and not any(LEAST_LIMIT <= n < cap for n in numbers):
+    # No model answers with fewer tokens than 64, so a lower number says something else.
+    if (name := _other_name(plain)) and not any(64 <= number < cap for number in numbers):
         return CapRefusal(name=name)
     is_named = cap in numbers or _OPTION.search(plain) is not None
     if (window := _window(plain)) is not None:
@@ -102,23 +93,18 @@ def refusal_in(said: str, cap: int, sent: int) -> CapRefusal | None:
     return CapRefusal(most=most)
 
 
-LEAST_LIMIT = 64
-"""No model answers with fewer tokens, so a lower number says something else."""
-
-
 def _other_name(said: str) -> str:
     """The name that a server wants for the option, if it does not know the one that was sent."""
     names = _NAME.findall(said)
     if not names or not _UNKNOWN_NAME.search(said):
         return ""
     suggested = _SUGGESTED.search(said)
-    return suggested[1].lower() if suggested else NAMES[names[0] == NAMES[0]]
+    other = "max_completion_tokens" if names[0] == "max_tokens" else "max_tokens"
+    return suggested[1].lower() if suggested else other
 
 
 def _window(said: str) -> int | None:
     """The tokens that prompt and answer may have together, if a server says so."""
-    if (added := _SUM.search(said)) is not None:
-        return int(added[3])
     found = next(filter(None, (pattern.search(said) for pattern in _WINDOWS)), None)
     if found is None and _TOGETHER.search(said):
         found = _BOUND.search(said)
@@ -128,9 +114,8 @@ def _window(said: str) -> int | None:
 def _prompt(said: str, numbers: list[int], window: int, cap: int, sent: int) -> int:
     """The tokens of the prompt, as a server counts them; where it does not, an estimate."""
     others = [number for number in numbers if number not in (cap, window)]
-    for number in others:
-        if number + cap in others:
-            return number
+    if (summand := next((n for n in others if n + cap in others), None)) is not None:
+        return summand
     if not others:
         return min(sent // 2, window // 2)
     is_whole = _WHOLE.search(said) and others[0] > cap

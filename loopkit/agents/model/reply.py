@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from loopkit.agents.model.errors import error_of
@@ -57,20 +58,15 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden.get("response_cost"))
         tokens, usd = used.total, cost(agent, request.model, used, listed)
-        counted = TokenUse(
-            input=used.input, output=used.output, cached=used.cached, written=used.written
-        )
+        counted = TokenUse(**asdict(used))
     if record := _error_inside(choice):
         raise error_of(record, tokens=tokens, cost_usd=usd)
     if not calls and (miscall := _native_finish(choice)) in MISCALLS:
-        raise AgentError(
-            "content", f"the model called a tool wrongly: {miscall}", cost_usd=usd, tokens=tokens
-        )
+        wrong = f"the model called a tool wrongly: {miscall}"
+        raise AgentError("content", wrong, cost_usd=usd, tokens=tokens)
     if finish == "length" and (reason := _cap_message(request, used)):
-        is_charged = used is None
-        raise AgentError(
-            "fatal", reason, cost_usd=usd, tokens=tokens, charged=is_charged, capped=True
-        )
+        is_held = used is None
+        raise AgentError("fatal", reason, cost_usd=usd, tokens=tokens, charged=is_held, capped=True)
     thought = ""
     if finish == "length" and not calls:
         thought = _all_thought_message(agent, request.agent, message, text, used)
@@ -216,12 +212,8 @@ def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[s
     content = _content(message, has_tools=has_tools)
     if content is None and choice.get("finish_reason") != "length":
         return None
-    defaults = {
-        "role": "assistant",
-        "content": None,
-        **_texts(message, "reasoning_content", "reasoning"),
-    }
-    answer = {**defaults, **(content or {})}
+    thoughts = _texts(message, "reasoning_content", "reasoning")
+    answer = {"role": "assistant", "content": None, **thoughts, **(content or {})}
     kept = {"index": 0, "message": answer, **_texts(choice, "finish_reason")}
     if isinstance(choice.get("error"), Mapping):
         kept["error"] = choice["error"]
@@ -235,9 +227,7 @@ def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] |
     match message:
         case {"refusal": str() as refusal} if refusal:
             return {"refusal": refusal}
-        case {"tool_calls": [{"function": {"name": name, "arguments": str() as text}}]} if (
-            name == JSON_CALL
-        ):
+        case {"tool_calls": [{"function": {"name": "json_tool_call", "arguments": str() as text}}]}:
             return {"content": text}
     content = message.get("content")
     text = text_of_content(content)
@@ -282,9 +272,8 @@ NO_CHOICE = frozenset({"ollama_chat"})
 """Providers that call whatever tool they are sent, because they know no `tool_choice`."""
 TAKE_BOTH = frozenset({"anthropic", "azure", "mistral", "openai"})
 """Providers that take a JSON Schema beside tools, of the models that take one at all."""
-_GEMINI = re.compile(r"\bgemini-(\d+)")
-_FIRST_GEMINI = 3
-"""The first Gemini that takes both; those before it refuse the request."""
+_GEMINI = re.compile(r"\bgemini-(?:[3-9]|\d\d)")
+"""Those that take both; those before them refuse the request."""
 SCHEMA_AS_TOOL = frozenset({
     "anthropic", "azure", "bedrock", "bedrock_converse", "bedrock_mantle", "databricks", "groq",
     "vertex_ai", "vertex_ai_beta",
@@ -309,10 +298,9 @@ def has_tools(agent: ModelAgent, model: str) -> bool:
 def takes_schema_too(agent: ModelAgent, model: str) -> bool:
     """Whether the provider takes a JSON Schema beside tools."""
     provider, known = provider_of(model), known_model(model)
-    if known is not None and known.native_schema:
-        gemini = _GEMINI.search(model) if provider in ("gemini", "vertex_ai") else None
-        if provider in TAKE_BOTH or (gemini and int(gemini[1]) >= _FIRST_GEMINI):
-            return True
+    is_new_gemini = provider in ("gemini", "vertex_ai") and _GEMINI.search(model)
+    if known is not None and known.native_schema and (provider in TAKE_BOTH or is_new_gemini):
+        return True
     return agent.structured == "native" and provider not in SCHEMA_AS_TOOL
 
 

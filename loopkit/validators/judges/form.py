@@ -151,10 +151,8 @@ class AnswerForm(Value, frozen=True, kw_only=True):
             named = "; ".join(quote(shorten(one.message, 200)) for one in wrong[:MAX_FAULTS])
             yield f"{start} {self.unwanted_error(named)}"
         elif said.verdict == "warn" and not severities:
-            yield (
-                f"{start} there are no findings. "
-                "Name what should be better, or give another verdict."
-            )
+            remedy = "Name what should be better, or give another verdict."
+            yield f"{start} there are no findings. {remedy}"
 
 
 def quote(word: str) -> str:
@@ -324,9 +322,7 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
 
     def conform_report(self, report: Report) -> tuple[Report, Sequence[tuple[str, str]]]:
         """The report with the defaults of its schema, and its violations of the schema."""
-        if self.datatype is None:
-            return report, ()
-        filled, faults = conform(report, self.datatype)
+        filled, faults = conform(report, self.datatype) if self.datatype else (report, ())
         return (filled if isinstance(filled, dict) else report), faults
 
     @property
@@ -371,10 +367,9 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     def instructions(self) -> str:
         if self.datatype is None:
             return FORM_AS_ASKED
-        if self.is_sent:
-            return f"{FORM_AS_ASKED}\n\n{self._agreement}".rstrip()
         schema = json.dumps(self.datatype.schema, indent=2, ensure_ascii=False)
-        return f"{FORM_BY_SCHEMA}{schema}\n\n{self._agreement}".rstrip()
+        form = FORM_AS_ASKED if self.is_sent else FORM_BY_SCHEMA + schema
+        return f"{form}\n\n{self._agreement}".rstrip()
 
     @property
     def _agreement(self) -> str:
@@ -383,19 +378,17 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
         if not (self.has_verdict and self.has_severity and fails and errors):
             return ""
         verdict, severity, findings = map(quote, (self.verdict, self.severity, self.parts.findings))
-        return (
-            f"{verdict} is {fails} if, and only if, "
-            f"some item of {findings} has {severity} {errors}."
-        )
+        has_one = f"some item of {findings} has {severity} {errors}"
+        return f"{verdict} is {fails} if, and only if, {has_one}."
 
     @property
     def _errors(self) -> str:
         return words_for(self.severities, *self.levels.severe)
 
     def missing_error(self, names_any: bool) -> str:
-        is_empty = self.is_mapped and not names_any
         none = f"no finding has the severity {self._errors}"
-        none = f"{quote(self.parts.findings)} names none" if is_empty else none
+        if self.is_mapped and not names_any:
+            none = f"{quote(self.parts.findings)} names none"
         return f"{none}. Name what has to be corrected"
 
     def unwanted_error(self, named: str) -> str:
@@ -414,7 +407,7 @@ Answer with one JSON object and nothing else. For a version with one mistake it 
 
 {% if by_score %}
 - "score": a number from {{ score.min }} to {{ score.max }}; the higher, the better. What has less \
-than {{ score.least }} is rejected.
+than {{ least }} is rejected.
 - "findings" may be []; one with the severity {{ severe }} rejects whatever the score is.
 {% else %}
 - "verdict": "fail" where something has to be corrected; at least one finding\
@@ -470,23 +463,24 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
     def schema(self) -> Mapping[str, Any]:
         """Every key is required, because only then do providers keep a schema strictly; an optional
         one may be null."""
-        origin = {"type": ["string", "null"], "enum": [*self.asked_origins, None]}
+        text = {"type": ["string", "null"]}
+        origin = {**text, "enum": [*self.asked_origins, None]}
         finding = _strict_object(
             {
                 "message": {"type": "string"},
                 "severity": {"type": "string", "enum": list(self.levels.levels)},
-                **({"key": {"type": ["string", "null"]}} if self.shares_keys else {}),
+                **({"key": text} if self.shares_keys else {}),
                 **({"origin": origin} if self.asked_origins else {}),
-                "code": {"type": ["string", "null"]},
-                "location": {"type": ["string", "null"]},
+                "code": text,
+                "location": text,
                 "line": {"type": ["integer", "null"]},
             }
         )
-        parts: dict[str, Any] = {
-            "verdict": {"type": "string", "enum": list(self._offered_verdicts)}
-        }
-        if self.least is not None:
-            parts = {}
+        parts: dict[str, Any] = {}
+        if self.least is None:
+            # Where every finding rejects, there is nothing to warn of.
+            verdicts = ["pass", "warn", "fail"] if self.levels.mild else ["pass", "fail"]
+            parts["verdict"] = {"type": "string", "enum": verdicts}
         if self.score is not None:
             # The reader checks the bounds: not every provider takes them.
             parts["score"] = {"type": "number"}
@@ -518,22 +512,13 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
                 "severe": words_for(self.severities, *levels.severe),
                 "mild": words_for(self.severities, *levels.mild),
                 "by_score": self.least is not None,
-                "score": score
-                and {
-                    "min": f"{score.min:g}",
-                    "max": f"{score.max:g}",
-                    "least": f"{self.least or 0:g}",
-                },
+                "score": score and {"min": f"{score.min:g}", "max": f"{score.max:g}"},
+                "least": f"{self.least or 0:g}",
                 "known": OF_KNOWN if self.known else "",
                 "keyed": self.shares_keys,
                 "origins": " or ".join(map(quote, self.asked_origins)),
             }
         )
-
-    @property
-    def _offered_verdicts(self) -> tuple[str, ...]:
-        """The verdicts to choose from; where every finding rejects, there is no `warn`."""
-        return ("pass", "warn", "fail") if self.levels.mild else ("pass", "fail")
 
 
 def _strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:

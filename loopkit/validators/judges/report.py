@@ -181,7 +181,10 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     score = None
     with noting(unread):
         score = _score(report, form)
-        facts += identify(validator, _low_score(score, form), form, OF_SCORE)
+        if score is not None and form.least is not None and score < form.least:
+            message = f"The score is {score:g}, and at least {form.least:g} is needed."
+            low = Finding(id="", message=message, severity=form.levels.ungraded, key="score")
+            facts += identify(validator, [low], form, OF_SCORE)
     with noting(unread):
         if (verdict or verdict_of(findings)) == "pass":
             facts = [*_unmet_criteria(validator, report, form), *facts]
@@ -222,13 +225,6 @@ def _score(report: Report, form: ReportForm) -> float | None:
     return float(value)
 
 
-def _low_score(score: float | None, form: ReportForm) -> list[Finding]:
-    if score is None or form.least is None or score >= form.least:
-        return []
-    message = f"The score is {score:g}, and at least {form.least:g} is needed."
-    return [Finding(id="", message=message, severity=form.levels.ungraded, key="score")]
-
-
 def _own_words(report: Report, around: str, form: ReportForm) -> str:
     """The words of a `fail` that names nothing: texts in a report of ours, else those around it."""
     ours = {form.verdict, form.severity, form.parts.code, KNOWN, "key", NONCE, "origin"}
@@ -254,13 +250,14 @@ def _find_report(text: str, form: ReportForm) -> tuple[Report, str]:
         for value, span in zip(values, spans, strict=True)
         for report in _reports_in(value, marks)
     ]
-    if not reports and found.broken:
-        raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
     if not reports:
+        if found.broken:
+            raise Doubt(f"The JSON cannot be read: {found.broken[0].reason}.")
         mark = form.verdict if form.has_verdict else marks[-1]
         if any(_reports_in(inner, marks) for value in values for inner in _values_in(value)):
-            inside = "stands inside something else. Give it alone."
-            raise Doubt(f"The report with {quote(mark)} {inside}")
+            raise Doubt(
+                f"The report with {quote(mark)} stands inside something else. Give it alone."
+            )
         raise Doubt(f"The answer holds no JSON object with the key {quote(mark)}.{unread}")
     given = {canonical(report): report for report, _ in reports if report != form.example}
     if not given:
@@ -291,17 +288,16 @@ def _yaml_in(text: str, form: ReportForm) -> tuple[Sequence[object], str, str]:
     Only what has a key of the report at the start of a line is tried: prose is no YAML. Raises
     Doubt where a fence of YAML can't be read.
     """
-    keys = "|".join(
-        re.escape(path.partition(".")[0]) for path in (form.verdict, form.parts.findings)
-    )
+    paths = form.verdict, form.parts.findings
+    keys = "|".join(re.escape(path.partition(".")[0]) for path in paths)
     mark = re.compile(rf"^[\"']?(?:{keys})[\"']?[ \t]*:(?=\s)", re.MULTILINE)
     if not mark.search(text):
         return (), text, ""
     fences = [code for kind, code in code_blocks(text) if kind in ("", "yaml", "yml")]
     blocks = [one for one in fences if mark.search(one) and one.lstrip()[:1] not in ("{", "[")]
-    if not blocks and text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
-        return (), text, ""
     if not blocks:
+        if text.lstrip("\ufeff \r\n")[:1] in ("{", "["):
+            return (), text, ""
         try:
             return (_yaml(text),), "", ""
         except Doubt as doubt:
@@ -443,8 +439,8 @@ def _key(item: Report, at: str, form: ReportForm) -> str:
 
 def _origins(item: Report, at: str, form: ReportForm) -> tuple[str, ...]:
     """The states that injected it, each once; empty where the report does not say."""
-    said = MISSING if form.origin is None else part(item, form.origin)
-    if form.origin is None or said is MISSING or said in (None, ""):
+    said = None if form.origin is None else part(item, form.origin)
+    if form.origin is None or is_absent(said) or said == "":
         return ()
     words, place = form.origin_words, f"{quote(form.origin)}{at}"
     listed = said if isinstance(said, list) else [said]
@@ -465,7 +461,7 @@ def _line(item: Report, at: str, form: ReportForm) -> int | None:
     line = part(item, form.parts.line)
     if is_absent(line):
         return None
-    if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= MAX_LINE:
+    if type(line) is not int or not 1 <= line <= MAX_LINE:
         key = quote(form.parts.line)
         raise Doubt(f"{key}{at} must be a line number, or be left out; it is {excerpt(line)}.")
     return line
@@ -489,26 +485,17 @@ _PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
 """The parts of a finding, each with its reader, which raises Doubt."""
 
 
-RESULTS = {"true": "true", "false": "false"}
-"""The values of a check in a report."""
-
-
 def _failed_checks(report: Report, form: ReportForm, doubts: list[str]) -> list[Finding]:
     failed = []
     for path, check in form.parts.checks.items():
         result = "true"
         with noting(doubts):
-            result = meaning(part(report, path), RESULTS, quote(path))
+            result = meaning(part(report, path), {"true": "true", "false": "false"}, quote(path))
         if result == "false":
-            made = Finding(
-                id="",
-                message=check.message or f"The check `{path}` is false.",
-                severity=check.severity or form.levels.ungraded,
-                code=check.code,
-                key=path,
-                origins=check.origin,
-            )
-            failed.append(made)
+            message = check.message or f"The check `{path}` is false."
+            level, code = check.severity or form.levels.ungraded, check.code
+            made = Finding(id="", message=message, severity=level, code=code, key=path)
+            failed.append(made.replace(origins=check.origin))
     return failed
 
 
@@ -555,7 +542,7 @@ def _unmet_criteria(validator: str, report: Report, form: ReportForm) -> tuple[F
 
 def _number(report: Report, path: str) -> int:
     value = part(report, path)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if type(value) is int and value >= 0:
         return value
     raise Doubt(f"{quote(path)} must be a number of criteria, {but_was(value)}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -43,7 +44,7 @@ def read_text(
 
     Raises Doubt where no verdict can be read, and PatternTimeout.
     """
-    text = own_words(messages, echoes)
+    text = "\n\n".join(_own_words(message, echoes) for message in messages)
     verdicts = find_verdicts(text, form)
     chosen = choose_verdict(verdicts, form)
     verdict = verdicts[chosen].meaning
@@ -68,7 +69,8 @@ def read_text(
             findings = _points_beside(text, verdicts, chosen, form)
     facts: Sequence[Finding] = ()
     with noting(doubts):
-        facts = _unmet_criteria(validator, text, verdict, form)
+        if verdict == "pass":
+            facts = _unmet_criteria(validator, text, form)
     return Opinion(
         verdict=verdict,
         word=quote(verdicts[chosen].word),
@@ -79,12 +81,10 @@ def read_text(
     )
 
 
-def _unmet_criteria(
-    validator: str, text: str, verdict: VerdictWord, form: TextForm
-) -> tuple[Finding, ...]:
-    """A warning where a pass names fewer criteria met than checked."""
+def _unmet_criteria(validator: str, text: str, form: TextForm) -> tuple[Finding, ...]:
+    """A warning where fewer criteria are met than were checked."""
     counts = form.reading.counts
-    if counts is None or verdict != "pass":
+    if counts is None:
         return ()
     numbers = [_number(text, form.pattern(one)) for one in (counts.met, counts.checked)]
     if numbers == ["null", "null"]:
@@ -97,10 +97,8 @@ def _unmet_criteria(
 
 def _number(text: str, pattern: str) -> str:
     """What a pattern finds last; empty where it finds nothing."""
-    found = ""
-    for match in occurrences(pattern, text):
-        found = (match[1] or "").strip()
-    return found
+    last = deque(occurrences(pattern, text), maxlen=1)
+    return (last[0][1] or "").strip() if last else ""
 
 
 DEFAULT_WORDS: Mapping[str, VerdictWord] = {"PASS": "pass", "WARN": "warn", "FAIL": "fail"}
@@ -272,16 +270,12 @@ def _any_of(words: Iterable[str]) -> str:
     return rf"(?<![^\W_]_*)(?:{'|'.join(map(regex.escape, listed))})(?!\w*[^\W_]|-\w)"
 
 
-def own_words(messages: Sequence[str], echoes: Sequence[str] = ()) -> str:
-    """The messages as one text that holds only the reviewer's own words.
+def _own_words(message: str, echoes: Sequence[str]) -> str:
+    """The message with only the reviewer's own words.
 
     `echoes` are texts that it was given, which some programs print again. Lines of quotes and of
     fenced code become empty; a message that is nothing but one fence loses it.
     """
-    return "\n\n".join(_own_part(message, echoes) for message in messages)
-
-
-def _own_part(message: str, echoes: Sequence[str]) -> str:
     text = with_line_feeds(message)
     for echo in echoes:
         if printed := with_line_feeds(echo).strip():
@@ -362,25 +356,19 @@ def choose_verdict(verdicts: Sequence[PlacedVerdict], form: TextForm) -> int:
     """The index of the verdict that counts; raises Doubt where there is none or it is not clear."""
     if not verdicts:
         raise Doubt(f"It holds no verdict: none of {_words(form)} where a verdict stands.")
-    take, chosen = form.reading.take, len(verdicts) - 1
-    if take in ("unique", "strictest"):
-        _refuse_unknown(verdicts, form)
+    take = form.reading.take
+    chosen = 0 if take == "first" else len(verdicts) - 1
+    compares = take in ("unique", "strictest")
+    for one in verdicts if compares else verdicts[chosen : chosen + 1]:
+        if one.meaning is None:
+            raise Doubt(f"Its verdict is {quote(one.word[:60])}, which is none of {_words(form)}.")
     if take == "unique" and len({one.meaning for one in verdicts}) > 1:
         words = " and ".join(dict.fromkeys(quote(one.word) for one in verdicts))
         raise Doubt(f"It gives several verdicts: {words}. Give exactly one.")
-    if take == "first":
-        chosen = 0
     if take == "strictest":
-        strictest = max((one.meaning for one in verdicts), key=BY_STRICTNESS.index)
-        chosen = max(at for at, one in enumerate(verdicts) if one.meaning == strictest)
-    _refuse_unknown(verdicts[chosen : chosen + 1], form)
+        strictest = [BY_STRICTNESS.index(one.meaning) for one in verdicts if one.meaning]
+        chosen = chosen - strictest[::-1].index(max(strictest))
     return chosen
-
-
-def _refuse_unknown(verdicts: Sequence[PlacedVerdict], form: TextForm) -> None:
-    for one in verdicts:
-        if one.meaning is None:
-            raise Doubt(f"Its verdict is {quote(one.word[:60])}, which is none of {_words(form)}.")
 
 
 def _words(form: TextForm) -> str:
