@@ -115,7 +115,6 @@ MEANINGS: Mapping[str, str] = {
     "dead-transition": "No run ever takes a transition.",
     "missing-feedback": "A revise edge has no feedback to give.",
     "undelivered-feedback": "Nobody receives the feedback of a revise edge.",
-    "moot-previous": "A revise edge says whether to show a version, and it changes nothing.",
     "fields-as-data": "A condition on data reads the fields of a text, which is no data.",
     "missing-key": "Without a key, a reviewer's findings cannot be told apart.",
     "folder-as-text": "A folder is the artifact where only a text or data can be.",

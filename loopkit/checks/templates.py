@@ -4,7 +4,6 @@
 names under `needs`, with `no-effect`, and under `sees:`, with `unknown-field`.
 `before-first-work`: a `baseline` command needs more than the input, and runs before any work.
 `missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why;
-`moot-previous`: it says whether to show a version, and nothing comes of that.
 `not-a-template`: template braces in a text that is sent unchanged.
 """
 
@@ -24,7 +23,6 @@ from loopkit.language.agents.tools import ToolBase
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
-from loopkit.language.states.kinds import AgentState
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape, member
 from loopkit.language.template.rendering import check, parse, parse_if_valid
@@ -345,8 +343,6 @@ def check_feedback(subject: Subject) -> Iterator[Problem]:
         if edge.back and not edge.judges_again(subject.states):
             yield from _check_presence(subject, edge)
             yield from _check_delivery(subject, edge)
-            if edge.previous != "auto":
-                yield from _check_previous(subject, edge)
 
 
 def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
@@ -359,25 +355,6 @@ def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
     remedy = f"say what has to change: `feedback: {example}`"
     path = target_path(edge)
     yield subject.problem(path, "missing-feedback", message, remedy, key=True)
-
-
-def _check_previous(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    """The prompt of the author that the feedback is for may have its version or leave it out."""
-    target, judged = subject.states.get(edge.target), subject.states[edge.source].judges
-    is_told = target is None or target.reads_feedback
-    told = (edge.target,) if is_told else subject.graph.artifacts.get(judged or "", ())
-    for name in told:
-        why, state = "", subject.states.get(name)
-        if not isinstance(state, AgentState):
-            why = f"`{name}` asks no agent"
-        elif all(agent.session != "fresh" for agent in subject.machine.agents_at(name)):
-            why = f"the session of `{name}` is kept, and has it"
-        elif (prompt := parse_if_valid(state.prompt)) and "previous" in prompt.names:
-            why = f"the prompt of `{name}` inserts `{{{{ previous }}}}` itself"
-        if why and state is not None:
-            message = f"`previous: {edge.previous}` changes nothing: {why}"
-            path = (*edge.path, "previous")
-            yield subject.warning(path, "moot-previous", message, "delete `previous`")
 
 
 def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:

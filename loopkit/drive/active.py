@@ -36,7 +36,7 @@ from loopkit.engine.events import ChildStarted, Event, Suspended
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
-from loopkit.engine.state import ENDED, RunState
+from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Claim
@@ -433,23 +433,19 @@ class ActiveRun:
             return
         at = self.clock.now()
         self._staged, self._texts = [], []
-        records = (
-            [NewRecord(event.type, at, text) for event, text in zip(batch, texts, strict=True)]
-            if self.keeps_texts
-            else [NewRecord(event.type, at, event) for event in batch]
-        )
+        kept: Sequence[Any] = texts if self.keeps_texts else batch
+        records = [NewRecord(e.type, at, one) for e, one in zip(batch, kept, strict=True)]
         # Nothing follows the end: the same commit releases the run.
-        over = self.state.status in ENDED
+        over = self.state.is_over
         try:
             seq = await self.claim.append(records, consumes, releases=over, unless=unless)
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
             raise
-        if self.listeners:
-            for number, event in enumerate(batch, seq - len(batch) + 1):
-                stored = Stored(number, self.claim.epoch, at, event)
-                for listen in self.listeners:
-                    self._tell(listen, stored)
+        for number, event in enumerate(batch if self.listeners else (), seq - len(batch) + 1):
+            stored = Stored(number, self.claim.epoch, at, event)
+            for listen in self.listeners:
+                self._tell(listen, stored)
 
     def _tell(self, listen: Listener, stored: Stored) -> None:
         try:

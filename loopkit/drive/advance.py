@@ -231,12 +231,11 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
             work = _work_with_failure(active, error.failure)
         case TemplateError():
             work = _work_with_template_error(active, error)
-        case NotJudged():
-            reason = f"the answer could not be checked against its schema: {error}"
-            work = _work_with_failure(active, Failure("fatal", reason))
-        case PatternTimeout():
-            reason = f"a field could not be taken out of the text: {error}"
-            work = _work_with_failure(active, Failure("fatal", reason))
+        case NotJudged() | PatternTimeout():
+            reason = "the answer could not be checked against its schema"
+            if isinstance(error, PatternTimeout):
+                reason = "a field could not be taken out of the text"
+            work = _work_with_failure(active, Failure("fatal", f"{reason}: {error}"))
     return work
 
 

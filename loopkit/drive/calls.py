@@ -8,10 +8,10 @@ that a resumed run goes on with the same one.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from math import inf, isfinite
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun, AskedAboutDoubt, Stopped
@@ -210,10 +210,8 @@ class Caller:
             await active.append()
             started = active.clock.monotonic()
             try:
-                reply = begin(work.ask(request))
-                if isinstance(reply, Begun):
-                    async with active.in_hand(request.deadline_s):
-                        reply = await reply
+                async with active.in_hand(request.deadline_s):
+                    reply = await work.ask(request)
                 refuse_halves(request, reply)
             except (TimeoutError, AgentError) as error:
                 raise self._failure(error, active.clock.monotonic() - started) from error
@@ -445,7 +443,6 @@ def number_call(run: RunState, work: CallSeries, request: Request) -> None:
 
 
 def called_in(machine: Machine, call: Intended) -> State | Agent | Tool:
-    """The definition of what a call calls."""
     if call.role == "run":
         return machine.states[call.state]
     agent, _, tool = call.agent.partition(".")
@@ -453,8 +450,7 @@ def called_in(machine: Machine, call: Intended) -> State | Agent | Tool:
 
 
 def policy_of(called: State | Agent | Tool) -> Policy:
-    written: Policy | None = getattr(called, "on_in_doubt", None)
-    return written or called.if_in_doubt
+    return getattr(called, "on_in_doubt", None) or called.if_in_doubt
 
 
 def refusal(agent: str) -> str:
@@ -486,48 +482,15 @@ async def limit_time(active: ActiveRun, judging: Callable[[], Coroutine[Any, Any
     """
     left_s = inf if active.state.then_used else active.budget.left_s()
     started = active.clock.monotonic()
-    judged, is_late = begin(judging()), False
-    if isinstance(judged, Begun):
-        try:
-            async with active.in_hand(left_s) as deadline:
-                judged = await judged
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            is_late = True
+    try:
+        async with active.in_hand(left_s) as deadline:
+            judged = await judging()
+            if active.clock.monotonic() - started < left_s:
+                return judged
+    except TimeoutError:
+        if not deadline.expired():
+            raise
     spent_s = active.clock.monotonic() - started
-    if not is_late and spent_s < left_s:
-        return cast("T", judged)
     reached = active.budget.out_of_time(spent_s)
     reached.time_s = spent_s
     raise reached
-
-
-class Begun(Value, Generic[T], frozen=True):
-    """A coroutine that has run up to its first wait."""
-
-    work: Coroutine[Any, Any, T]
-    waits_for: object
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        waits_for = self.waits_for
-        while True:
-            try:
-                try:
-                    sent = yield waits_for
-                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
-                    waits_for = self.work.throw(error)
-                else:
-                    waits_for = self.work.send(sent)
-            except StopIteration as ended:
-                answer: T = ended.value
-                return answer
-
-
-def begin(work: Coroutine[Any, Any, T]) -> T | Begun[T]:
-    """What a coroutine returns if it waits for nothing, and so needs no deadline; else the rest."""
-    try:
-        return Begun(work, work.send(None))
-    except StopIteration as ended:
-        answer: T = ended.value
-        return answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from loopkit.engine.best_version import go_back, restore
@@ -54,7 +53,6 @@ from loopkit.language.facts import COMPLETE
 from loopkit.values import replace
 
 T = TypeVar("T")
-_ADDRESSEE = attrgetter("to")
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -339,7 +337,7 @@ def _decide(state: RunState, event: Decided) -> None:
         # The feedback of an error edge itself is not about any work.
         is_of_error = event.spends and event.edge.startswith(f"{event.source}.on_error.")
         told_of_work = event.feedback[1:] if is_of_error else event.feedback
-        for to in set(map(_ADDRESSEE, told_of_work)):
+        for to in {told.to for told in told_of_work}:
             state.revised = {**state.revised, to: state.revised.get(to, 0) + 1}
     if state.deferred and (waited := state.deferred.get(event.target, ())):
         state.deferred = _without(state.deferred, event.target)

@@ -128,10 +128,9 @@ def hides_previous(
 def _feedback(
     to: str, text: str, revision: tuple[int, int], hides: bool, tells: Deferral | None
 ) -> Feedback:
-    now, most = revision
-    text = text.strip("\n")
+    (now, most), text = revision, text.strip("\n")
     told = Feedback(to=to, text=text, revision=now, max_revisions=most, tells=tells)
-    return told.replace(hides_previous=True) if hides else told
+    return told.replace(hides_previous=hides)
 
 
 def _fill_template(

@@ -10,8 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.records import Failure, Record
@@ -29,7 +27,6 @@ from loopkit.language.section import ErrorClass
 from loopkit.text import as_nfc, shorten
 from loopkit.values import NOTHING, Value
 
-_IS_BLOCKING = attrgetter("blocking")
 Verdict = Literal["pass", "warn", "fail", "incomplete", "infeasible", "not_applicable"]
 AnswerVerdict = Literal["pass", "warn", "fail", "unparsed", "error", "infeasible", "not_applicable"]
 Status = Literal["new", "recurring", "regressed", "resolved", "not named again", "withdrawn"]
@@ -151,12 +148,8 @@ class Answer(Record, frozen=True, kw_only=True):
 
 def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
     """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
-    verdict: Literal["pass", "warn"] = "pass"
-    for finding in findings:
-        if finding.blocking:
-            return "fail"
-        verdict = "warn"
-    return verdict
+    blocking = [finding.blocking for finding in findings]
+    return "fail" if any(blocking) else "warn" if blocking else "pass"
 
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
@@ -224,20 +217,16 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, object]:
-        blocking, has_regressed, codes = 0, False, set()
         found = [finding for finding in self.findings if not finding.is_repetition]
-        for finding in found:
-            blocking += finding.blocking
-            has_regressed = has_regressed or finding.status == "regressed"
-            if finding.code:
-                codes.add(finding.code)
+        blocking = sum(finding.blocking for finding in found)
+        has_regressed = any(finding.status == "regressed" for finding in found)
         return {
-            "valid": self.verdict in ACCEPTED,
+            "valid": self.valid,
             VERDICT: self.verdict,
             SEVERITY: self.severity,
             ERRORS: blocking,
             WARNINGS: len(found) - blocking,
-            CODES: sorted(codes),
+            CODES: sorted({finding.code for finding in found if finding.code}),
             REGRESSED: self.verdict == "fail" and has_regressed,
             STALLED: self.stalled,
             "infeasible": self.verdict == "infeasible",
@@ -250,7 +239,7 @@ class Report(Record, frozen=True, kw_only=True):
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        return tuple(filter(_IS_BLOCKING, self.findings))
+        return tuple([finding for finding in self.findings if finding.blocking])
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
@@ -265,14 +254,6 @@ MOST_CHARS = 20_000
 """The most characters of all diagnostics together, as JSON."""
 MOST_TEXT_CHARS = 1_000
 """The most characters of a message."""
-_PROPERTIES = {
-    "message": {"type": "string"},
-    "severity": {"type": "string"},
-    # Where a finding has none, a field of this name may be its reviewer's own, of any type.
-    "code": {"description": "A name for what is wrong."},
-    "location": {"description": "Where in data, such as `nodes[2].id`."},
-    "line": {"description": "Where in a text, 1-based."},
-}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -283,7 +264,14 @@ SCHEMA: Mapping[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": _PROPERTIES,
+                "properties": {
+                    "message": {"type": "string"},
+                    "severity": {"type": "string"},
+                    # Without one, a field of this name may be its reviewer's own, of any type.
+                    "code": {"description": "A name for what is wrong."},
+                    "location": {"description": "Where in data, such as `nodes[2].id`."},
+                    "line": {"description": "Where in a text, 1-based."},
+                },
                 "required": ["message", "severity"],
             },
         },
@@ -352,9 +340,6 @@ def points_into(finding: Finding, text: str) -> bool:
 
 _LINE_AFTER_FILE = re.compile(r"(?<=\w)(\.\w{1,8}):\d+(?:[:-]\d+)*")
 
-REMEMBERED_CHARS = 1000
-"""The most characters of a finding whose id is cached: a few words, not megabytes."""
-
 OF_ARTIFACT = "artifact"
 """The validator of content faults, whoever looks at the artifact."""
 
@@ -369,7 +354,6 @@ SAYS_NOTHING = "The reviewer rejects it without a reason."
 
 OF_CHECK = "judge.check"
 """The rule of findings from false checks in a judge's report."""
-
 
 OF_SCORE = "judge.score"
 """The rule of the finding from a judge's score that does not pass."""
@@ -396,16 +380,7 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     only moved down the text keeps its id. All other numbers count: "Task 2" is not "Task 3", and
     `nodes[2]` not `nodes[3]`.
     """
-    is_short = len(location) + len(message) <= REMEMBERED_CHARS
-    return (_remembered_id if is_short else _finding_id)(validator, rule, location, message)
-
-
-def _finding_id(validator: str, rule: str, location: str, message: str) -> str:
     return _digest([validator, rule, _normalise(location), _normalise(message)])
-
-
-_remembered_id = lru_cache(maxsize=1024)(_finding_id)
-"""`_finding_id` with a cache, because defects recur over rounds and runs."""
 
 
 def finding_ids(

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import eq
 from statistics import median_low
 from typing import Literal, TypeAlias
 
@@ -159,13 +159,9 @@ def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict
 
 Place: TypeAlias = tuple[str, str]
 """A validator, and the name of its rule in findings."""
-_VERDICT = attrgetter("verdict")
-_ID = attrgetter("id")
 
 
 class Panel(Value, frozen=True):
-    """All answers about one attempt."""
-
     fixed: tuple[Answer, ...]
     """The answers of the rules that need no model."""
     judges: tuple[Answer, ...]
@@ -177,7 +173,6 @@ class Panel(Value, frozen=True):
 
     @property
     def missing(self) -> tuple[Answer, ...]:
-        """The answers without a verdict, of rules and judges."""
         return tuple([answer for answer in self.answers if answer.is_missing])
 
     def is_short(self, quorum: int | None) -> bool:
@@ -275,7 +270,7 @@ def _is_told_apart(one: Finding, other: Finding) -> bool:
 
 def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
     """The findings, with the ids of open ones that another validator found in the same words."""
-    now, known = set(map(_ID, findings)), set(map(_ID, before))
+    now, known = ({one.id for one in found} for found in (findings, before))
     ids = {one.sameness: one.id for one in before if one.id not in now}
     if not ids:
         return list(findings)
@@ -288,7 +283,7 @@ def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Fin
 def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) -> Verdict:
     """The strictest verdict counts; missing answers make the report incomplete."""
     found = verdict_of_findings(findings)
-    given = set(map(_VERDICT, panel.answers))
+    given = {answer.verdict for answer in panel.answers}
     if "infeasible" in given:
         return "infeasible"
     if any(answer.not_started for answer in panel.fixed):
@@ -393,7 +388,7 @@ def with_status(
     """
     if not findings:
         return ()
-    last = set(map(_ID, before))
+    last = {finding.id for finding in before}
     marked: list[Finding] = []
     for finding in findings:
         status: Status = "regressed" if earlier.has_found(finding.id) else "new"
@@ -415,7 +410,7 @@ def no_longer_found(
     Unseen are those whose rule or judge was not asked, gave no verdict, or has not looked at
     everything. Unnamed are those that may be meant by what was found: see `_may_be_meant`.
     """
-    now = set(map(_ID, findings))
+    now = {finding.id for finding in findings}
     resolved: list[Finding] = []
     unnamed: list[Finding] = []
     unseen: list[Finding] = []
@@ -502,23 +497,9 @@ def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> 
     last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
     if last.count(blocked_by) == stall - 1:
         return True
-    common = _common([blocked_by, *(entry.blocked_by for entry in reversed(earlier))])
-    return any(common[p] >= (stall - 1) * p for p in range(1, len(common) // stall + 1))
-
-
-def _common(sets: Sequence[object]) -> list[int]:
-    """How much of the beginning repeats at each place: the Z-function, in linear time."""
-    count = len(sets)
-    common = [0] * count
-    start = end = 0
-    for at in range(1, count):
-        known = min(end - at, common[at - start]) if at < end else 0
-        while at + known < count and sets[known] == sets[at + known]:
-            known += 1
-        common[at] = known
-        if at + known > end:
-            start, end = at, at + known
-    return common
+    sets = [blocked_by, *(entry.blocked_by for entry in reversed(earlier))]
+    periods = range(1, len(sets) // stall + 1)
+    return any(all(map(eq, islice(sets, (stall - 1) * p), islice(sets, p, None))) for p in periods)
 
 
 def combine_samples(

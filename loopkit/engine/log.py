@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar, overload
 
@@ -29,10 +29,7 @@ class Log(Sequence[T]):
         if not length or len(shared) != length:
             shared = shared[:length]
         shared.append(value)
-        # Made without a call of `__init__`, because every step makes several.
-        longer: Log[T] = _new_log(Log)
-        longer._shared, longer._length = shared, length + 1
-        return longer
+        return Log(shared)
 
     @property
     def last(self) -> T:
@@ -47,11 +44,8 @@ class Log(Sequence[T]):
     @overload
     def __getitem__(self, place: slice) -> list[T]: ...
     def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self._shared[at] for at in range(*place.indices(self._length))]
-        if not -self._length <= place < self._length:
-            raise IndexError(place)
-        return self._shared[place % self._length]
+        at = range(self._length)[place]
+        return self._shared[at] if isinstance(at, int) else [self._shared[each] for each in at]
 
     def __iter__(self) -> Iterator[T]:
         return islice(self._shared, self._length)
@@ -70,6 +64,5 @@ class Log(Sequence[T]):
         return repr(list(self))
 
 
-_new_log: Callable[[type[Log[Any]]], Log[Any]] = object.__new__
 EMPTY: Log[Any] = Log()
 """The log with which all runs begin."""

@@ -175,7 +175,12 @@ def resolve_origins(
     given: dict[str, tuple[str, ...]] = {}
     for name, states in named.items():
         found = _find_finding(report, name)
-        _refuse_unknown(states, origins.of_artifact(report.artifact, report.author), report)
+        possible = origins.of_artifact(report.artifact, report.author)
+        if wrong := next((state for state in states if state not in possible), None):
+            raise NotReclassified(
+                f"nothing in `{report.artifact}` by `{report.author}` can come from `{wrong}`; "
+                f"{did_you_mean(wrong, possible)}"
+            )
         given[found] = origins.in_order((*given.get(found, ()), *states))
     return given
 
@@ -197,15 +202,6 @@ def _find_finding(report: Report, name: str) -> str:
     words = [w for f in report.findings for w in (short[f.id], f.code, f.key) if w]
     help_ = did_you_mean(name, dict.fromkeys(words))
     raise NotReclassified(f"the last report has no finding `{name}`; {help_}")
-
-
-def _refuse_unknown(states: Iterable[str], possible: Sequence[str], report: Report) -> None:
-    for state in states:
-        if state not in possible:
-            raise NotReclassified(
-                f"nothing in `{report.artifact}` by `{report.author}` can come from `{state}`; "
-                f"{did_you_mean(state, possible)}"
-            )
 
 
 def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -> None:

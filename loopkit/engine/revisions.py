@@ -26,9 +26,7 @@ def after_edge(
     counters: Mapping[str, int], spends: Iterable[str], resets: Iterable[str]
 ) -> dict[str, int]:
     """The counters after an edge: those that it resets are 0, those that it spends one higher."""
-    after = dict(counters)
-    for counter in resets:
-        after[counter] = 0
+    after = {**counters, **dict.fromkeys(resets, 0)}
     for counter in spends:
         after[counter] = after.get(counter, 0) + 1
     return after
@@ -87,10 +85,7 @@ def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "")
 
 def has_room(program: Program, run: RunState, edge: Edge) -> bool:
     """Whether none of an edge's counters is used up; an edge without counters always has room."""
-    for counter in edge.counters:
-        if run.counters.get(counter, 0) >= cap_of(program, run, counter):
-            return False
-    return True
+    return all(run.counters.get(c, 0) < cap_of(program, run, c) for c in edge.counters)
 
 
 def used_up(program: Program, run: RunState) -> list[str]:
@@ -140,11 +135,10 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
     if plan.revises:
         is_routed = any(edge.origin for edge in plan.revises)
         origin = earliest_origin(program, run, run.state) if is_routed else None
-        facts["cap_reached"] = True
-        for edge in plan.revises:
-            if (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge):
-                facts["cap_reached"] = False
-                break
+        facts["cap_reached"] = not any(
+            (origin is None or edge.origin in (None, origin)) and has_room(program, run, edge)
+            for edge in plan.revises
+        )
         if len(plan.revises) == 1:
             counter = plan.revises[0].counters[0]
             facts["revisions"] = run.counters.get(counter, 0)

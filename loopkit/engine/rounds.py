@@ -7,15 +7,14 @@ stalls, but not for what is open, nor for what had been found before.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
-from operator import attrgetter
 
 from loopkit.engine.findings import OF_JUDGE, OF_SCORE, SAYS_NOTHING, Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.values import Mutable, Value, field
 
-_ID = attrgetter("id")
 Attempt = tuple[tuple[str, int], ...]
 """An author and its attempt number, and those of all states whose artifacts it used."""
 
@@ -27,7 +26,7 @@ def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attem
     return ((author, attempt), *sorted(made_from.items()))
 
 
-@dataclasses.dataclass(slots=True, init=False)
+@dataclasses.dataclass(slots=True)
 class Round:
     """One complete report and the artifacts as they were then.
 
@@ -41,21 +40,13 @@ class Round:
     """The current report of every validate state then, this one included."""
     number: int
     """How many rounds the run had before, of all validate states."""
-    attempt: Attempt = dataclasses.field(compare=False)
-    ids: frozenset[str] = dataclasses.field(compare=False)
-    blocking_ids: frozenset[str] = dataclasses.field(compare=False)
-    blocked_by: object = dataclasses.field(compare=False)
+    attempt: Attempt = dataclasses.field(init=False, compare=False)
+    ids: frozenset[str] = dataclasses.field(init=False, compare=False)
+    blocking_ids: frozenset[str] = dataclasses.field(init=False, compare=False)
+    blocked_by: object = dataclasses.field(init=False, compare=False)
 
-    def __init__(
-        self,
-        report: Report,
-        judged: Artifact,
-        snapshot: Mapping[str, Artifact],
-        reports: Mapping[str, Report],
-        number: int,
-    ) -> None:
-        self.report, self.judged, self.number = report, judged, number
-        self.snapshot, self.reports = snapshot, reports
+    def __post_init__(self) -> None:
+        report, judged = self.report, self.judged
         self.attempt = attempt_at(judged.author, judged.attempt, report.made_from)
         # Of a finding that several validators have, each has its own id.
         told = (report.findings, *(answer.findings for answer in report.answers))
@@ -89,9 +80,9 @@ class _Index:
         self.by_attempt: dict[Attempt, Round] = {}
         self.by_work: dict[str, dict[Attempt, Round]] = {}
         """Of work that is known."""
-        self.found: dict[str, int] = {}
+        self.found = Counter[str]()
         """The number of rounds with each finding."""
-        self.blocked: dict[object, int] = {}
+        self.blocked = Counter[object]()
         for entry in rounds:
             self.add(entry)
 
@@ -108,8 +99,8 @@ class _Index:
 
     def _count(self, entry: Round, by: int) -> None:
         for finding in entry.ids:
-            self.found[finding] = self.found.get(finding, 0) + by
-        self.blocked[entry.blocked_by] = self.blocked.get(entry.blocked_by, 0) + by
+            self.found[finding] += by
+        self.blocked[entry.blocked_by] += by
 
 
 class Rounds(Mutable, eq=False):
@@ -219,7 +210,6 @@ class Earlier(Value, frozen=True, eq=False):
 
     @property
     def line(self) -> Earlier:
-        """The rounds that led to the current version."""
         return self if self.kept is None else self.kept
 
     def __len__(self) -> int:
@@ -239,12 +229,12 @@ class Earlier(Value, frozen=True, eq=False):
 
     def has_found(self, finding_id: str) -> bool:
         own = self.own is not None and finding_id in self.own.ids
-        return self.index.found.get(finding_id, 0) > own
+        return self.index.found[finding_id] > own
 
     def has_blocked(self, what: object) -> bool:
         """Whether the same findings blocked in any of them."""
         own = self.own is not None and self.own.blocked_by == what
-        return self.index.blocked.get(what, 0) > own
+        return self.index.blocked[what] > own
 
     def of_work(self, digest: str) -> Iterator[Round]:
         return self._others(self.index.by_work.get(digest, {}).values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
-from operator import attrgetter
 from typing import Any, Literal
 
 from loopkit.engine.events import (
@@ -32,7 +31,6 @@ from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at, best_of
 from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import NOTHING, Mutable, Value
 
-_TEXT = attrgetter("text")
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
 ENDED: tuple[Status, ...] = ("finished", "cancelled")
 """The statuses in which no more events can come."""
@@ -42,8 +40,6 @@ _FRESH: dict[str, Any] = {"given_up": (), "tries": 0, "unread": 0, "failed": Non
 
 
 class Exchange(Value, frozen=True):
-    """A prompt and its reply, both committed."""
-
     prompt: str
     reply: Replied
     opening: Exchange | None = None
@@ -57,8 +53,6 @@ class Exchange(Value, frozen=True):
 
 
 class Child(Value, frozen=True):
-    """A run of another machine that a state has begun."""
-
     started: ChildStarted
     ended: ChildEnded | None = None
 
@@ -117,18 +111,11 @@ class Task(Record, frozen=True, kw_only=True):
         return self.replace(sent=self.sent + 1)
 
     def after_reply(self, exchange: Exchange) -> Task:
-        # Said in full, because this is done in every step and takes a tenth of a `replace`.
-        return Task(
-            agent=self.agent,
-            place=self.place,
-            index=self.index,
-            place_index=self.place_index,
-            sent=self.sent,
-            fallback=self.fallback,
+        return self.replace(
+            **_FRESH,
             settled=self.settled + 1,
             exchanges=(*self.exchanges, exchange),
             tool_calls=self.tool_calls + len(exchange.reply.tool_calls),
-            renewed=self.renewed,
         )
 
     def after_failure(self, event: Failed) -> Task:
@@ -357,7 +344,7 @@ class RunState(Mutable):
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
         waiting = self.pending.get(state)
-        return "\n\n".join(map(_TEXT, waiting)) if waiting else ""
+        return "\n\n".join(one.text for one in waiting) if waiting else ""
 
 
 def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]:

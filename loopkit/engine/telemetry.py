@@ -29,13 +29,12 @@ from loopkit.engine.log import Log
 from loopkit.engine.payloads import Best, HumanAnswer
 from loopkit.engine.records import Record, Usage
 from loopkit.language.facts import COMPLETE
-from loopkit.values import Value
 
 USD_DIGITS, SECONDS_DIGITS = 9, 6
 """The digits of a share: further ones are left over from dividing."""
 
 
-class Sums(Value, frozen=True):
+class Sums(NamedTuple):
     """The shares of a defect that had been in correction from the start."""
 
     usd: float = 0.0
@@ -45,17 +44,7 @@ class Sums(Value, frozen=True):
 
 
 @dataclass(slots=True)
-class Beginning:
-    """Where everything stood when the correction of some defects began."""
-
-    sums: Sums
-    works: dict[str, int]
-
-
-@dataclass(slots=True)
 class Known:
-    """A defect, as far as a run knows it."""
-
     finding: Finding
     artifact: str
     injected: tuple[str, ...]
@@ -67,23 +56,19 @@ class Known:
     """How it ended; empty while it is open."""
     waits: bool = False
     """Whether it was sent back, and the state that it was sent to has not worked yet."""
-    beginning: Beginning | None = None
-    """Set while it is being corrected."""
-    attempts: Mapping[str, int] = field(default_factory=dict)
-    sums: Sums = field(default_factory=Sums)
+    beginning: tuple[Sums, Counter[str]] | None = None
+    """The shares and works so far when its correction began, while it is being corrected."""
+    attempts: Counter[str] = field(default_factory=Counter)
+    sums: Sums = Sums()
 
 
 class Verdict(NamedTuple):
-    """The result of a report on the version that it judged."""
-
     state: str
     found: list[Known]
     blocking: list[Known]
 
 
 class Figures:
-    """The figures of a run's defects, by the events so far."""
-
     def __init__(self) -> None:
         self.works = 0
         """How often states wrote their artifacts."""
@@ -224,7 +209,18 @@ class Figures:
                 addressees = (event.target, *(feedback.to for feedback in event.feedback))
                 self._corrections.send_back(last.state, last.blocking, addressees)
         elif answer is not None and last.blocking:
-            self._override(event, *answer, last.blocking)
+            given, at = answer
+            self.overrides.append(
+                Override(
+                    state=event.source,
+                    choice=given.choice,
+                    by=given.by,
+                    comment=given.comment,
+                    at=at,
+                    target=event.target,
+                    open=dict(Counter(known.finding.severity for known in last.blocking)),
+                )
+            )
 
     def _go_back(self, best: Best) -> None:
         """Make an earlier version the current one again, with the findings in it."""
@@ -234,21 +230,6 @@ class Figures:
         self._last = self._verdicts[best.state, best.author, best.attempt]
         for known in self._last.found:
             known.end = ""
-
-    def _override(
-        self, event: Decided, answer: HumanAnswer, at: float, blocking: Iterable[Known]
-    ) -> None:
-        self.overrides.append(
-            Override(
-                state=event.source,
-                choice=answer.choice,
-                by=answer.by,
-                comment=answer.comment,
-                at=at,
-                target=event.target,
-                open=dict(Counter(known.finding.severity for known in blocking)),
-            )
-        )
 
     def _finish(self, event: Finished, _: float) -> None:
         # An answer that gives up is not an override.
@@ -297,23 +278,19 @@ class Counting:
     __slots__ = ("_count", "_figures", "_last")
 
     def __init__(self) -> None:
-        self._figures: Figures | None = None
+        self._figures = Figures()
         self._count = 0
         self._last: Event | None = None
 
     def figures(self, events: Log[Event]) -> Figures:
-        figures = self._figures
+        count = self._count
         # A step may be discarded after it had been counted, because a template failed.
-        if figures is None or (self._count and not self._begins(events)):
-            figures, self._count = Figures(), 0
-        for place in range(self._count, len(events)):
-            figures.take(events[place])
+        if count > len(events) or (count and events[count - 1] is not self._last):
+            self._figures, count = Figures(), 0
+        for place in range(count, len(events)):
+            self._figures.take(events[place])
         self._count, self._last = len(events), events[-1] if events else None
-        self._figures = figures
-        return figures
-
-    def _begins(self, events: Log[Event]) -> bool:
-        return self._count <= len(events) and events[self._count - 1] is self._last
+        return self._figures
 
     def __eq__(self, other: object) -> bool:
         # The events determine it.
@@ -337,7 +314,7 @@ class Corrections:
     """The defects of a run that were sent back, and what has been spent on them."""
 
     def __init__(self) -> None:
-        self.works: dict[str, int] = {}
+        self.works = Counter[str]()
         """How often each state wrote."""
         self._sums = Sums()
         self._count = 0
@@ -365,7 +342,7 @@ class Corrections:
 
     def work(self, state: str, usd: float | None, seconds: float) -> None:
         self._begin([known for known in self._waiting.pop(state, ()) if known.waits])
-        self.works[state] = self.works.get(state, 0) + 1
+        self.works[state] += 1
         self.spend(usd, seconds)
 
     def spend(self, usd: float | None, seconds: float) -> None:
@@ -386,25 +363,20 @@ class Corrections:
                 known.beginning = None
                 self._count -= 1
 
-    def so_far(self, known: Known) -> tuple[Mapping[str, int], Sums]:
+    def so_far(self, known: Known) -> tuple[Counter[str], Sums]:
         """The works and the shares of a defect, those of a correction in hand included."""
-        began, had = known.beginning, known.sums
-        if began is None:
-            return known.attempts, had
-        now, then = self._sums, began.sums
+        if known.beginning is None:
+            return known.attempts, known.sums
+        had, now, (then, works) = known.sums, self._sums, known.beginning
         sums = Sums(
             had.usd + now.usd - then.usd,
             had.seconds + now.seconds - then.seconds,
             had.unknown + now.unknown - then.unknown,
         )
-        attempts = dict(known.attempts)
-        for state, count in self.works.items():
-            if more := count - began.works.get(state, 0):
-                attempts[state] = attempts.get(state, 0) + more
-        return attempts, sums
+        return known.attempts + (self.works - works), sums
 
     def _begin(self, found: list[Known]) -> None:
-        beginning = Beginning(self._sums, dict(self.works))
+        beginning = self._sums, self.works.copy()
         for known in found:
             known.waits, known.beginning = False, beginning
         self._count += len(found)

@@ -75,7 +75,7 @@ class AllNames(Mapping[str, object]):
         return (name for name in names if name in self)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len([*self])
 
 
 _ABSENT = object()
@@ -170,15 +170,6 @@ def attempt_of(program: Program, run: RunState) -> int:
     return artifact.attempt if artifact else 0
 
 
-def _reports(program: Program, run: RunState) -> dict[str, object]:
-    items = program.report_items
-    return {name: plain_report(report, items) for name, report in run.reports.items()}
-
-
-def _report(program: Program, run: RunState) -> object:
-    return plain_report(run.last_report, program.report_items) if run.last_report else _ABSENT
-
-
 def _history(program: Program, run: RunState) -> list[dict[str, object]]:
     """The rounds that concern the state's own artifact, oldest first."""
     judged = program.machine.states[run.state].judges
@@ -220,27 +211,15 @@ def _of_report(key: str) -> Callable[[Program, RunState], object]:
     return findings_of
 
 
-class _Telemetry(Mapping[str, object]):
-    """The usage of a run so far; its defects are listed only when they are asked for."""
-
-    def __init__(self, run: RunState) -> None:
-        self._run = run
-        self._spent = {
-            "calls": run.usage.agent_calls,
-            "cost_usd": round_usd(usd_without_held(run.usage)),
-            "seconds": run.usage.time_s,
-        }
-
-    def __getitem__(self, name: str) -> object:
-        if name == "defects":
-            return [defect.plain() for defect in self._run.figures.defects]
-        return self._spent[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*self._spent, "defects"))
-
-    def __len__(self) -> int:
-        return len(self._spent) + 1
+def _telemetry(_: Program, run: RunState) -> dict[str, object]:
+    """The usage of a run so far, and its defects, if its machine ever asks for them."""
+    defects = run.figures.defects if run.counted is not None else []
+    return {
+        "calls": run.usage.agent_calls,
+        "cost_usd": round_usd(usd_without_held(run.usage)),
+        "seconds": run.usage.time_s,
+        "defects": [defect.plain() for defect in defects],
+    }
 
 
 def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
@@ -271,15 +250,19 @@ def part_for(program: Program, report: Report, state: str) -> Report:
 
 BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
     "input": lambda program, run: readable(run.input, program.input_type),
-    "report": _report,
-    "reports": _reports,
+    "report": lambda program, run: (
+        plain_report(run.last_report, program.report_items) if run.last_report else _ABSENT
+    ),
+    "reports": lambda program, run: {
+        name: plain_report(report, program.report_items) for name, report in run.reports.items()
+    },
     "findings": open_findings,
     **{name: _of_report(name) for name in LISTS},
     "feedback": lambda _, run: run.feedback_for(run.state),
     "previous": previous,
     "history": _history,
     "schema": _schema,
-    "telemetry": lambda _, run: _Telemetry(run),
+    "telemetry": _telemetry,
     "attempt": attempt_of,
     "used_up": used_up,
     "revision": lambda program, run: entering_revision(program, run)[0],

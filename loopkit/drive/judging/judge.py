@@ -260,14 +260,8 @@ async def gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> lis
 
     If one raises, the others finish first: they are paid for.
     """
-    answers: list[Answer] = []
-    raised: list[BaseException] = []
-    for result in await asyncio.gather(*requests, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raised.append(result)
-        else:
-            answers.append(result)
-    if raised:
+    given = await asyncio.gather(*requests, return_exceptions=True)
+    if raised := [error for error in given if isinstance(error, BaseException)]:
         # The limit may be reached only because of what the defect left unsettled.
         raise min(raised, key=lambda error: isinstance(error, LimitReached))
-    return answers
+    return [answer for answer in given if isinstance(answer, Answer)]

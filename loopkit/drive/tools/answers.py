@@ -63,8 +63,7 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
     if reply.has_no_tools:
         return _next_without_tools(talk, last, is_over=is_over)
     if reply.tool_calls:
-        was_over = talk.calls_left(rounds[:-1]) == 0
-        if not was_over:
+        if talk.calls_left(rounds[:-1]):
             return ""
         if not reply.text.strip():
             return Answered(reply, NO_ANSWER, NEVER_ANSWERED)

@@ -30,8 +30,6 @@ MOST_CHARS = 20_000
 
 
 class ToolCalled(Value, frozen=True):
-    """A call of a tool that can be made."""
-
     active: ActiveRun
     state: str
     """The state in which the agent writes."""
@@ -122,8 +120,6 @@ def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied
 
 
 class Answered(Value, frozen=True):
-    """The end of a conversation with tools."""
-
     reply: Replied
     fault_code: str = ""
     fault: str = ""

@@ -64,8 +64,6 @@ Address: TypeAlias = Program | Website
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as its server describes it."""
-
     name: str
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -78,8 +76,6 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """The result of a tool call."""
-
     text: str
     """At most the first 200,000 characters."""
     left_out: int
@@ -201,18 +197,13 @@ class Ended(Exception):
     """The worker ended, or closed its side."""
 
 
+@dataclass(frozen=True)
 class Dialogue:
     """One worker, which answers each line with a line."""
 
-    def __init__(
-        self,
-        worker: subprocess.Popen[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        self._worker = worker
-        self._reader = reader
-        self._writer = writer
+    _worker: subprocess.Popen[bytes]
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
 
     @classmethod
     async def start(cls) -> Dialogue:

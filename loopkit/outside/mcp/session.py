@@ -57,9 +57,8 @@ class Session:
 
     async def connect(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Connect with a `program` or a `website`."""
-        kinds = {"program": program, "website": website}
-        kind = next(kind for kind in kinds if kind in request)
-        transport = kinds[kind](request[kind], self._heard)
+        kind, connect = ("program", program) if "program" in request else ("website", website)
+        transport = connect(request[kind], self._heard)
         client = mcp.Client(_mended(transport, self._heard), cache=None)
         self._owner = asyncio.create_task(self._hold(client))
         await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
