@@ -172,7 +172,7 @@ def test_a_better_prompt_is_what_the_agent_gets_from_then_on(desk: Desk) -> None
         run.state.run, LOOP.replace("prompt: Write.", "prompt: Write a long plan.")
     )
     assert mended.outcome == "accepted"
-    assert mended.prompts("author")[-1].startswith("Write a long plan.")
+    assert mended.prompts("author")[-1].endswith("Write a long plan.")
     assert paid(mended) == 2
     [repaired] = mended.of(Repaired)
     changes = [(change.place, change.before, change.after) for change in repaired.changes]
@@ -346,7 +346,7 @@ def test_an_input_that_comes_with_it_has_its_default(desk: Desk) -> None:
     machine = LOOP.replace("limits:", "input: {tone: {type: str, default: dry}}\nlimits:", 1)
     machine = machine.replace("prompt: Write.", 'prompt: "Write, {{ input.tone }}."')
     mended = desk.repair(run.state.run, machine)
-    assert mended.prompts("author")[-1].startswith("Write, dry.")
+    assert mended.prompts("author")[-1].endswith("Write, dry.")
     assert mended.state.input == {"tone": "dry"}
 
 

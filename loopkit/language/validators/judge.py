@@ -26,7 +26,7 @@ class Score(Noun):
             raise fault("empty-range", "`min` is not below `max`", ("min",), help="exchange them")
         if self.pass_ is not None and not self.min < self.pass_ <= self.max:
             message = f"`pass` is not above {self.min:g} and at most {self.max:g}"
-            raise fault("bad-value", message, ("pass",), help="no other score divides the range")
+            raise fault("empty-range", message, ("pass",), help="no other score divides the range")
         return self
 
 
