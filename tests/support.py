@@ -242,7 +242,7 @@ def listed(prompt: str) -> str:
     """The findings in a prompt whose feedback nobody worded."""
     _, lead, rest = prompt.partition("Earlier answers to this task were wrong")
     if lead:
-        return rest.partition(":\n")[2].partition("\n\n")[0]
+        return rest.partition(":\n")[2].rpartition("\n\n")[0]
     return prompt.partition("Revision ")[2].partition(":\n\n")[2].rpartition("\n\nReply with")[0]
 
 

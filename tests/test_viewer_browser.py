@@ -374,7 +374,7 @@ async def test_hostile_texts_of_any_size_are_only_text(browser: Browser) -> None
     huge = HOSTILE + "<script>alert(2)</script>" * 56_000 + HOSTILE
     await played(3, [HOSTILE, f"{HOSTILE} 2", HOSTILE], lambda i: f"{i} {HOSTILE}", note=HOSTILE)
     Path("once.yaml").write_text(ONCE, encoding="utf-8")
-    broken = f"\ud800 {huge} \x00 \udfff"
+    broken = f"{huge} \x00"
     agents = {"writer": lambda *_: broken}
     await loopkit.arun(loopkit.load("once.yaml"), agents=agents, state=STATE)
 

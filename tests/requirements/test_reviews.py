@@ -67,8 +67,8 @@ FOUR = both(fails("A", "B"), fails("B"), fails("A", "B"), fails("B", "C"))
 
 def test_each_finding_has_its_history(desk: Desk) -> None:
     shown = page(desk, **FOUR)
-    assert "  - B (recurring since attempt 1)" in shown
-    assert "  - C\n" in shown
+    assert "  - B (found by by[0], by[1]) (recurring since attempt 1)" in shown
+    assert "  - C (found by by[0], by[1])\n" in shown
     resolved = shown.partition("Resolved by this attempt:\n")[2]
     assert resolved.startswith("  - A\n")
 
@@ -76,10 +76,10 @@ def test_each_finding_has_its_history(desk: Desk) -> None:
 def test_what_came_back_says_where_it_was(desk: Desk) -> None:
     back = both(fails("A", "B"), fails("B"), fails("A"), fails("A"))
     shown = page(desk, **back)
-    assert "  - A (recurring since attempt 3)" in shown
+    assert "  - A (found by by[0], by[1]) (recurring since attempt 3)" in shown
     assert "the last revisions made no progress" in shown
     gone = both(fails("A"), fails("B"), fails("C"), fails("A"))
-    assert "  - A (regressed: it was in attempt 1, then not)" in page(desk, **gone)
+    assert "  - A (found by by[0], by[1]) (regressed: it was in attempt 1, then not)" in page(desk, **gone)
 
 
 def test_every_attempt_is_listed_with_its_verdict(desk: Desk) -> None:
@@ -87,10 +87,10 @@ def test_every_attempt_is_listed_with_its_verdict(desk: Desk) -> None:
     lines = shown.splitlines()
     start = lines.index("Attempts judged:")
     assert lines[start + 1 : start + 5] == [
-        "  1: fail, 4 blocking findings",
-        "  2: fail, 2 blocking findings (shown here)",
-        "  3: fail, 4 blocking findings",
-        "  4: fail, 4 blocking findings",
+        "  1: fail, 2 blocking findings",
+        "  2: fail, 1 blocking finding (shown here)",
+        "  3: fail, 2 blocking findings",
+        "  4: fail, 2 blocking findings",
     ]
 
 
