@@ -79,7 +79,8 @@ def test_what_came_back_says_where_it_was(desk: Desk) -> None:
     assert "  - A (found by by[0], by[1]) (recurring since attempt 3)" in shown
     assert "the last revisions made no progress" in shown
     gone = both(fails("A"), fails("B"), fails("C"), fails("A"))
-    assert "  - A (found by by[0], by[1]) (regressed: it was in attempt 1, then not)" in page(desk, **gone)
+    told = "  - A (found by by[0], by[1]) (regressed: it was in attempt 1, then not)"
+    assert told in page(desk, **gone)
 
 
 def test_every_attempt_is_listed_with_its_verdict(desk: Desk) -> None:
