@@ -332,7 +332,7 @@ def test_items_take_as_much_as_their_machine_does_for_each(desk: Desk) -> None:
     assert bounds.calls.worst.by_state == {"tasks": 48}
     assert bounds.calls.worst.is_exact
     three = bounds_of(desk, parent(*ALL_GOOD, more="max_items: 6\n    min_items: 3"))
-    assert totals(three) == ((6, 6, 18), (24, 48, 192))
+    assert totals(three) == ((6, 6, 18), (24, 60, 204))
 
 
 def test_a_list_that_is_known_has_its_own_bounds(desk: Desk) -> None:
@@ -359,7 +359,7 @@ def test_items_that_may_be_cancelled_or_blocked_take_less(desk: Desk) -> None:
         # One has to succeed, and another one to fail, so that the others are left out: at least
         # with two empty answers, which nobody judges.
         assert totals(bounds_of(desk, waiting))[0] == (2 + 2, 4, 6 + 10)
-        assert totals(bounds_of(desk, waiting))[1] == (24, 48, 192)
+        assert totals(bounds_of(desk, waiting))[1] == (24, 60, 204)
     none = parent("{target: done}", more="max_items: 6\n    min_items: 0")
     assert totals(bounds_of(desk, none))[0] == (0, 0, 0)
 
@@ -441,7 +441,7 @@ def test_items_that_all_fail_take_as_much_as_their_machine_does(desk: Desk) -> N
     failing = failing.replace("    validate: draft\n", "    validate: draft\n    on_error: bad\n")
     analysis = analysis_of(desk, parent("{target: done}"), failing)
     bounds = explore(analysis, price=lambda agent, *_: USD[agent])
-    assert totals(bounds)[1] == (24, 48, 192)
+    assert totals(bounds)[1] == (24, 60, 204)
 
 
 @pytest.mark.parametrize(("named", "row"), [("succeeded", (7, 33)), ("failed", (33, 7))])

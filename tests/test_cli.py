@@ -428,7 +428,7 @@ validators:
     [
         ('{\n  "title": "tea",\n  "steps": []\n}\n', 0, "pass"),
         ('A plan:\n```json\n{"title": "soup", "steps": []}\n```\n', 1, "`soup` is not tea."),
-        ('{"title": "tea"}', 1, "'steps' is a required property"),
+        ('{"title": "tea"}', 1, "`steps` is missing"),
         ("No plan.", 1, "the answer is not JSON"),
     ],
 )

@@ -210,7 +210,7 @@ def test_an_attempt_that_changes_nothing_is_a_fault_and_the_author_is_told(work:
     assert run.outcome == "done"
     [first, _] = run.reports
     assert [(f.code, f.message) for f in first.findings] == [
-        ("missing", "fix: nothing in folder 'src' was changed in this attempt")
+        ("missing", "nothing in folder 'src' was changed in this attempt")
     ]
 
 

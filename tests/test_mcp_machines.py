@@ -83,7 +83,7 @@ def write(name: str, text: str) -> Path:
     return path
 
 
-def note(work: str = "cat") -> Path:
+def note(work: str = "tail -n 1") -> Path:
     return write("note.yaml", NOTE.replace("WORK", work))
 
 
@@ -279,7 +279,7 @@ async def test_a_closed_choice_is_not_offered_and_its_reason_is_shown() -> None:
 
 
 async def test_fields_that_are_no_single_values_are_answered_elsewhere() -> None:
-    nested = NOTE.replace("why: optional str", "parts: [str]").replace("WORK", "cat")
+    nested = NOTE.replace("why: optional str", "parts: [str]").replace("WORK", "tail -n 1")
     async with serving(write("note.yaml", nested)) as served:
         told = await served.data("note", ASKED, topic="cake")
         assert told["status"] == "waiting"
@@ -481,7 +481,7 @@ async def test_several_questions_of_a_family_are_asked_one_after_the_other() -> 
 
 
 async def test_a_form_whose_fields_have_names_of_its_own_is_not_shown() -> None:
-    named = NOTE.replace("why: optional str", "comment: optional str").replace("WORK", "cat")
+    named = NOTE.replace("why: optional str", "comment: optional str").replace("WORK", "tail -n 1")
     async with serving(write("note.yaml", named)) as served:
         assert (await served.data("note", ASKED, topic="cake"))["status"] == "waiting"
 
@@ -517,7 +517,7 @@ async def test_a_run_that_another_process_drives_is_neither_driven_nor_waited_fo
 async def test_of_a_run_of_an_earlier_definition_no_bound_is_told() -> None:
     async with serving(note()) as served:
         run = (await served.data("note", topic="cake"))["run"]
-    write("note.yaml", NOTE.replace("WORK", "cat").replace("max: 3", "max: 5"))
+    write("note.yaml", NOTE.replace("WORK", "tail -n 1").replace("max: 3", "max: 5"))
     async with serving(Path("note.yaml")) as served:
         told: list[Progress] = []
         asked = await served.asked("resume", run=run)

@@ -32,7 +32,7 @@ def accept(content: dict[str, Any]) -> Callable[[object], types.ElicitResult]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("machines")
-    (made / "note.yaml").write_text(NOTE.replace("WORK", "cat"), encoding="utf-8")
+    (made / "note.yaml").write_text(NOTE.replace("WORK", "tail -n 1"), encoding="utf-8")
     (made / "plain.yaml").write_text(PLAIN, encoding="utf-8")
     (made / "no_machine.yaml").write_text("a: 1\n", encoding="utf-8")
     return made

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import ceil, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from loopkit.agents.port import Message, Request, Tool
 from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject, arrows, leading_to, shortest_path
 from loopkit.document.document import DocPath
@@ -32,6 +31,9 @@ from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.outcomes.table import input_ranges
 from loopkit.text import plural
+
+if TYPE_CHECKING:
+    from loopkit.agents.port import Request
 
 MOST_REVISIONS = 1000
 
@@ -369,6 +371,9 @@ def _least(subject: Subject, called: str, agent: Agent, name: str, limit: float)
     prompt = min(map(_fixed_words, _prompts(subject, called)), key=len, default="")
     if any(_is_roomy(asked, name, limit, prompt) for asked in agent.in_turn):
         return None
+    # Only a low limit needs what a call is made of.
+    from loopkit.agents.port import Message, Request, Tool  # noqa: PLC0415
+
     smallest = Request(
         agent=called,
         place="",
@@ -421,6 +426,7 @@ def _amounts(asked: AgentBase, name: str, smallest: Request) -> list[float | Non
         return [asked.unbounded.get(name, reserved)]
     # Only a low limit needs the table of prices, which is long.
     from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
+    from loopkit.agents.port import Message  # noqa: PLC0415
 
     if asked.system:
         smallest = smallest.replace(messages=[Message("system", asked.system), *smallest.messages])
