@@ -325,11 +325,11 @@ ALL_GOOD = ("{guard: failed == 0, target: done}", "{target: failed}")
 
 
 def test_items_take_as_much_as_their_machine_does_for_each(desk: Desk) -> None:
-    # The worst item: written and judged twice, 2 · (3 + 1) = 8 calls, 2 · (3 · 5 + 1) = 32 USD.
+    # The worst item: written and judged twice, 2 · (3 + 2) = 10 calls, 2 · (3 · 5 + 2) = 34 USD.
     bounds = bounds_of(desk, parent(*ALL_GOOD))
-    assert totals(bounds) == ((2, 2, 6), (6 * 4, 6 * 8, 6 * 32))
-    assert bounds.calls.worst.by_agent == {"tasks · writer": 36, "tasks · critic": 12}
-    assert bounds.calls.worst.by_state == {"tasks": 48}
+    assert totals(bounds) == ((2, 2, 6), (6 * 4, 6 * 10, 6 * 34))
+    assert bounds.calls.worst.by_agent == {"tasks · writer": 36, "tasks · critic": 24}
+    assert bounds.calls.worst.by_state == {"tasks": 60}
     assert bounds.calls.worst.is_exact
     three = bounds_of(desk, parent(*ALL_GOOD, more="max_items: 6\n    min_items: 3"))
     assert totals(three) == ((6, 6, 18), (24, 60, 204))
@@ -381,7 +381,7 @@ def test_what_has_succeeded_before_may_cost_nothing_the_second_time(again: str, 
 def test_a_machine_takes_what_its_run_to_an_outcome_takes(desk: Desk) -> None:
     text = working('{guard: outcome == "bad", target: plan}', "{target: failed}", more=PLAN)
     # To `bad` a run comes only after its revision, with two empty answers at least.
-    assert totals(bounds_of(desk, text)) == ((2 + 1, 3, 10 + 2), (4 + 1, 8 + 1, 32 + 2))
+    assert totals(bounds_of(desk, text)) == ((2 + 1, 3, 10 + 2), (4 + 1, 10 + 1, 34 + 2))
 
 
 def test_of_a_large_machine_the_most_to_one_outcome_is_no_exact_figure(desk: Desk) -> None:
