@@ -123,10 +123,12 @@ def _findings(run: Trace) -> Iterator[dict[str, Any]]:
     is_told_apart = len({judged.state for judged in run.judged}) > 1
     for judged in run.judged:
         where = {"state": judged.state} if is_told_apart else {}
+        # A first value is no attempt.
+        at = {"attempt": judged.attempt} if judged.attempt else {}
         for finding in judged.report.findings:
             named = {"validator": finding.validator, "message": piece(finding.message)}
             status = {} if finding.status == "new" else {"status": finding.status}
-            yield {**where, "attempt": judged.attempt, **named, **status}
+            yield {**where, **at, **named, **status}
 
 
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:

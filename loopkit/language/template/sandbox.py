@@ -108,7 +108,7 @@ class Missing(StrictUndefined):
     """A value that is not there: false in a condition, an error wherever it is used."""
 
     __slots__ = ()
-    # For the stubs of Jinja it never returns, as in the class above.
+    # Typed as if it raised.
     __bool__ = Undefined.__bool__  # type: ignore[assignment]
 
 
