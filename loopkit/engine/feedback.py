@@ -303,13 +303,16 @@ def _item(finding: Finding, items: ReportItems | None) -> str:
 
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed."""
+    """Its place, code, further fields and status, and whether its origin is assumed.
+
+    Codes of loopkit itself tell an author nothing that the message does not.
+    """
     named = f"`{finding.location}`", f"{finding.location}: "
     if finding.location and not finding.message.startswith(named):
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
-    if finding.code:
+    if finding.code and finding.validator != OF_ARTIFACT:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)
