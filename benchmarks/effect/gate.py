@@ -104,8 +104,13 @@ class Gate:
         return 200, known
 
     def _ask(self, request: dict[str, Any], place: int) -> dict[str, Any]:
+        url = f"{self._servers[place]}/chat/completions"
         with self._locks[place]:
-            response = self._client.post(f"{self._servers[place]}/chat/completions", json=request)
+            try:
+                response = self._client.post(url, json=request)
+            except httpx.RemoteProtocolError:
+                # The server closed a connection that was kept just as this was sent.
+                response = self._client.post(url, json=request)
         response.raise_for_status()
         answer: dict[str, Any] = response.json()
         return answer
