@@ -117,7 +117,6 @@ async def _drive(
 
 
 def _watcher_for(output: str) -> Watcher:
-    """The watcher that `--output` names; `auto` is the live one at a terminal."""
     if output == "jsonl":
         return Events()
     if output == "quiet":
@@ -131,7 +130,6 @@ def _watcher_for(output: str) -> Watcher:
 
 
 async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
-    """Tell the watcher the earlier events of a run and its children."""
     watcher.begin(state.run, await app.events(state.run))
     for child in open_children(state):
         if await app.journal.has(child.started.child):
@@ -163,8 +161,6 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
 
 @dataclass
 class Stopper:
-    """Work that a signal stops by a function."""
-
     stop: Callable[[], object]
     stopping: bool = False
 
@@ -204,11 +200,8 @@ def exit_code(state: RunState) -> int:
     if state.status == "waiting":
         return terminal.WAITING
     if state.suspended is not None:
-        codes = {
-            "limit": terminal.LIMIT,
-            "interrupted": terminal.SIGINT,
-            "waiting": terminal.WAITING,
-        }
+        codes = {"limit": terminal.LIMIT, "interrupted": terminal.SIGINT}
+        codes["waiting"] = terminal.WAITING
         return codes.get(state.suspended.reason, terminal.ERROR)
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
@@ -235,9 +228,8 @@ def _print_result(
 
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
-"""The message after the first signal to a running drive."""
+"""The message after the first signal."""
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
-"""The message after the first signal to a run with children, which may be many."""
 
 
 class Stoppable(Protocol):
@@ -247,7 +239,6 @@ class Stoppable(Protocol):
 
     def stop(self) -> object:
         """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
-        ...
 
 
 class Interruption:

@@ -42,7 +42,6 @@ from loopkit.views.diagram.model import Marks
 class Tested:
     results: list[CaseResult] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    """The unusable files with their problems, as text."""
 
     @property
     def failed(self) -> list[CaseResult]:
@@ -187,7 +186,7 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
     here = Path(loaded.source.document.file).resolve()
     for suite in (load_suite(file, machines) for file in scenario_files(paths)):
         if Path(suite.machine.source.document.file).resolve() == here:
-            for name in suite.playable:
+            for name in (one for one in suite.names if not suite.unwritten[one]):
                 tally.add(suite, name, play(suite, name))
     for machine in tally.coverage().machines:
         return machine.marks
