@@ -12,7 +12,6 @@ from loopkit.testing.suites import CaseResult
 from loopkit.text import one_line
 
 Selection = Callable[[str], bool]
-"""Whether a name is selected."""
 
 
 class NotAnExpression(ValueError):
