@@ -197,11 +197,10 @@ def _print_end(state: RunState, usage: Usage, hints: Sequence[str], output: str)
 def exit_code(state: RunState) -> int:
     if state.finished is not None:
         return terminal.OK if state.finished.success else terminal.FAILURE
-    if state.status == "waiting":
+    if state.status == "waiting" or state.waits_for_children:
         return terminal.WAITING
     if state.suspended is not None:
         codes = {"limit": terminal.LIMIT, "interrupted": terminal.SIGINT}
-        codes["waiting"] = terminal.WAITING
         return codes.get(state.suspended.reason, terminal.ERROR)
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 

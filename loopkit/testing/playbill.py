@@ -196,11 +196,9 @@ def unknown_keys(
             for key in said:
                 if key != ANY and key not in known:
                     path = ("cases", case, *at, CHILDREN, name, key)
-                    message, hint = (
-                        f"`{name}` has no item `{key}` in this case",
-                        did_you_mean(key, known),
-                    )
-                    yield written.source.problem(path, "unknown-item", message, help=hint, key=True)
+                    told = f"`{name}` has no item `{key}` in this case"
+                    hint = did_you_mean(key, known)
+                    yield written.source.problem(path, "unknown-item", told, help=hint, key=True)
 
 
 def inputs_of(

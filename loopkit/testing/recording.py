@@ -70,8 +70,7 @@ def record(
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
     replayed = _play_beside(target.path, text, lambda suite: play(suite, name), machines)
-    found = family_difference(run, replayed, redact)
-    if found is not None:
+    if (found := family_difference(run, replayed, redact)) is not None:
         comments.append(one_line(f"Its replay differs in {found}", 200))
         text = target.text(name, case, comments)
     _write(target.path, text)
@@ -357,8 +356,7 @@ def _children(
         definition = program.children[child.state]
         of_child = Program(definition.machine, definition.digest)
         said, missing = family_parts(of_child, child.run, limited)
-        raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
-        if raised:
+        if limit_names(of_child, child.run.events) - frozenset(of_child.limits):
             missing.append("its limits were raised, which no scenario plays")
         called = place_of(child.state, child.key)
         notes.extend(f"`{called}`: {note}" for note in missing)

@@ -79,9 +79,8 @@ def _add_suite(root: ET.Element, file: str, results: Sequence[CaseResult]) -> No
         time=f"{seconds:.3f}",
     )  # fmt: skip
     for result in results:
-        case = ET.SubElement(
-            suite, "testcase", classname=file, name=_xml(result.case), time=f"{result.seconds:.3f}"
-        )
+        head = {"classname": file, "name": _xml(result.case), "time": f"{result.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", head)
         if not result.passed:
             failure = ET.SubElement(case, "failure", message=_xml(result.summary))
             failure.text = _xml(result.text)

@@ -75,6 +75,10 @@ class Suite:
     def playbill(self) -> Playbill:
         return Playbill(Graph(self.machine.machine))
 
+    @property
+    def playable(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if not self.unwritten[name])
+
     @cached_property
     def unwritten(self) -> dict[str, tuple[Problem, ...]]:
         return {

@@ -304,7 +304,7 @@ def reply_of(
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    tokens = {"usage": {"total": usage.tokens}} if usage.tokens else {}
+    tokens: dict[str, Any] = {"usage": {"total": usage.tokens}} if usage.tokens else {}
     return tokens | ({"cost_usd": usage.cost_usd} if usage.cost_usd != 0 else {})
 
 
