@@ -1,7 +1,4 @@
-"""`loopkit answer` and `reply`, which give a run what it waits for; `resume`; and `cancel`.
-
-An answer and a delivery are posted and driven on in the same way.
-"""
+"""`loopkit answer` and `reply`, which give a run what it waits for; `resume`; and `cancel`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Driving a run from the command line: signals, progress, the person, the exit code.
-
-The first signal finishes the step, the second ends the process.
-"""
+"""Driving a run from the command line: signals, progress, the person, the exit code."""
 
 from __future__ import annotations
 

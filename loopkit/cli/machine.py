@@ -1,7 +1,4 @@
-"""Machine files for commands: loaded and checked, with the warnings printed.
-
-Options change their agents (`--model`, `--param` and so on) and their limit for the cost.
-"""
+"""Machine files for commands: loaded, checked, and changed by options such as `--model`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Work with stored runs: the journal is opened for it where there is one, and closed behind it.
-
-What only reads them needs no app, and so none of what drives a run.
-"""
+"""Work with stored runs: the journal is opened for it where there is one, and closed behind it."""
 
 from __future__ import annotations
 

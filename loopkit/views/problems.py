@@ -1,8 +1,6 @@
 """Problems that `check` found, for people and for programs: one writer for each format.
 
-The JSON object for scripts is described in `docs/checks.md`; keys are only added. SARIF 2.1.0
-(OASIS) is the exchange format of static analysis tools. GitHub shows workflow commands beside the
-lines of a change.
+The JSON object for scripts is described in `docs/checks.md`; keys are only added.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Answers to requests, their bodies, and streams of events.
 
-An error is JSON or a page, with its status. A body is JSON of bounded size that fits its record.
 The id of each event of a stream is its place in the journal, so a client that was disconnected
 continues after the last event that it has seen. A client that does not read is disconnected.
 """

@@ -1,7 +1,4 @@
-"""The table of an API: each endpoint once, with its parameters, request and response.
-
-The server and its description are both made from this table.
-"""
+"""The table of an API, of which the server and its description are made: each endpoint once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Toolboxes: the tools that a server offers, their unchecked arguments, and their answers.
-
-A refusal names the argument that is wrong. The answer of a tool about a run says where it stands:
-its result, or what it waits for and what to do.
-"""
+"""Toolboxes: the tools that a server offers, their unchecked arguments, and their answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops.
-
-Meanwhile a client gets a message for each event that the console shows. The user of a client
-answers the question of a run in a form of its choices and its fields.
-"""
+"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops."""
 
 from __future__ import annotations
 
