@@ -1,8 +1,7 @@
 """A host: the runs that a server starts and continues, and when it continues them by itself.
 
 That is when the time of a question runs out, or when a provider has said that it is worth asking
-again. All moments are in one queue, soonest first. They come from the records of the journal: those
-that existed when the server began, and those that any process writes later.
+again, as the records of the journal say.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from loopkit.text import one_line
 from loopkit.text.run_ids import is_child, root_of
 
 Hear = Callable[[str, Stored], None]
-"""Receives each durable event of a family, with the id of its run."""
 THIS_SERVER = "this server"
-"""The name of this process as the driver of a run."""
 
 
 class Posted(NamedTuple):
@@ -66,9 +63,8 @@ class Host:
         self.machines: dict[str, Loaded] = {}
         for loaded in machines:
             name = loaded.machine.label
-            if name in self.machines:
+            if self.machines.setdefault(name, loaded) is not loaded:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
-            self.machines[name] = loaded
         self.app = App.open(
             state, listeners_of=lambda run: (lambda stored: self._tell(run, stored),)
         )
@@ -153,7 +149,6 @@ class Host:
                 del self._hearing[root]
 
     def stop_run(self, run: str) -> None:
-        """Stop a run and its family after the current step; it can be resumed."""
         for active in self._driven.values():
             if active.state.run == root_of(run):
                 active.stop()
@@ -199,26 +194,21 @@ class Host:
 
 
 def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
-    """The text to print about a bug, which has stopped a run or a request."""
     trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
     return f"internal error, a bug in loopkit; {follows}\n{trace}"
 
 
 POLL_S = 1.0
-"""The interval at which it reads the records of other processes."""
 AGAIN_S = 5.0
 """The delay after which it looks again at a run that another process drives."""
 LISTED = 100
-"""The number of runs in one query at the start."""
 STOPS = ("waiting", "suspended")
-"""Types of the records that may name a moment."""
 
 
 class Moment(NamedTuple):
     """The time at which an idle run has to be continued."""
 
     at: float
-    """Unix time."""
     run: str
     question: str
     """The id of the question whose time runs out then; empty where the run is resumed."""
@@ -328,7 +318,6 @@ class Appointments:
 
 
 def moment_of(state: RunState) -> Moment | None:
-    """The moment at which a run in this state has to be continued."""
     if state.status == "waiting":
         return _moment_in(state.run, state.question)
     return _moment_in(state.run, state.suspended) if state.status == "suspended" else None

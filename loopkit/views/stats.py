@@ -1,7 +1,6 @@
 """Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-No run is kept in memory. Figures are shown as tables of machines, of their states and of defects,
-or as CSV with a row for each run or defect.
+docs/telemetry.md defines each. No run is kept in memory.
 """
 
 from __future__ import annotations
@@ -14,12 +13,113 @@ from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.telemetry import COUNTS, Defect, Figures, Phase, usd_without_held
+from loopkit.engine.records import Record
+from loopkit.engine.telemetry import (
+    COUNTS,
+    Defect,
+    Figures,
+    Override,
+    Phase,
+    usd_without_held,
+)
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
 from loopkit.views.amounts import cost_of, duration
 from loopkit.views.run_data import status_of
-from loopkit.views.statistics import Group, MachineStats, PhaseStats, RunStats
+
+
+class PhaseStats(Phase, frozen=True, kw_only=True):
+    """One state: what it wrote, injected, found and missed, with the resulting shares."""
+
+    correction_rate: float | None = None
+    """Corrections / works."""
+    density: float | None = None
+    """Injected defects / 1,000 characters of its last versions."""
+    phase_yield: float | None = None
+    """Found / (found + missed)."""
+
+
+class RunStats(Record, frozen=True, kw_only=True):
+    """One run. A share is null if its denominator is zero."""
+
+    run: str
+    machine: str
+    status: str
+    outcome: str | None
+    """The final state; null if the run has not finished."""
+    success: bool | None
+    played: bool
+    """Whether a scenario played the agents."""
+    started: float
+    """The Unix time at which the run started."""
+    calls: int
+    tokens: int
+    cost_usd: float | None
+    """The cost in USD, including children but not amounts that are only held; null if unknown."""
+    seconds: float
+    """The seconds of work, not counting waiting."""
+    works: int
+    """How many times its states wrote their artifacts."""
+    corrections: int
+    """The number of these works that were corrections."""
+    correction_rate: float | None
+    """Corrections / works."""
+    blocking: int
+    """The number of defects that blocked."""
+    resolved: int
+    """The number of these defects that are resolved."""
+    density: float | None
+    """Blocking defects / 1,000 characters of the last versions."""
+    caught: int
+    """The number of blocking defects that no validate state missed."""
+    process_yield: float | None
+    """Caught / blocking defects."""
+    phases: tuple[PhaseStats, ...]
+    defects: tuple[Defect, ...]
+    overrides: tuple[Override, ...]
+
+
+class Group(Record, frozen=True, kw_only=True):
+    """Finished runs: either those with corrections or those without."""
+
+    runs: int = 0
+    cost_usd: float | None = None
+    """The mean cost of a run in USD, over the runs whose cost is known."""
+    seconds: float | None = None
+    """The mean seconds of work of a run."""
+    unpriced: int = 0
+    """The number of runs whose cost is unknown."""
+
+
+class MachineStats(Record, frozen=True, kw_only=True):
+    """All counted runs of one machine together. Shares are computed from sums over the runs."""
+
+    machine: str
+    runs: int
+    finished: int
+    succeeded: int
+    clean: Group
+    """Finished runs without a correction."""
+    corrected: Group
+    """Finished runs with corrections."""
+    clean_share: float | None
+    """Clean runs / finished runs."""
+    works: int
+    corrections: int
+    correction_rate: float | None
+    """Corrections / works."""
+    blocking: int
+    """The number of defects that blocked."""
+    resolved: int
+    """The number of these defects that are resolved."""
+    density: float | None
+    """Blocking defects / 1,000 characters of the last versions."""
+    caught: int
+    """The number of blocking defects that no validate state missed."""
+    process_yield: float | None
+    """Caught / blocking defects."""
+    overrides: int
+    phases: tuple[PhaseStats, ...]
 
 
 class _Mean:
@@ -46,9 +146,7 @@ class _Sums:
     def __init__(self) -> None:
         self.runs = self.succeeded = self.overrides = 0
         self.of = Counter[str]()
-        """By name: what is added up as it is."""
         self.means = {True: _Mean(), False: _Mean()}
-        """By whether the runs are clean."""
         self.phases = defaultdict[str, Counter[str]](Counter)
 
     def add(self, run: RunStats) -> None:
@@ -96,11 +194,9 @@ class Totals:
 
 
 CHARACTERS = 1000
-"""The unit of a density."""
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
-    """The statistics of a stored run; raises RunUnreadable."""
     state = state_after(row.run, history, is_counted=False)
     figures = Figures()
     for stored in history:
@@ -178,17 +274,16 @@ def machine_text(stats: MachineStats) -> Iterator[str]:
 
 
 def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
-    for name, part in (("succeeded", stats.succeeded), ("clean", stats.clean.runs)):
-        runs = f"{part:,} of {plural(stats.finished, 'finished run', ',')}"
-        yield f"  {name}", percent(part, stats.finished), runs
-    rate = f"{stats.corrections:,} of {plural(stats.works, 'work', ',')}"
-    yield "  correction rate", percent(stats.corrections, stats.works), rate
-    caught = f"{stats.caught:,} of {plural(stats.blocking, 'defect', ',')}"
-    yield "  process yield", percent(stats.caught, stats.blocking), caught
+    def part(name: str, count: int, whole: int, noun: str) -> tuple[str, str, str]:
+        return f"  {name}", percent(count, whole), f"{count:,} of {plural(whole, noun, ',')}"
+
+    yield part("succeeded", stats.succeeded, stats.finished, "finished run")
+    yield part("clean", stats.clean.runs, stats.finished, "finished run")
+    yield part("correction rate", stats.corrections, stats.works, "work")
+    yield part("process yield", stats.caught, stats.blocking, "defect")
     density = NONE if stats.density is None else f"{stats.density:.2f}"
     yield "  defect density", density, "defects per 1,000 characters"
-    resolved = f"{stats.resolved:,} of {plural(stats.blocking, 'defect', ',')}"
-    yield "  resolved", percent(stats.resolved, stats.blocking), resolved
+    yield part("resolved", stats.resolved, stats.blocking, "defect")
     yield "  overrides", f"{stats.overrides:,}", ""
     for name, group in (("clean", stats.clean), ("corrected", stats.corrected)):
         known = group.runs - group.unpriced
