@@ -269,13 +269,13 @@ def _is_told_apart(one: Finding, other: Finding) -> bool:
 
 
 def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """The findings, with the ids of open ones that another validator found in the same words."""
+    """The findings, each with the id of an open one that another found in the same words."""
     now, known = ({one.id for one in found} for found in (findings, before))
     ids = {one.sameness: one.id for one in before if one.id not in now}
     if not ids:
         return list(findings)
     return [
-        one if one.id in known else one.replace(id=ids.get(one.sameness, one.id))
+        one if one.id in known else one.replace(id=ids.pop(one.sameness, one.id))
         for one in findings
     ]
 
