@@ -12,7 +12,7 @@ import pytest
 from loopkit.cli import invoke
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Alerted, Event
-from loopkit.engine.log import Log
+from loopkit.engine.rounds import Log
 from loopkit.engine.telemetry import Counting, Figures
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.warm import ran_loopkit

@@ -40,12 +40,11 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
-from loopkit.engine.log import Log
 from loopkit.engine.payloads import Artifact, Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import after_edge
-from loopkit.engine.rounds import Round, Rounds
+from loopkit.engine.rounds import Log, Round, Rounds
 from loopkit.engine.state import Child, Exchange, RunState, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
 from loopkit.engine.template_values import defer_feedback

@@ -24,10 +24,9 @@ from loopkit.engine.events import (
     Waiting,
 )
 from loopkit.engine.findings import Report, Verdict
-from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, HumanAnswer
 from loopkit.engine.records import Record, Usage
-from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at, best_of
+from loopkit.engine.rounds import EMPTY, Earlier, Log, Round, Rounds, attempt_at, best_of
 from loopkit.engine.telemetry import Counting, Figures
 from loopkit.values import NOTHING, Mutable, Value
 

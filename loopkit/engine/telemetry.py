@@ -25,9 +25,9 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Finding, Report, Status
-from loopkit.engine.log import Log
 from loopkit.engine.payloads import Best, HumanAnswer
 from loopkit.engine.records import Record, Usage
+from loopkit.engine.rounds import Log
 from loopkit.language.facts import COMPLETE
 
 USD_DIGITS, SECONDS_DIGITS = 9, 6
