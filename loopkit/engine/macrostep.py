@@ -14,10 +14,10 @@ from contextlib import suppress
 from itertools import takewhile
 
 from loopkit.engine.best_version import (
-    after_going_back,
     attempts_at,
     fallback_reason,
     find_better_version,
+    go_back,
     reason_for_leaving,
     with_version,
 )
@@ -130,7 +130,7 @@ class Engine:
             step = Macrostep(run.copy())
             step.add(work)
         better = find_better_version(plan, edge, run, step.run, work) if edge.from_best else None
-        feedback_run = step.run if better is None else after_going_back(step.run, better)
+        feedback_run = step.run if better is None else go_back(step.run.copy(), better)
         feedback: tuple[Feedback, ...] = ()
         deferrals: tuple[Deferral, ...] = ()
         if edge.back or step.run.deferred:

@@ -27,7 +27,7 @@ from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, HumanAnswer
 from loopkit.engine.records import Record, Usage
 from loopkit.engine.rounds import EMPTY, Earlier, Log, Round, Rounds, attempt_at, best_of
-from loopkit.engine.telemetry import Counting, Figures
+from loopkit.engine.telemetry import Figures
 from loopkit.values import NOTHING, Mutable, Value
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
@@ -253,7 +253,7 @@ class RunState(Mutable):
     usage: Usage = Usage()
     counted: Log[Event] | None = EMPTY
     """The events that its figures need; None if its machine never asks for figures."""
-    counting: Counting | None = None
+    counting: Figures | None = None
     """The figures computed so far, once somebody has asked for them."""
     alerted: Alerted | None = None
     limits: Mapping[str, Any] = NOTHING
@@ -269,9 +269,8 @@ class RunState(Mutable):
     def figures(self) -> Figures:
         """The figures of its defects; not to be changed."""
         assert self.counted is not None
-        if self.counting is None:
-            self.counting = Counting()
-        return self.counting.figures(self.counted)
+        self.counting = figures = (self.counting or Figures()).after(self.counted)
+        return figures
 
     @property
     def is_over(self) -> bool:
