@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import eq
 from statistics import median_low
@@ -42,7 +42,7 @@ from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program
 from loopkit.text import as_nfc
-from loopkit.values import NOTHING, Value, replace
+from loopkit.values import Value, replace
 
 
 def complete(
@@ -152,8 +152,6 @@ def with_repetition(
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
     """By state, how often those had worked from whose artifacts one was made."""
-    if not program.names_behind.get(artifact.author):
-        return NOTHING
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
@@ -357,13 +355,7 @@ def _digest(text: str) -> str:
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
     """The artifacts of agents that an artifact was made from, step by step back, sorted by name."""
-    if not program.names_behind.get(artifact.author):
-        return []
-    return sorted(_sources(program, run, artifact), key=lambda part: part.name)
-
-
-def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
-    seen, authors = {artifact.name}, [artifact.author]
+    found, seen, authors = list[Artifact](), {artifact.name}, [artifact.author]
     for author in authors:
         named = program.names_behind.get(author, frozenset()) & run.artifacts.keys()
         for name in sorted(named - seen):
@@ -371,7 +363,8 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             source = run.artifacts[name]
             authors.append(source.author)
             if source.author and program.machine.states[source.author].asks:
-                yield source
+                found.append(source)
+    return sorted(found, key=lambda part: part.name)
 
 
 def with_status(
@@ -393,7 +386,7 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """The findings of a validator's judges that are open after these rounds."""
+    """Those of its judges."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 

@@ -22,9 +22,6 @@ Attempt = tuple[tuple[str, int], ...]
 
 
 def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attempt:
-    """The attempt of an author, made from those of other states."""
-    if not made_from:
-        return ((author, attempt),)
     return ((author, attempt), *sorted(made_from.items()))
 
 
@@ -127,12 +124,10 @@ class Rounds(Mutable, eq=False):
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        index, last = self._current(), None
+        index = self._current()
         own = None if attempt is None else index.by_attempt.get(attempt)
-        for entry in reversed(index.by_attempt.values()):
-            if entry is not own:
-                last = entry
-                break
+        newest = reversed(index.by_attempt.values())
+        last = next((entry for entry in newest if entry is not own), None)
         return Earlier(index, own, last, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, line: Iterable[Round]) -> Rounds:
@@ -147,7 +142,6 @@ class Rounds(Mutable, eq=False):
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """The open findings of the current version."""
         return self.line.before(None).open
 
     @property
@@ -183,12 +177,7 @@ class Rounds(Mutable, eq=False):
 
 
 def best_of(rounds: Iterable[Round]) -> Round | None:
-    """The round with the best work.
-
-    Fewest blocking findings of deterministic validators, then fewest blocking, then fewest others,
-    then the best score, then the earliest. A faulty artifact, on which no rule was run, comes after
-    all others.
-    """
+    """The round with the best work. A faulty artifact, on which no rule was run, comes last."""
     return min(rounds, key=_rank, default=None)
 
 
@@ -234,7 +223,6 @@ class Earlier(Value, frozen=True, eq=False):
         return self.index.found[finding_id] > own
 
     def has_blocked(self, what: object) -> bool:
-        """Whether the same findings blocked in any of them."""
         own = self.own is not None and self.own.blocked_by == what
         return self.index.blocked[what] > own
 

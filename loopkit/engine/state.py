@@ -121,10 +121,9 @@ class Task(Record, frozen=True, kw_only=True):
         """The task once a try of it has failed, and with it perhaps its session."""
         exchanges, renewed = self.exchanges, self.renewed
         if event.begins_anew:
-            exchanges, renewed = exchanges[renewed:], 0
-            for first in exchanges[:1]:
-                whole = first.replace(prompt=event.begins_anew, opening=None)
-                exchanges = (whole, *exchanges[1:])
+            first, others = exchanges[renewed:][:1], exchanges[renewed + 1 :]
+            whole = [one.replace(prompt=event.begins_anew, opening=None) for one in first]
+            exchanges, renewed = (*whole, *others), 0
         return self.replace(
             tries=self.tries + 1,
             unread=self.unread + event.unreadable,
@@ -139,8 +138,7 @@ class Task(Record, frozen=True, kw_only=True):
 
         If no callee gave an answer, the agent itself is asked first again.
         """
-        is_lost = bool(self.given_up or self.failed)
-        fallback = 0 if is_lost else self.fallback
+        fallback = 0 if self.given_up or self.failed else self.fallback
         return self.replace(**_FRESH, fallback=fallback, renewed=renewed)
 
 
@@ -284,7 +282,6 @@ class RunState(Mutable):
 
     @property
     def waits_for_children(self) -> bool:
-        """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
     @property
@@ -341,8 +338,7 @@ class RunState(Mutable):
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        waiting = self.pending.get(state)
-        return "\n\n".join(one.text for one in waiting) if waiting else ""
+        return "\n\n".join(one.text for one in self.pending.get(state, ()))
 
 
 def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]:

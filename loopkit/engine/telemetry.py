@@ -294,7 +294,6 @@ class Figures:
 
 
 def round_usd(usd: float | None) -> float | None:
-    """An amount without the rest left over from adding and dividing."""
     return None if usd is None else round(usd, USD_DIGITS)
 
 

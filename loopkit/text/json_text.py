@@ -46,7 +46,7 @@ class NoJson(Value, frozen=True):
 class JsonInText(Value, frozen=True):
     """The outermost objects and lists in a text, and broken attempts at one."""
 
-    values: tuple[object, ...]
+    values: tuple[Any, ...]
     alone: tuple[bool, ...]
     """For each value, whether nothing else stands on its first and its last line."""
     spans: tuple[tuple[int, int], ...]
@@ -85,13 +85,13 @@ def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> obj
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
     placed = zip(found.values, found.alone, strict=True)
-    lists = [value for value, alone in placed if alone or _holds_object(value)]
+    lists = [v for v, alone in placed if alone or any(isinstance(one, dict) for one in v)]
     return _only_one([*(objects or lists), *found.broken], [*objects, *lists], fits)
 
 
 def json_in(text: str) -> JsonInText:
     """All outermost objects and lists in a text, fenced or not, in order."""
-    values: list[object] = []
+    values: list[Any] = []
     alone: list[bool] = []
     spans: list[tuple[int, int]] = []
     broken: list[NoJson] = []
@@ -161,10 +161,6 @@ def _is_alone(text: str, start: int, end: int) -> bool:
     while after < len(text) and text[after] != "\n" and text[after].isspace():
         after += 1
     return (before < 0 or text[before] == "\n") and text[after : after + 1] in ("", "\n")
-
-
-def _holds_object(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
 def canonical(value: object) -> str:
@@ -294,11 +290,9 @@ def _only_one(
         return broken
     if not candidates:
         return NoJson("there is none in the text")
-    if fits is not None:
-        different = {canonical(value): value for value in values}
-        fitting = (
-            list(filter(fits, different.values())) if 1 < len(different) <= MOST_FITTED else ()
-        )
+    different = {canonical(value): value for value in values}
+    if fits is not None and 1 < len(different) <= MOST_FITTED:
+        fitting = list(filter(fits, different.values()))
         if len(fitting) == 1:
             return fitting[0]
     if len({canonical(value) for value in candidates}) > 1:

@@ -61,10 +61,9 @@ async def check_acyclic(
 ) -> list[Found]:
     """A finding for each id that is taken, each edge to no node, and one cycle of each component.
 
-    Nodes that all lead to each other are one component. A missing id or edge is not a finding
-    here, because `schema` can require it. With `needs`, the only findings are things that a node
-    needs and no node before it gives. Raises GuardError; CannotJudge where what is given is not
-    there, or there are too many nodes.
+    A missing id or edge is not a finding here, because `schema` can require it. With `needs`, the
+    only findings are things that a node needs and no node before it gives. Raises GuardError,
+    CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):

@@ -26,12 +26,11 @@ from loopkit.validators.setting import Setting
 
 
 async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
-    """One finding for each value that is not known, at its location; with `cover` for each known
-    one that is not used, with `avoid` for each value that is known.
+    """One finding for each value that is not known, or by `cover` or `avoid`.
 
     A missing value is not a finding here, because `schema` can require it. If the known values
-    can't be read from where they are, which is not the artifact, its author is not to blame:
-    raises CannotJudge. Raises GuardError.
+    can't be read from where they are, the author of the artifact is not to blame: raises
+    CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):

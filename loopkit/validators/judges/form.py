@@ -477,20 +477,18 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
                 "line": {"type": ["integer", "null"]},
             }
         )
-        parts: dict[str, Any] = {}
-        if self.least is None:
-            # Where every finding rejects, there is nothing to warn of.
-            verdicts = ["pass", "warn", "fail"] if self.levels.mild else ["pass", "fail"]
-            parts["verdict"] = {"type": "string", "enum": verdicts}
-        if self.score is not None:
+        # Where every finding rejects, there is nothing to warn of.
+        verdicts = [word for word in VERDICTS if word != "warn" or self.levels.mild]
+        standing = {"type": "string", "enum": list(STANDINGS)}
+        parts = {
+            "verdict": self.least is None and {"type": "string", "enum": verdicts},
             # The reader checks the bounds: not every provider takes them.
-            parts["score"] = {"type": "number"}
-        if self.nonce:
-            parts[NONCE] = {"type": "string"}
-        if self.known:
-            standing = {"type": "string", "enum": list(STANDINGS)}
-            parts[KNOWN] = _strict_object({finding.id: standing for finding in self.known})
-        return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
+            "score": self.score is not None and {"type": "number"},
+            NONCE: bool(self.nonce) and {"type": "string"},
+            KNOWN: bool(self.known) and _strict_object({one.id: standing for one in self.known}),
+            "findings": {"type": "array", "items": finding},
+        }
+        return _strict_object({name: schema for name, schema in parts.items() if schema})
 
     @property
     def example(self) -> Report:
