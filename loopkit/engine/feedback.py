@@ -251,23 +251,20 @@ def default_feedback(
     most = program.machine.limits.feedback_items
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
-    items = program.report_items
+    items, request = program.report_items, _request(program, to, asked)
     if hides:
         # What was found, and what nobody has found to be mended since.
         told = (*report.findings, *report.unnamed, *report.unseen)
         known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
         listed = f"{EARLIER_ANSWERS}{where}:\n{_list_findings(known, most, items)}"
-        request = _request(program, to, asked)
         return f"{listed}\n\n{request}" if request == IN_THE_FILES else listed
-    parts = [_heading(len(blocking), where, *revision), _list_findings(blocking, most, items)]
-    if report.resolved:
-        fixed = _list_findings(report.resolved, most, items)
-        parts.append(f"Fixed since the version before:\n\n{fixed}")
-    if report.unnamed:
-        gone = _list_findings(report.unnamed, most, items)
-        parts.append(f"Found in the version before, and {NOT_NAMED_AGAIN}:\n\n{gone}")
-    parts.append(_request(program, to, asked))
-    return "\n\n".join([part for part in parts if part])
+    lists = {
+        _heading(len(blocking), where, *revision): blocking,
+        "Fixed since the version before:": report.resolved,
+        f"Found in the version before, and {NOT_NAMED_AGAIN}:": report.unnamed,
+    }
+    parts = [f"{title}\n\n{_list_findings(f, most, items)}" for title, f in lists.items() if f]
+    return "\n\n".join([*parts, request] if request else parts)
 
 
 def _heading(count: int, where: str, revision: int, most: int) -> str:

@@ -45,7 +45,6 @@ from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
-from loopkit.validators.acyclic import check_acyclic
 from loopkit.validators.command import check_command, output_clause
 from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import (
@@ -62,7 +61,7 @@ from loopkit.validators.fault import (
     sees_values,
     unreadable,
 )
-from loopkit.validators.lookup import check_lookup
+from loopkit.validators.item_rules import check_acyclic, check_lookup
 from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
