@@ -141,8 +141,8 @@ def _feedback(
     hides = hides_previous(program, run, edge, about, to, is_worded)
     if not is_worded:
         asked = choose_agent(program, run, to) if about else None
-        of_findings = about and default_feedback(program, about, to, revision, asked, hides)
-        text = of_findings or otherwise
+        text = default_feedback(program, about, to, revision, asked, hides) if about else ""
+        text = text or otherwise
     (now, most), text = revision, text.strip("\n")
     told = Feedback(to=to, text=text, revision=now, max_revisions=most, hides_previous=hides)
     return told, is_worded

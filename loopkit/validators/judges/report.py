@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
@@ -389,7 +389,8 @@ def _finding(
         doubts.append(f"Each finding must be {form.item}, not {excerpt(item)}.")
         return "", Finding(id="", message=as_text(item) or excerpt(item), severity=levels.ungraded)
     read: dict[str, Any] = {"message": "", "severity": levels.ungraded}
-    for name, reader in (*_PARTS.items(), ("severity", partial(_severity, verdict))):
+    readers: Mapping[str, Reader] = {**_PARTS, "severity": partial(_severity, verdict)}
+    for name, reader in readers.items():
         with noting(doubts):
             read[name] = reader(item, at, form)
     said = (text.strip() for at, text in texts_in(item) if form.severity not in at)
@@ -470,7 +471,8 @@ def _message(item: Report, at: str, form: ReportForm) -> str:
     raise Doubt(f"{missing} Say what is wrong and what is expected.")
 
 
-_PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
+Reader: TypeAlias = Callable[[Report, str, ReportForm], object]
+_PARTS: Mapping[str, Reader] = {
     "message": _message,
     "code": _code,
     "key": _key,
