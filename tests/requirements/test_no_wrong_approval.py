@@ -247,6 +247,16 @@ def test_the_same_words_of_one_place_are_one_finding_of_all_who_use_them(desk: D
     assert statuses(played, 4) == {"X": "resolved"}
 
 
+def test_two_findings_in_the_same_words_have_two_ids(desk: Desk) -> None:
+    """Also where an open finding of another judge, whose id one of them keeps, has these words."""
+    both = found("error", "X")
+    both["data"]["findings"] += found("warning", "X")["data"]["findings"]
+    played = play(desk, by="[{judge: one}, {judge: two}]", one=[fails("X"), PASS], two=[PASS, both])
+    first, second = ([one.id for one in each.findings] for each in played.reports[:2])
+    assert len({*second}) == 2
+    assert second[0] == first[0]
+
+
 def test_what_stop_leaves_out_is_not_called_resolved(desk: Desk) -> None:
     """S1.27, X.7: with the way back of a defect over a round that did not look."""
     by = "[{matches: Goal, code: G}, {matches: End, code: E, message: no end}]"

@@ -41,9 +41,9 @@ from loopkit.machine.graph import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
 from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
+from loopkit.text.asides import WrittenCall
 from loopkit.text.json_text import text_or_json
 from loopkit.text.markdown import as_code_block
-from loopkit.text.written_calls import WrittenCall
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""

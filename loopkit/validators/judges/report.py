@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
@@ -82,8 +83,7 @@ def read_verdict(
 ) -> Answer | Misread:
     """The verdict and the findings that a reviewer gives in its messages; all are searched.
 
-    `echoes` are texts that it was given and may have printed again. Quotes and fenced code are
-    not its own words. Never raises, and never passes without a match.
+    `echoes` are texts that it was given and may have printed again. Never passes without a match.
     """
     try:
         opinion = read_text(validator, messages, form, echoes)
@@ -97,10 +97,8 @@ def read_report(
 ) -> Answer | Misread:
     """The verdict and the findings of a judge's report in this form.
 
-    The report may stand in a fence or in prose; equal ones are one. Words may have any case, and
-    unknown keys are ignored. Never raises, and never passes by default. A played answer, which was
-    prepared before the ids of open findings were known, may leave all of them out: its messages
-    identify them.
+    Never raises, and never passes by default. A played answer, which was prepared before the ids of
+    open findings were known, may leave all of them out: its messages identify them.
     """
     try:
         opinion = _opinion_in(validator, text, form, is_played=is_played)
@@ -391,11 +389,10 @@ def _finding(
         doubts.append(f"Each finding must be {form.item}, not {excerpt(item)}.")
         return "", Finding(id="", message=as_text(item) or excerpt(item), severity=levels.ungraded)
     read: dict[str, Any] = {"message": "", "severity": levels.ungraded}
-    for name, reader in _PARTS.items():
+    readers: Mapping[str, Reader] = {**_PARTS, "severity": partial(_severity, verdict)}
+    for name, reader in readers.items():
         with noting(doubts):
             read[name] = reader(item, at, form)
-    with noting(doubts):
-        read["severity"] = _severity(item, at, verdict, form)
     said = (text.strip() for at, text in texts_in(item) if form.severity not in at)
     read["message"] = read["message"] or shorten("; ".join(filter(None, said)), OWN_WORDS_CHARS)
     read["message"] = read["message"] or excerpt(item)
@@ -415,7 +412,7 @@ def _marked(text: str, form: ReportForm) -> tuple[str, str, str]:
     return (mark[1], severity, text[mark.end() :]) if mark and severity else ("", "", text)
 
 
-def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
+def _severity(verdict: VerdictWord | None, item: Report, at: str, form: ReportForm) -> str:
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
         return form.default_level(verdict)
@@ -474,7 +471,8 @@ def _message(item: Report, at: str, form: ReportForm) -> str:
     raise Doubt(f"{missing} Say what is wrong and what is expected.")
 
 
-_PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
+Reader: TypeAlias = Callable[[Report, str, ReportForm], object]
+_PARTS: Mapping[str, Reader] = {
     "message": _message,
     "code": _code,
     "key": _key,
