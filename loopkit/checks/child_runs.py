@@ -123,7 +123,6 @@ PLAIN = frozenset({"type", "description"})
 
 
 def check_child_content(subject: Subject) -> Iterator[Problem]:
-    """A state whose items or inputs a run makes says where bad ones lead."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         if subject.graph.on(name, "content"):
             continue
@@ -186,7 +185,6 @@ TEXT = DataType({}, scalar="str")
 
 
 def check_child_inputs(subject: Subject) -> Iterator[Problem]:
-    """The input of every child machine, compared with what that machine declares."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         wanted = parse_record(state.child.input)
         yield from _missing(subject, name, state, wanted)
@@ -274,7 +272,6 @@ def template_of(value: object) -> Template | None:
 
 
 def _is_fixed(value: object) -> bool:
-    """Whether no template in a value has to be filled."""
     if isinstance(value, str):
         return "{{" not in value and "{%" not in value and "{#" not in value
     if isinstance(value, Mapping):
@@ -289,7 +286,6 @@ def _what_it_takes(known: DataType) -> str:
 
 
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
-    """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
         problems = list(

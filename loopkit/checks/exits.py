@@ -35,7 +35,6 @@ MOVE_UP = "delete it, or move it up"
 
 
 def check_exits(subject: Subject) -> Iterator[Problem]:
-    """States in which a run could be stuck, and transitions that no run takes."""
     for name in subject.states:
         table = table_of(subject, name)
         if table is not None and table.exits:
@@ -257,7 +256,6 @@ def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:
-    """States that no path enters, and those from which no final state can be reached."""
     if not subject.machine.finals:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
@@ -366,7 +364,6 @@ def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
 
 
 def check_revise_targets(subject: Subject) -> Iterator[Problem]:
-    """A revise target reaches its source by forward edges, or is it."""
     for edge in subject.graph.edges:
         if not edge.back or edge.target not in subject.states:
             continue
@@ -381,7 +378,6 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
-    """`resets` needs a total that is never reset, and edges that it can reset."""
     for edge in subject.graph.edges:
         resets = _resets(subject, edge)
         if not resets:

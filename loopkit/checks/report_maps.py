@@ -46,7 +46,6 @@ TABLES = ("verdicts", "severities", "codes", "origins")
 
 
 def check_report_maps(subject: Subject) -> Iterator[Problem]:
-    """Each `map` by itself, and whether its judge knows the form of its answer."""
     for placed in subject.rules:
         rule, path = placed.rule, (*placed.path, "map")
         if rule.report_map is None:
@@ -111,7 +110,6 @@ def ambiguous(
 def one_sided(
     subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
 ) -> Iterator[Problem]:
-    """A warning for words that can't accept anything, or can't reject anything."""
     meanings = set(words.values())
     if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
         return
@@ -232,7 +230,6 @@ class _Fit(Value, frozen=True):
 
 
 def check_report_schemas(subject: Subject) -> Iterator[Problem]:
-    """The paths of a map lead to fields of the schema, and its tables know all words there."""
     for placed in subject.rules_of(JudgeRule):
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
@@ -378,7 +375,6 @@ _DATA = "a file of data is the default of an input: `{type: {...: any}, default:
 
 
 def check_silent_schemas(subject: Subject) -> Iterator[Problem]:
-    """A warning for each schema that has words but no keyword."""
     machine = json.loads(subject.loaded.resolved)["machine"]
     for path, schema in schemas_in(machine):
         for silence in silent_parts(schema):
@@ -436,7 +432,6 @@ OF_REPORTS = ("map", "score")
 
 
 def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
-    """Each `verdict:` of a rule by itself, and together with other readings of the answer."""
     for placed in subject.rules:
         path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
         if reading is None:

@@ -115,7 +115,6 @@ def _guards(subject: Subject) -> set[object]:
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
-    """`infeasible:` names a bool field of the agent's schema, or one that may be left out."""
     for name, agent in subject.machine.agents.items():
         if agent.infeasible is None:
             continue
@@ -195,7 +194,6 @@ OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are t
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:
-    """A warning for `on_error` on a state whose work cannot fail."""
     for name, state in subject.machine.states_of(WorkingState).items():
         if state.on_error is not None and not state.faults:
             path = ("states", name, "on_error")
@@ -204,7 +202,6 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
-    """A warning for keys of `output` that the work of its state does not ask for."""
     for name, filled in subject.machine.states_of(FilledState).items():
         written = filled.output_at(name)
         if written.else_ is not None:
@@ -225,7 +222,6 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
 
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:
-    """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
     for placed in subject.rules_of(JudgeRule):
         rule = placed.rule
         levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
@@ -247,7 +243,6 @@ OF_REPORTS = frozenset(
 
 
 def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
-    """A warning for a validate state whose verdict decides nothing and is shown to nobody."""
     if not subject.judges or _is_shown(subject):
         return
     read = subject.guards.names_in(use.text for use in guards.uses(subject))

@@ -229,7 +229,6 @@ class Path(Value, frozen=True):
 
     steps: tuple[tuple[int, Move], ...]
     end: int
-    """The last configuration."""
 
 
 def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
@@ -390,7 +389,6 @@ class Aim:
         self._known: dict[int, tuple[Move, Number]] = {}
 
     def weight(self, move: Move) -> Number:
-        """The measure of the work before a move."""
         known = self._known.get(id(move))
         if known is None:
             # The move is stored as well, so that no other object gets its id.

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
-from loopkit.proof.bounds.children import Ends
 from loopkit.proof.bounds.configurations import (
     END,
     Aim,
@@ -40,6 +40,9 @@ from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
 from loopkit.proof.bounds.variables import Region, Variables, number
 from loopkit.proof.outcomes.table import Row
+
+if TYPE_CHECKING:
+    from loopkit.proof.bounds.bracket import Bracket
 
 MOST_STEPS = 4_000_000
 """The most steps to compute how much is spent of counters that no run uses up."""
@@ -132,7 +135,7 @@ class Exact:
         return max(most)
 
 
-def bounds_of(ends: Ends, graph: Graph, measures: Collection[Measure]) -> Bounds:
+def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]) -> Bounds:
     """The bounds with the extremes of some measures, and nothing else."""
     successes = [name for name, state in graph.states.items() if state.succeeds]
 

@@ -139,7 +139,6 @@ class _Truths:
 
 
 def _groups(values: Sequence[ast.expr], open_: Collection[str]) -> list[list[ast.expr]]:
-    """The parts in groups that share open inputs."""
     leads: dict[int | str, set[int | str]] = {name: set() for name in open_}
     for index, value in enumerate(values):
         leads[index] = {*names_in(value) & {*open_}}

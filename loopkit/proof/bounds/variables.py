@@ -115,7 +115,6 @@ class Variables:
 
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of each state's transitions, as far as they can be used."""
         return {
             name: self.analysis.guards.every_whole(e.guard for e in self.graph.on(name, "done"))
             for name in self.graph.states
@@ -123,7 +122,6 @@ class Variables:
 
     @cached_property
     def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of the rules by which each validate state judges."""
         return {
             name: self.analysis.guards.every_whole(rule.guard for rule in rules)
             for name, rules in self.analysis.rules_at.items()
@@ -170,7 +168,6 @@ class Variables:
             yield Variable("kept", name)
 
     def variables_of_room(self, edge: Edge) -> Iterator[Variable]:
-        """The variables that decide whether an edge has room."""
         for counter in edge.counters:
             cap = self.inputs.caps[counter]
             if counter in self.rooms:
@@ -337,7 +334,6 @@ class Region(Value, frozen=True):
 
     @property
     def stand_in(self) -> object:
-        """One of the values."""
         return self.low if self.low <= self.high else self.others[0]
 
     def with_one_less(self) -> Region:
@@ -345,7 +341,6 @@ class Region(Value, frozen=True):
         return Region(max(self.low, 1) - 1, self.high - 1)
 
     def above(self, number: int) -> Region:
-        """The numbers above another one, if there are any."""
         return Region(max(self.low, number + 1), self.high) if number < self.high else self
 
     def cut(self, last: int) -> tuple[Region, ...]:
