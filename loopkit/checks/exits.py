@@ -13,6 +13,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject, arrows, forward_path, leading_to, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
@@ -378,11 +379,10 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
-    for edge in subject.graph.edges:
-        resets = _resets(subject, edge)
+    for edge, written in revise_edges(subject):
+        path, resets = (*edge.path, "resets"), getattr(written, "resets", ())
         if not resets:
             continue
-        path = (*edge.path, "resets")
         if subject.machine.limits.total_revisions is None:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
@@ -391,10 +391,3 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
             names = " or ".join(f"`{name}`" for name in resets)
             message = f"no other edge revises {names}, so there is nothing to reset"
             yield subject.no_effect(path, message)
-
-
-def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
-    transitions = getattr(subject.states[edge.source], "transitions", None)
-    if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
-        return ()
-    return tuple(transitions[edge.path[-1]].resets)

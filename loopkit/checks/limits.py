@@ -69,7 +69,7 @@ def check_bounds(subject: Subject) -> Iterator[Problem]:
         (("limits", "revisions"), limits.revisions),
         (("limits", "total_revisions"), limits.total_revisions),
         *((("limits", "budgets", name), bound) for name, bound in limits.budgets.items()),
-        *(((*path, "max"), edge.max) for path, edge in revise_edges(subject)),
+        *(((*edge.path, "max"), written.max) for edge, written in revise_edges(subject)),
     ]
     for path, bound in bounds:
         if isinstance(bound, str):

@@ -82,22 +82,22 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
     budgets = subject.machine.limits.budgets
-    for path, edge in revise_edges(subject):
-        for at, name in edge.budgets:
+    for edge, written in revise_edges(subject):
+        for at, name in written.budgets:
             if name not in budgets:
                 declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
-                yield _unknown_name(subject, (*path, *at), "budget", name, budgets, declare)
+                yield _unknown_name(subject, (*edge.path, *at), "budget", name, budgets, declare)
 
 
 def check_feedback_names(subject: Subject) -> Iterator[Problem]:
     """A plain id as `feedback:` is a key of the section of that name."""
-    for path, edge in revise_edges(subject):
+    known = subject.machine.feedback
+    for edge, _ in revise_edges(subject):
         written = edge.feedback
-        if written is None or not is_plain_id(written) or written in subject.machine.feedback:
-            continue
-        declare = f"add `{written}:` to a section `feedback:`, or write a template here"
-        at, known = (*path, "feedback"), subject.machine.feedback
-        yield _unknown_name(subject, at, "feedback", written, known, declare)
+        if written is not None and is_plain_id(written) and written not in known:
+            declare = f"add `{written}:` to a section `feedback:`, or write a template here"
+            at = (*edge.path, "feedback")
+            yield _unknown_name(subject, at, "feedback", written, known, declare)
 
 
 def check_best_of(subject: Subject) -> Iterator[Problem]:
@@ -112,8 +112,8 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
             yield subject.no_effect(path, message, "add `pick: best`")
 
 
-def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | ErrorEdge]]:
-    """Every back edge as it is written, with its place, each once."""
+def revise_edges(subject: Subject) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:
+    """Every back edge, and as it is written, each once."""
     edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
     for path, edge in edges.items():
         state = subject.states[edge.source]
@@ -123,7 +123,7 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
         else:
             found = getattr(written, str(path[-1]), written)
         if isinstance(found, Transition | ErrorEdge):
-            yield path, found
+            yield edge, found
 
 
 def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:

@@ -27,7 +27,6 @@ from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
 from loopkit.language.section import WAITS, ErrorRule
-from loopkit.language.states.state import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -129,7 +128,12 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
         if pattern not in named:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt_pattern(subject, path, pattern)
-    for path, errors in _error_rules(subject):
+    agents = subject.machine.agents.items()
+    placed: list[tuple[DocPath, tuple[ErrorRule, ...]]] = [
+        *((("agents", name), agent.error_rules) for name, agent in agents),
+        *((placed.path, placed.rule.errors) for placed in subject.rules_of(CommandRule)),
+    ]
+    for path, errors in placed:
         for index, rule in enumerate(errors):
             for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
                 if text is not None:
@@ -145,21 +149,9 @@ def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
-            path: DocPath = ("states", name, "output", "fields", field)
-            match how:
-                case ExtractMatch(match=pattern):
-                    yield (*path, "match"), pattern
-                case ExtractAll(all=pattern):
-                    yield (*path, "all"), pattern
-                case ExtractCount(count=pattern):
-                    yield (*path, "count"), pattern
-
-
-def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
-    for name, agent in subject.machine.agents.items():
-        yield ("agents", name), agent.error_rules
-    for placed in subject.rules_of(CommandRule):
-        yield placed.path, placed.rule.errors
+            for key in ("match", "all", "count"):
+                if pattern := getattr(how, key, ""):
+                    yield ("states", name, "output", "fields", field, key), pattern
 
 
 def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:

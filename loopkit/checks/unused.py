@@ -59,7 +59,7 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     Those can be named on the command line, too.
     """
     machine = subject.machine
-    budgets = {name for _, edge in revise_edges(subject) for _, name in edge.budgets}
+    budgets = {name for _, written in revise_edges(subject) for _, name in written.budgets}
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
     patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
@@ -247,7 +247,9 @@ def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
         return
     read = subject.guards.names_in(use.text for use in guards.uses(subject))
     for name in subject.judges:
-        if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
+        own = own_names(subject.graph, name).keys() & subject.names_read(name)
+        decides = own or any(edge.back for edge in subject.graph.on(name, "done"))
+        if not decides and not any(is_of(fact, name) for fact in read):
             message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
             remedy = "add a transition with `guard: valid`, or one that revises; "
             remedy += "or delete the state"
@@ -352,12 +354,6 @@ def _reads(
         is_printed = any(prints_value(text, artifact or "", silent) for text in filled)
         is_told = artifact in result or (is_data and is_printed)
     return is_told or bool(told & names) or any(is_of(fact, failed) for fact in names)
-
-
-def _decides(subject: Subject, name: str) -> bool:
-    own = own_names(subject.graph, name).keys()
-    edges = subject.graph.on(name, "done")
-    return any(edge.back for edge in edges) or bool(own & subject.names_read(name))
 
 
 def _is_shown(subject: Subject) -> bool:

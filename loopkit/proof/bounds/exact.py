@@ -126,7 +126,10 @@ class Exact:
         for index in reversed(self._order):
             moves, before = self._explored.moves[index], most[index]
             if id(moves) not in known:
-                known[id(moves)] = [_spending(move, counter) for move in moves]
+                known[id(moves)] = [
+                    (counter not in e.resets, counter in e.counters) if e else (False, False)
+                    for e in (move.edge for move in moves)
+                ]
             targets = self._explored.targets[index]
             for (keeps, adds), target in zip(known[id(moves)], targets, strict=True):
                 spent = before * keeps + adds
@@ -160,13 +163,6 @@ def _untaken(graph: Graph, explored: Explored) -> tuple[str, ...]:
     every = (move for moves in explored.every_plan() for move in moves)
     taken = {move.edge.id for move in every if move.edge is not None}
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
-
-
-def _spending(move: Move, counter: str) -> _Spending:
-    edge = move.edge
-    if edge is None:
-        return False, False
-    return counter not in edge.resets, counter in edge.counters
 
 
 def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
