@@ -39,7 +39,6 @@ from loopkit.machine.scope import shape_of
 from loopkit.values import Value
 
 APART = ("serial", "alone", "group", "exclusive")
-"""The keys that say which items do not overlap."""
 
 
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
@@ -219,7 +218,9 @@ def _wrong(
     read = template_of(value)
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
-        message = f"`{path[-1]}` {_what_it_takes(known)}, and {made}"
+        wants = "takes a list" if known.items is not None else "takes fields"
+        wants = what_it_takes(known) if known.scalar is not None else wants
+        message = f"`{path[-1]}` {wants}, and {made}"
         remedy = HAND_ON if not read.is_expression else ""
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
@@ -277,12 +278,6 @@ def _is_fixed(value: object) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_fixed, value.values()))
     return all(map(_is_fixed, value)) if isinstance(value, list) else True
-
-
-def _what_it_takes(known: DataType) -> str:
-    if known.scalar is not None:
-        return what_it_takes(known)
-    return "takes a list" if known.items is not None else "takes fields"
 
 
 def check_item_paths(subject: Subject) -> Iterator[Problem]:

@@ -61,18 +61,14 @@ KNOWN_TO = (
     (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
 )
-"""Names that are known in few places, with these places."""
 
 
 class Use(Value, frozen=True):
-    """One filling of a template."""
-
     path: DocPath
     text: str
     names: Names | None
     """None if nothing ever fills it, so that only its syntax can be checked."""
     state: str | None = None
-    """The state whose work needs it."""
     used_at: DocPath | None = None
     """The place that fills it, if it is written elsewhere."""
 

@@ -349,7 +349,6 @@ def _sources(merged: Node) -> tuple[Node, ...]:
 
 
 def kind_of(node: Node) -> str:
-    """The kind of the value, in the words of a message."""
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):

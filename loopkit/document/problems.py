@@ -163,7 +163,6 @@ def _kind(problem: Problem) -> tuple[str, str]:
 
 
 def place_of(problem: Problem) -> tuple[str, int, int]:
-    """The sort key of problems: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 

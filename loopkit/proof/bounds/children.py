@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from loopkit.proof.bounds.exact import Exact
 
 Explore = Callable[[Analysis, Given, "Children"], "Exact | Bracket"]
-"""Explores a machine whose input is partly known."""
 PriceIn = Callable[[Machine], Price]
-"""The prices of the agents of each machine."""
 
 
 class Share(Value, frozen=True):

@@ -177,8 +177,6 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
 
 
 class Descriptions:
-    """Describes configurations of one machine and paths through them."""
-
     def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
         self._plans = plans
         self._variables = plans.variables
