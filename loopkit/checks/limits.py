@@ -186,7 +186,9 @@ def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
         if sharing and not resets & sharing and caps[key][0] >= together:
             message = "never used up: the caps of its edges are reached first"
             yield ("limits", "budgets", name), f"the budget `{name}` is {message}"
-    written = {(*edge.path, "max"): caps[edge.id] for edge in back if edge.id in own}
+    written: dict[DocPath, range] = {
+        (*edge.path, "max"): caps[edge.id] for edge in back if edge.id in own
+    }
     places = {place for place in written if document.node(place) is not None}
     if "revisions" in limits.model_fields_set and len(places) == len(written):
         yield ("limits", "revisions"), "no revise edge uses it"
