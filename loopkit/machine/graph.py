@@ -68,7 +68,6 @@ class Graph:
 
     @cached_property
     def outgoing(self) -> dict[str, tuple[Edge, ...]]:
-        """All edges out of each state, in their order."""
         return dict.fromkeys(self.states, ()) | _group(self.edges, lambda edge: edge.source)
 
     @cached_property
@@ -105,7 +104,6 @@ class Graph:
 
     @cached_property
     def written(self) -> dict[str, str]:
-        """The artifact that each state writes, of those that write one."""
         named = ((name, artifact_of(self.machine, name)) for name in self.states)
         return {name: artifact for name, artifact in named if artifact}
 
@@ -387,7 +385,6 @@ class Origins:
         return tuple(sorted(unique, key=self.place_of))
 
     def place_of(self, name: str) -> int:
-        """The place of an origin in their order; an author that is not one comes last."""
         return self._order.get(name, len(self._order))
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -48,7 +48,6 @@ def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
-    """The first mistake that makes a mapping unusable as a JSON Schema."""
     return next(iter(schema_problems(schema)), None)
 
 
@@ -59,7 +58,6 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
 
 
 def keywords() -> frozenset[str]:
-    """The keywords with which a JSON Schema judges data."""
     from loopkit.language.json_schema.validation import KEYWORDS  # noqa: PLC0415 - as above
 
     return KEYWORDS
@@ -261,7 +259,6 @@ def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 
 def parts(schema: object) -> Iterator[Mapping[str, Any]]:
-    """A schema and all schemas in it, except `true` and `false`."""
     return (part for _, part, _ in placed_parts(schema))
 
 

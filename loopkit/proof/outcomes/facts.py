@@ -246,7 +246,6 @@ def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
 def _counters(
     analysis: Analysis, edges: Sequence[Edge], guards: Sequence[Guard]
 ) -> Iterator[Dimension]:
-    """For each counter of the revise edges, whether it has room."""
     back = [edge for edge in edges if edge.back]
     reads_count = any(guard.names & COUNTING.keys() for guard in guards)
     for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
@@ -287,7 +286,6 @@ def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
 
 
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
-    """Whether an author of the judged artifact can declare the task infeasible."""
     authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
     agents = (agent for author in authors for agent in analysis.machine.agents_at(author))
     return any(agent.infeasible is not None for agent in agents)
