@@ -469,8 +469,15 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
-    for part in (entry, *(entry.get("tiered_pricing") or ())):
-        start = int(part.get("range", (0,))[0])
+    steps = entry.get("tiered_pricing")
+    for part in (entry, *(steps if isinstance(steps, list) else ())):
+        match part:
+            case {"range": [int() | float() as above, *_]}:
+                start = int(above)
+            case _ if part is entry:
+                start = 0
+            case _:
+                continue
         for key, usd in numbers_of(part).items():
             if (found := _RATE.fullmatch(key)) is not None:
                 above = int(found["above"]) * 1_000 if found["above"] else start
