@@ -1,4 +1,4 @@
-"""Players: who plays the agents, the commands and the person of a run, prepared once."""
+"""Players: who plays the agents, the commands and the person of a run."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
 from loopkit.document.problems import closest, did_you_mean
 from loopkit.engine.records import Usage
 from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
+from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
@@ -55,9 +56,9 @@ class Players:
     calls_models: bool
     """Whether real models can be asked, by the run or by its children."""
     redact: Redact
-    """Removes the secrets of the environment, as it is now, from the texts of the players."""
+    """Removes the secrets of the environment from the texts of the players."""
     notify: Sequence[str]
-    """The program that is started when a run stops; empty for none."""
+    """The program that is started when a run stops."""
 
 
 def players_of(
@@ -67,7 +68,6 @@ def players_of(
     person: Person,
     clock: Timekeeper,
 ) -> Players:
-    """The players of a run: a scenario, or else functions, programs, models and a person."""
     sleep = clock.sleep if scenario else asyncio.sleep
     agents = assign_agents(machine, scenario, functions, sleep)
     asks_model = any(isinstance(port, ModelAgentPort) for port in agents.values())
@@ -84,11 +84,8 @@ def players_of(
 
 def _asks_below(machine: Machine, functions: Functions) -> bool:
     """Whether a machine that this one runs, or one further below, asks a model."""
-    below = [state.child for state in machine.states_of(ChildrenState).values()]
-    return any(
-        not child.model_agents.keys() <= functions.keys() or _asks_below(child, functions)
-        for child in below
-    )
+    models = (path.rpartition("/") for path in _models_within(machine))
+    return any(state and name not in functions for state, _, name in models)
 
 
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
@@ -96,7 +93,7 @@ PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     CommandAgent.kind: CommandAgentPort,
     OutsideAgent.kind: OutsideAgentPort,
 }
-"""The port for each kind of agent that neither a scenario nor a function plays."""
+"""For each kind of agent that neither a scenario nor a function plays."""
 
 Messages: TypeAlias = list[dict[str, str]]
 """The conversation that ends with the prompt: each with `role` and `content`."""
@@ -111,10 +108,6 @@ Functions = Mapping[str, AgentFunction]
 def assign_agents(
     machine: Machine, scenario: Scenario | None, functions: Functions, sleep: Sleep = asyncio.sleep
 ) -> dict[str, AgentPort]:
-    """The port of each agent: a scenario, a function, its program or its model plays it.
-
-    `sleep` waits for the delays of the scenario.
-    """
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
@@ -131,11 +124,8 @@ def assign_agents(
 
 @dataclass(frozen=True)
 class AgentChanges:
-    """Other models and options for agents, as the command line gives them, by the agent's name.
-
-    A name means the agent in the machine and in all that it runs; `STATE/AGENT` only in what that
-    state runs.
-    """
+    """Other models and options for agents, by name: of an agent in the machine and in all that it
+    runs, or `STATE/AGENT` for what that state runs."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -145,19 +135,16 @@ class AgentChanges:
     base_urls: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return any(by for _, by in self._by_option)
+        return any(self._by_name)
 
     @property
-    def _by_option(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-        return (
-            ("--model", self.models), ("--price", self.prices), ("--param", self.params),
-            ("--base-url", self.base_urls),
-        )  # fmt: skip
+    def _by_name(self) -> tuple[Mapping[str, Any], ...]:
+        return self.models, self.prices, self.params, self.base_urls
 
     def apply_to(self, machine: Machine) -> Machine:
         """The machine with these changes; raises NotRunnable."""
-        own = self.known_in(machine)
-        for (option, by), (_, known) in zip(self._by_option, own._by_option, strict=True):  # noqa: SLF001 - its own
+        own, options = self.known_in(machine), ("--model", "--price", "--param", "--base-url")
+        for option, by, known in zip(options, self._by_name, own._by_name, strict=True):  # noqa: SLF001 - its own
             for name in by.keys() - known.keys():
                 raise NotRunnable(_no_model(option, name, machine))
         return self._applied(machine)
@@ -171,12 +158,12 @@ class AgentChanges:
             return any(p.startswith(f"{within}/") and p.endswith(f"/{agent}") for p in paths)
 
         return AgentChanges(*(
-            {name: one for name, one in by.items() if is_known(name)} for _, by in self._by_option
+            {name: one for name, one in by.items() if is_known(name)} for by in self._by_name
         ))  # fmt: skip
 
     def within(self, state: str) -> AgentChanges:
         """The changes in a machine that a state runs; those for it alone come last."""
-        return AgentChanges(*(_within(f"{state}/", by) for _, by in self._by_option))
+        return AgentChanges(*(_within(f"{state}/", by) for by in self._by_name))
 
     def _applied(self, machine: Machine) -> Machine:
         if not self:
@@ -209,7 +196,10 @@ class AgentChanges:
             agent = agent.model_copy(update={"base_url": base_url})
         # At some addresses LiteLLM knows who answers.
         if model is not None and agent.base_url is None and has_no_provider(model):
-            raise NotRunnable(_no_provider(name, model, aliases))
+            near = closest(model, aliases)
+            remedy = f"did you mean `{near}`?" if near else _PROVIDER_FIRST
+            message = f"LiteLLM knows no provider for the model `{model}`"
+            raise NotRunnable(f"`--model {name}={model}`: {message}; {remedy}")
         if (price := self.prices.get(name)) is not None:
             if not 0 <= price < inf:
                 raise NotRunnable(f"`--price {name}={price:g}` is not a price")
@@ -218,6 +208,9 @@ class AgentChanges:
         for dotted, value in self.params.get(name, {}).items():
             options = _with_option(options, dotted.split("."), value)
         return agent.model_copy(update={"params": options})
+
+
+_PROVIDER_FIRST = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
 
 
 def _within(prefix: str, by: Mapping[str, T]) -> dict[str, T]:
@@ -241,14 +234,6 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
     return kept if value is None else {**kept, first: value}
 
 
-def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
-    near = closest(model, aliases)
-    remedy = (
-        f"did you mean `{near}`?" if near else "write PROVIDER/MODEL, such as openai/gpt-5-mini"
-    )
-    return f"`--model {name}={model}`: LiteLLM knows no provider for the model `{model}`; {remedy}"
-
-
 def _no_model(option: str, name: str, machine: Machine) -> str:
     if name in machine.agents:
         kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
@@ -258,16 +243,13 @@ def _no_model(option: str, name: str, machine: Machine) -> str:
 
 
 class FunctionAgentPort(AgentPort):
-    """A plain or async function as an agent. Its calls are counted; what it spends is unknown."""
+    """A plain or async function as an agent. What its calls spend is unknown."""
 
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
         self._name = name
         self._price = definition.call_usd
         self._most = Usage(agent_calls=1, cost_usd=self._price or 0.0)
         self._function = function
-        self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
-        if inspect.iscoroutinefunction(function):
-            self._call = function
 
     def quote(self, _: Request) -> Usage:
         return self._most
@@ -275,8 +257,15 @@ class FunctionAgentPort(AgentPort):
     async def ask(self, request: Request) -> Reply:
         """Return what the function returns; whatever it raises becomes an AgentError."""
         messages = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+        returned: object
         try:
-            returned = await self._call(request.prompt, messages)
+            if inspect.iscoroutinefunction(self._function):
+                returned = self._function(request.prompt, messages)
+            else:
+                # It may wait for a server, and other runs must go on meanwhile.
+                returned = await asyncio.to_thread(self._call, request.prompt, messages)
+            if inspect.isawaitable(returned):
+                returned = await returned
         except Exception as error:
             # The function did not reach a server; the next try may.
             is_transient = isinstance(error, ConnectionError | TimeoutError)
@@ -288,16 +277,11 @@ class FunctionAgentPort(AgentPort):
         text = returned if isinstance(returned, str) else self._as_json(returned)
         return Reply(text, cost_usd=self._price, has_no_tools=True)
 
-    async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
-        # It may wait for a server, and other runs must go on meanwhile.
-        returned = await asyncio.to_thread(self._call_function, prompt, messages)
-        return await returned if inspect.isawaitable(returned) else returned
-
-    def _call_function(self, prompt: str, messages: Messages) -> object:
+    def _call(self, prompt: str, messages: Messages) -> object:
         try:
             return self._function(prompt, messages)
         except StopIteration as error:
-            # A future refuses StopIteration and would never end. Coroutines raise RuntimeError too.
+            # A future refuses it and would never end. Coroutines raise RuntimeError too.
             raise RuntimeError("the function raised StopIteration") from error
 
     def _as_json(self, returned: object) -> str:
@@ -309,7 +293,7 @@ class FunctionAgentPort(AgentPort):
 
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
-"""Providers that LiteLLM takes for OpenAI itself if no address is given."""
+"""Providers that LiteLLM takes for OpenAI itself without an address."""
 NOBODY = ChildParts()
 
 
@@ -342,7 +326,7 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 
 
 def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
-    """What is wrong with how the children of a state are named, and the remedy; else None."""
+    """What is wrong with how the children of a state are named, and the remedy."""
     if not part or state.has_keys == isinstance(part, Mapping):
         return None
     if state.has_keys:
@@ -354,7 +338,6 @@ def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str
 
 @contextmanager
 def _name_child(called: str) -> Iterator[None]:
-    """Prefix a NotRunnable from inside with the name of the child, if it has one."""
     try:
         yield
     except NotRunnable as error:
@@ -366,7 +349,6 @@ class _Cast:
     """The players in one run of a family."""
 
     called: str
-    """The child; empty for the root."""
     machine: Machine
     said: Parts
     limited: frozenset[str]
@@ -393,8 +375,8 @@ def refuse_unplayable(
 
 def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
     """The casts of a run, and of each kind of child that the scenario tells apart."""
-    own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
-    limited |= {name for name, limit in own.items() if limit is not None}
+    own = dict(machine.limits)
+    limited |= {name for name in ("cost_usd", "tokens") if own[name] is not None}
     yield _Cast(called, machine, said, limited)
     children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
@@ -416,8 +398,8 @@ def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
             f"the scenario plays some agents, but not {listed}, so that a real model "
             "would be called; let it play them too, or none"
         )
-    _refuse_keyless(real)
-    _refuse_astray(models)
+    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
+        _refuse_call(who, one)
     if "cost_usd" in cast.limited:
         for name, agent in real.items():
             for who, what, remedy in missing_prices(name, agent, is_limited=True):
@@ -440,7 +422,7 @@ def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
 
 
 def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
-    """Refuse a limit on what a function spends; only the price of the program it plays is known."""
+    """Refuse a limit on what a function spends; only a program's price is known."""
     for name in functions.keys() & agents.keys():
         if not agents[name].is_called:
             continue
@@ -451,35 +433,25 @@ def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functi
             )
 
 
-def _refuse_keyless(real: Mapping[str, Agent]) -> None:
-    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
-        variable = one.key_env
-        if variable is not None and not os.environ.get(variable):
+def _refuse_call(who: str, one: CalledAgent) -> None:
+    """Refuse an agent without its key, and a model on a server of the user's own without an
+    address: prompts would go elsewhere."""
+    if one.key_env is not None and not os.environ.get(one.key_env):
+        raise NotRunnable(
+            f"{who} takes its key from the environment variable `{one.key_env}`, which is not set"
+        )
+    rungs = one.models if getattr(one, "base_url", None) is None else ()
+    for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
+        if not os.environ.get(f"{provider.upper()}_API_BASE"):
             raise NotRunnable(
-                f"{who} takes its key from the environment variable `{variable}`, which is not set"
+                f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
             )
 
 
-def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
-    """Refuse a model on the user's own server without an address: prompts would go elsewhere."""
-    for who, one in _models_in_turn(models):
-        rungs = one.model if one.base_url is None else ()
-        for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
-            if not os.environ.get(f"{provider.upper()}_API_BASE"):
-                raise NotRunnable(
-                    f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
-                )
-
-
-def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
-    """Every model that may be asked, each with its name in messages."""
-    return (asked for name, agent in models.items() for asked in agent.labelled_in_turn(name))
-
-
 def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
-    for who, one in _models_in_turn(models):
-        lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
-        if None in lengths:
+    in_turn = (one for name, agent in models.items() for one in agent.labelled_in_turn(name))
+    for who, one in in_turn:
+        if None in [longest_answer(one, model, is_limited=True) for model in one.model]:
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: {who} may answer at any length; "
                 "add `max_tokens` to its `params:`"
