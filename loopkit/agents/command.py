@@ -32,8 +32,6 @@ MAX_JUDGE_CHARS = 1_000_000
 
 
 class CommandAgentPort(AgentPort):
-    """One program as an agent."""
-
     def __init__(self, definition: CommandAgent) -> None:
         self._definition = definition
 
@@ -41,7 +39,6 @@ class CommandAgentPort(AgentPort):
         return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
 
     async def ask(self, request: Request) -> Reply:
-        """Run the program once; raises AgentError."""
         templates = [parse(text).names for _, text in self._definition.templates]
         with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
             program, result = await self._run(request, own)

@@ -58,7 +58,6 @@ class Players:
     redact: Redact
     """Removes the secrets of the environment from the texts of the players."""
     notify: Sequence[str]
-    """The program that is started when a run stops."""
 
 
 def players_of(
@@ -102,7 +101,6 @@ Returned: TypeAlias = str | Mapping[str, Any] | list[Any]
 AgentFunction: TypeAlias = Callable[[str, Messages], Returned | Awaitable[Returned]]
 
 Functions = Mapping[str, AgentFunction]
-"""Functions, by the name of the agent that each plays."""
 
 
 def assign_agents(
@@ -142,7 +140,6 @@ class AgentChanges:
         return self.models, self.prices, self.params, self.base_urls
 
     def apply_to(self, machine: Machine) -> Machine:
-        """The machine with these changes; raises NotRunnable."""
         own, options = self.known_in(machine), ("--model", "--price", "--param", "--base-url")
         for option, by, known in zip(options, self._by_name, own._by_name, strict=True):  # noqa: SLF001 - its own
             for name in by.keys() - known.keys():
@@ -150,7 +147,6 @@ class AgentChanges:
         return self._applied(machine)
 
     def known_in(self, machine: Machine) -> AgentChanges:
-        """The changes of models that a machine has, or one that it runs."""
         paths = [f"/{path}" for path in _models_within(machine)]
 
         def is_known(name: str) -> bool:
@@ -346,18 +342,11 @@ def _name_child(called: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Cast:
-    """The players in one run of a family."""
-
     called: str
     machine: Machine
     said: Parts
     limited: frozenset[str]
     """The limits on calls that hold for it, whichever machine of its family declares them."""
-
-    @property
-    def unplayed(self) -> dict[str, Agent]:
-        agents = self.machine.agents.items()
-        return {name: agent for name, agent in agents if name not in self.said.agents}
 
 
 def refuse_unplayable(
@@ -389,25 +378,26 @@ def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) 
 
 
 def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
-    unplayed = cast.unplayed
+    agents = cast.machine.agents.items()
+    unplayed = {name: agent for name, agent in agents if name not in cast.said.agents}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
-    models = {name: one for name, one in cast.machine.model_agents.items() if name in real}
-    if is_played and models:
-        listed = ", ".join(f"`{name}`" for name in models)
+    if is_played and (models := cast.machine.model_agents.keys() & real.keys()):
+        listed = ", ".join(f"`{name}`" for name in real if name in models)
         raise NotRunnable(
             f"the scenario plays some agents, but not {listed}, so that a real model "
             "would be called; let it play them too, or none"
         )
-    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
-        _refuse_call(who, one)
-    if "cost_usd" in cast.limited:
-        for name, agent in real.items():
+    for name, agent in real.items():
+        for who, one in agent.labelled_in_turn(name):
+            _refuse_call(who, one)
+        if "cost_usd" in cast.limited:
             for who, what, remedy in missing_prices(name, agent, is_limited=True):
                 raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
-        _refuse_uncounted("cost_usd", unplayed, functions)
-    if "tokens" in cast.limited:
-        _refuse_endless(models)
-        _refuse_uncounted("tokens", unplayed, functions)
+        if "tokens" in cast.limited:
+            _refuse_endless(name, agent)
+    for limit in ("cost_usd", "tokens"):
+        if limit in cast.limited:
+            _refuse_uncounted(limit, unplayed, functions)
 
 
 def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
@@ -448,9 +438,8 @@ def _refuse_call(who: str, one: CalledAgent) -> None:
             )
 
 
-def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
-    in_turn = (one for name, agent in models.items() for one in agent.labelled_in_turn(name))
-    for who, one in in_turn:
+def _refuse_endless(name: str, agent: Agent) -> None:
+    for who, one in agent.labelled_in_turn(name) if isinstance(agent, ModelAgent) else ():
         if None in [longest_answer(one, model, is_limited=True) for model in one.model]:
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: {who} may answer at any length; "

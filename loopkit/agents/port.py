@@ -32,7 +32,6 @@ class AnswerCaps(NamedTuple):
     least: int
     """Where a limit leaves no room for more."""
     most: int | None
-    """The longest answer of the model."""
 
     def within(self, longest: int) -> AnswerCaps:
         least = min(self.least, longest)
@@ -40,8 +39,6 @@ class AnswerCaps(NamedTuple):
 
 
 class Tool(Value, frozen=True):
-    """A function that a model may call."""
-
     name: str
     description: str
     schema: Mapping[str, Any]
@@ -49,16 +46,12 @@ class Tool(Value, frozen=True):
 
 
 class Message(Value, frozen=True):
-    """One message of a conversation."""
-
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: Sequence[ToolCall] = ()
-    """Of an assistant: the tools that it called with this message."""
     kept: Mapping[str, Any] = NOTHING
     """Of an assistant: what its provider wants back unchanged, such as signed thoughts."""
     tool_call_id: str = ""
-    """Of a tool: the call that it answers."""
 
 
 class Request(Mutable):
@@ -81,11 +74,9 @@ class Request(Mutable):
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
-    """The rung of the ladder that is asked."""
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     folder: Path | None = None
-    """The working folder of a command."""
     session: str | None = None
     """The id that an external agent named before."""
     whole_prompt: Callable[[], str] | None = None
@@ -109,7 +100,6 @@ class Request(Mutable):
     cap: int | None = None
     """In tokens, where a limit makes it necessary and the agent's own options have none."""
     key: str = ""
-    """The call's idempotency key."""
     task_index: int = 0
     """How many pieces of work the agent had before this one, in this run."""
     place_index: int = 0
@@ -121,13 +111,10 @@ class Request(Mutable):
 
 
 class Reply(Value, frozen=True):
-    """The reply of an agent to one call."""
-
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
     thoughts: str = ""
-    """What the model wrote for itself."""
     raw: str = ""
     """The whole answer, where thoughts or repetitions were taken out of it."""
     loops: bool = False
@@ -148,7 +135,6 @@ class Reply(Value, frozen=True):
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """Of a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None
@@ -207,8 +193,6 @@ class Crashed(Exception):
 
 
 class AgentPort(Protocol):
-    """An agent that can be asked."""
-
     async def ready(self) -> None:
         """Wait for what a call needs but does not include, before the call is recorded."""
         return None
@@ -223,8 +207,6 @@ class AgentPort(Protocol):
 
 
 class PlayedCommands(Protocol):
-    """Command results that a scenario prepares."""
-
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
@@ -232,9 +214,7 @@ class PlayedCommands(Protocol):
         where the command is really run."""
         ...
 
-    def plays(self, place: str) -> bool:
-        """Whether no command at a place is really run."""
-        ...
+    def plays(self, place: str) -> bool: ...
 
 
 class Person(Protocol):
@@ -250,8 +230,6 @@ class NotRunnable(Exception):
 
 
 class OutsideAgentPort(AgentPort):
-    """An agent that is played from outside."""
-
     def __init__(self, definition: OutsideAgent) -> None:
         self.definition = definition
 

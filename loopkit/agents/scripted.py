@@ -65,16 +65,12 @@ class Unprepared(AgentError):
 
 
 class Timekeeper(Protocol):
-    """The clock of a question: it tells the time, and sleeps."""
-
     def now(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class ScriptedAgent(AgentPort):
-    """One agent's part in a scenario."""
-
     def __init__(
         self,
         name: str,

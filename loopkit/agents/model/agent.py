@@ -43,8 +43,6 @@ from loopkit.text.thoughts import set_apart
 
 
 class ModelAgentPort:
-    """One agent of the machine behind LiteLLM."""
-
     def __init__(self, definition: ModelAgent) -> None:
         self._in_turn = definition.in_turn
         self._longest: dict[tuple[int, str], int] = {}
@@ -103,7 +101,7 @@ class ModelAgentPort:
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
                 if (used := tokens_in(received.record)) is not None:
-                    failure.charged, failure.tokens = False, used.total
+                    failure.charged, failure.tokens = False, used.input + used.output
                     failure.cost_usd = cost(agent, request.model, used, None)
                 raise failure from error
             response = await client.read(answer, request.model)
@@ -204,7 +202,6 @@ def _own_address(model: str) -> str | None:
 
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
-    """The schema that is sent as such, and not asked for in words."""
     return form_of(agent, request)[0]
 
 
@@ -249,7 +246,6 @@ STRICT = frozenset({
     "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
     "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
 })  # fmt: skip
-"""The words that a strict schema may have."""
 TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
 """Each part of a strict schema has one of these words."""
 FOR_TOOLS = frozenset({"$comment", "$schema"})
@@ -436,7 +432,14 @@ def chat_messages(
 def _chat_message(message: Message) -> dict[str, Any]:
     match message.role:
         case "assistant" if message.tool_calls:
-            calls = [_chat_call(call) for call in message.tool_calls]
+            calls = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _readable_arguments(call)},
+                }
+                for call in message.tool_calls
+            ]
             content = message.content if message.content.strip() else None
             kept = fields_to_return(message.kept)
             return {"role": "assistant", "content": content, "tool_calls": calls, **kept}
@@ -445,11 +448,6 @@ def _chat_message(message: Message) -> dict[str, Any]:
             return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
     is_silent = message.role == "assistant" and not message.content.strip()
     return {"role": message.role, "content": NOTHING_SAID if is_silent else message.content}
-
-
-def _chat_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _readable_arguments(call)}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _readable_arguments(call: ToolCall) -> str:
@@ -462,7 +460,6 @@ def _with_calls_in_words(messages: Iterable[Message], model: str | None) -> Iter
     """The messages, with the calls in words that `model` did not make, or all: a provider refuses
     the ids and the signed thoughts of another."""
     names: dict[str, str] = {}
-    """The tools, by the ids of the calls in words."""
     results: list[str] = []
     for message in messages:
         if message.role == "tool" and message.tool_call_id in names:

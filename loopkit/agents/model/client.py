@@ -9,8 +9,8 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -37,15 +37,20 @@ async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
     """LiteLLM's response to one request, without retries; raises whatever LiteLLM raises."""
     litellm = await ready()
     CURRENT_RECEIVED.set(received)
-    with _counted():
-        try:
-            response = await litellm.acompletion(**arguments, **FIXED)
-        except litellm.UnsupportedParamsError:
-            if arguments.get("tool_choice") != "none":
-                raise
-            # LiteLLM can't tell this provider not to call a tool.
-            free = {name: value for name, value in arguments.items() if name != "tool_choice"}
-            response = await litellm.acompletion(**free, **FIXED)
+    loop = asyncio.get_running_loop()
+    _calls[loop] += 1
+    try:
+        response = await litellm.acompletion(**arguments, **FIXED)
+    except litellm.UnsupportedParamsError:
+        if arguments.get("tool_choice") != "none":
+            raise
+        # LiteLLM can't tell this provider not to call a tool.
+        free = {name: value for name, value in arguments.items() if name != "tool_choice"}
+        response = await litellm.acompletion(**free, **FIXED)
+    finally:
+        _calls[loop] -= 1
+        if not _calls[loop]:
+            del _calls[loop]
     _set_cost(litellm, response, arguments)
     # LiteLLM keeps the refusal of a chat, but not that of OpenAI's Responses.
     output = received.record.get("output") if b'"refusal"' in received.body else None
@@ -100,18 +105,6 @@ async def close() -> None:
         await close_connections()
 
 
-@contextmanager
-def _counted() -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    _calls[loop] += 1
-    try:
-        yield
-    finally:
-        _calls[loop] -= 1
-        if not _calls[loop]:
-            del _calls[loop]
-
-
 def _load() -> ModuleType:
     global _loaded  # noqa: PLW0603 - a module is loaded once a process
     with _importing:
@@ -139,7 +132,7 @@ def _import_litellm() -> ModuleType:
     litellm.suppress_debug_info = True
     # It belongs to one event loop at a time, and says on stderr what goes wrong with two of them.
     worker: Any = GLOBAL_LOGGING_WORKER
-    worker.ensure_initialized_and_enqueue = _log_nothing
+    worker.ensure_initialized_and_enqueue = lambda async_coroutine: async_coroutine.close()
     _give_client(litellm)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
@@ -147,7 +140,6 @@ def _import_litellm() -> ModuleType:
 
 
 def _give_client(litellm: Any) -> None:
-    """Have LiteLLM send every call over our client."""
     from litellm.caching.llm_caching_handler import LLMClientCache  # noqa: PLC0415 - as above
     from litellm.llms.custom_httpx import http_handler  # noqa: PLC0415
 
@@ -164,7 +156,3 @@ def _give_client(litellm: Any) -> None:
     litellm.in_memory_llm_clients_cache = Clients()
     # For the SDK of OpenAI, which its handlers do not use.
     litellm.aclient_session = Client(http_handler.get_ssl_configuration())
-
-
-def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
-    async_coroutine.close()

@@ -131,7 +131,6 @@ AT_FAULT = frozenset({
     "invalid_value", "unsupported_value", "unsupported_parameter", "unknown_parameter",
 })  # fmt: skip
 WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
-"""Statuses with which a wait may be named."""
 REFUSED = frozenset({400, 404, 422, 500, 501})
 """Statuses with which a provider refuses an option, and servers what they can't do."""
 FREE = ("", "model")
@@ -158,7 +157,6 @@ _CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|uns
 _PLACE = r"\b(?:region|country|location|territory|availability zone)\b"
 _NO_REGION = _any(
     rf"\b(?:user|your) {_PLACE}.{{0,40}}?{_CLOSED}|{_CLOSED} (?:in|for|from)\b.{{0,40}}?{_PLACE}",
-    rf"\bcountry, region,? or territory {_CLOSED}",
 )
 _REGION_DOWN = _any(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}")
 _DAILY = _any(

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
-from loopkit.agents.model.pricing import Used
 from loopkit.agents.port import AgentError
+from loopkit.engine.payloads import TokenUse
 from loopkit.text import one_line
 
 WIDTH, MOST_TOLD = 240, 10_000
@@ -24,8 +24,6 @@ SHORTEST_SECRET = 7
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """What is known of a failed call."""
-
     kinds: frozenset[str] = frozenset()
     """All classes in the chain of causes, with their bases; `WebPage` for one with a status of
     success."""
@@ -50,7 +48,6 @@ class FailureCause:
     subject: str = ""
     """The part of the request that is named as at fault: of SUBJECTS, or `option`."""
     wait_s: float | None = None
-    """How long the provider asks to wait."""
     model: str = ""
     provider: str = ""
     key_env: str = ""
@@ -274,7 +271,6 @@ def status_of(codes: frozenset[str]) -> int | None:
 
 
 def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
-    """The field of the request that an error names."""
     for record in reversed(records):
         match record:
             case {"param": str() as place} | {"field": str() as place} if place:
@@ -363,7 +359,7 @@ def is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
-def tokens_in(record: Mapping[str, Any]) -> Used | None:
+def tokens_in(record: Mapping[str, Any]) -> TokenUse | None:
     """The token count in a provider's own answer; None where it has none that can be right."""
     for place, parts, answered, total in COUNTS:
         counted = record.get(place) if place else record
@@ -375,5 +371,6 @@ def tokens_in(record: Mapping[str, Any]) -> Used | None:
         sent = sum(counted.get(part) or 0 for part in parts)
         # Some providers count thoughts in the total alone.
         output = max(counted.get(answered) or 0, (counted.get(total) or 0) - sent)
-        return Used(sent, output) if output or counted.get(answered) == 0 else None
+        is_counted = output or counted.get(answered) == 0
+        return TokenUse(input=sent, output=output) if is_counted else None
     return None

@@ -20,7 +20,6 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keep
 HIGHEST_PORT = 65_535
 RETRIED = (httpx.ConnectError, httpx.RemoteProtocolError)
 Verify = ssl.SSLContext | str | bool
-"""How a server's certificate is verified."""
 
 
 class Refused(Exception):
@@ -116,7 +115,6 @@ class _Transport(httpx.AsyncBaseTransport):
 
 
 def _proxy_to(url: httpx.URL) -> str:
-    """The proxy that the environment names for an address."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all", "")
     if not proxy or proxy_bypass(url.host) or proxy_bypass(url.netloc.decode()):

@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from loopkit.agents.port import AnswerCaps, Message, Request
 from loopkit.document.problems import closest
+from loopkit.engine.payloads import TokenUse
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent, Price
@@ -42,21 +43,6 @@ _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
 _WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
 _THOUGHT = "output_cost_per_reasoning_token"
 _ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """The tokens of one call, as its provider counts them."""
-
-    input: int
-    """Includes tokens read from and written to the cache."""
-    output: int
-    cached: int = 0
-    written: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.input + self.output
 
 
 def quote(agent: ModelAgent, request: Request) -> Usage:
@@ -198,7 +184,7 @@ def cached_share(agent: ModelAgent, model: str) -> float:
     return cached / new if new and cached is not None else 1.0
 
 
-def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
+def cost(agent: ModelAgent, model: str, used: TokenUse, listed: float | None) -> float | None:
     """USD for the tokens of a call: by the agent's own price, else LiteLLM's figure `listed`; if it
     does not find the price that it lists itself, by the highest rates."""
     price = own_price(agent, model)
@@ -260,7 +246,6 @@ _EFFORTS = {
 
 
 def needs_caps(limits: Mapping[str, Any]) -> bool:
-    """Whether limits can only be kept if the longest answer is known."""
     return limits.get("tokens") is not None or limits.get("cost_usd") is not None
 
 
@@ -350,8 +335,6 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """An entry of the table."""
-
     entry: Mapping[str, Any]
     rates: tuple[Rate, ...]
     max_input: int | None
@@ -486,7 +469,6 @@ def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
 
 
 def numbers_of(record: object) -> dict[str, float]:
-    """The fields of a record that are numbers."""
     fields = record.items() if isinstance(record, Mapping) else ()
     return {name: float(value) for name, value in fields if type(value) in (int, float)}
 

@@ -12,7 +12,6 @@ from loopkit.agents.port import AgentError
 STATUSES = frozenset({400, 402, 413, 422, 429})
 """With which servers refuse a cap: credit or tokens of a minute may not suffice for it either."""
 MOST_READ = 2_000
-"""Characters."""
 _OPTION = re.compile(
     r"(?i)\bmax(?:imum)?[_ ]?(?:(?:completion|output|new)[_ ]?)?tokens(?:_to_sample)?\b"
     r"|\bnum_predict\b|\b(?:completion|output) tokens\b"

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.failure_cause import is_count
 from loopkit.agents.model.pricing import (
     OUTPUT_CAPS,
-    Used,
     cost,
     known_model,
     listed_cost,
@@ -34,7 +32,6 @@ from loopkit.text.thoughts import set_apart
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 """The reasons by which Gemini ends an answer that it discards for a bad tool call."""
 THOUGHTS = ("reasoning_content", "thinking_blocks")
-"""The fields in which LiteLLM puts what a model thought."""
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
@@ -52,12 +49,11 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     used = _tokens_used(usage, is_silent=not text and not calls)
     if used is None:
         most = quote(agent, request)
-        tokens, usd, counted = most.tokens, most.cost_usd, None
+        tokens, usd = most.tokens, most.cost_usd
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden.get("response_cost"))
-        tokens, usd = used.total, cost(agent, request.model, used, listed)
-        counted = TokenUse(**asdict(used))
+        tokens, usd = used.input + used.output, cost(agent, request.model, used, listed)
     own = _own_fields(choice)
     # LiteLLM turns many endings into `stop`.
     error, ending = own.get("error"), own.get("native_finish_reason")
@@ -86,7 +82,7 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
-        counted=counted,
+        counted=used,
         cost_usd=usd,
         held=used is None,
         prompt_cut=_cut_message(request, usage) if used else "",
@@ -130,7 +126,7 @@ def _refusal(message: Any, finish: object) -> str:
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 
-def _cap_message(request: Request, used: Used | None) -> str:
+def _cap_message(request: Request, used: TokenUse | None) -> str:
     """Where a cut-off answer ended at our cap, and not at the longest answer of the model."""
     cap, caps = request.cap, request.caps
     if cap is None or caps is None:
@@ -144,7 +140,7 @@ def _cap_message(request: Request, used: Used | None) -> str:
 
 
 def _all_thought_message(
-    agent: ModelAgent, name: str, message: Any, text: str, used: Used | None
+    agent: ModelAgent, name: str, message: Any, text: str, used: TokenUse | None
 ) -> str:
     """The message for a cut-off answer that is nothing but thoughts. Its author can't correct that:
     it would think as long again, and be paid again."""
@@ -161,7 +157,7 @@ def _all_thought_message(
     return f"{spent} went into reasoning, none into the answer; {remedy}"
 
 
-def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
+def _tokens_used(usage: Any, *, is_silent: bool) -> TokenUse | None:
     """The tokens of a call, if the provider counted all of them."""
     sent, answered = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     # There is no call without a prompt, and no text without a token.
@@ -172,7 +168,7 @@ def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
     written = min(_count(details, "cache_creation_tokens") or 0, sent - cached)
     # Some providers count thoughts in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
-    return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
+    return TokenUse(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
 def _count(record: Any, name: str) -> int | None:
@@ -228,7 +224,6 @@ def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] |
 
 
 def _calls(calls: object) -> list[dict[str, Any]]:
-    """The calls of tools that have a name."""
     readable = []
     for call in calls if isinstance(calls, list) else ():
         match call:
@@ -245,7 +240,6 @@ def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
 
 
 def _numbers(record: object) -> dict[str, Any]:
-    """The plausible token counts."""
     numbers = record.items() if isinstance(record, Mapping) else ()
     return {name: number for name, number in numbers if is_count(number)}
 
@@ -288,7 +282,6 @@ def takes_schema_too(agent: ModelAgent, model: str) -> bool:
 
 
 def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    """The arguments of a LiteLLM call that concern tools."""
     tools, is_silent = offered_tools(agent, request), not request.may_call_tools
     if not tools or (is_silent and provider_of(request.model) in NO_CHOICE):
         return {}
@@ -350,7 +343,17 @@ SELL_CLAUDE = frozenset({
 
 def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
     """The thoughts in a message that its sender wants back, and who that is."""
-    return {ORIGIN: _origin(model), **dict(_thoughts(message, provider_of(model)))}
+    kept: dict[str, Any] = {ORIGIN: _origin(model)}
+    for name, seals in SEALED.items():
+        parts = _plain_list(getattr(message, name, None))
+        if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
+            kept[name] = sealed
+    if details := _plain_list(_own_fields(message).get(DETAILS)):
+        kept[DETAILS] = details
+    thought = getattr(message, PLAIN, None)
+    if provider_of(model) in WANT_PLAIN and isinstance(thought, str):
+        kept[PLAIN] = thought
+    return kept
 
 
 def is_from(kept: Mapping[str, Any], model: str) -> bool:
@@ -365,18 +368,6 @@ def fields_to_return(kept: Mapping[str, Any]) -> dict[str, Any]:
 def _origin(model: str) -> str:
     provider = provider_of(model)
     return "claude" if "claude" in model.lower() and provider in SELL_CLAUDE else provider
-
-
-def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
-    for name, seals in SEALED.items():
-        parts = _plain_list(getattr(message, name, None))
-        if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
-            yield name, sealed
-    if details := _plain_list(_own_fields(message).get(DETAILS)):
-        yield DETAILS, details
-    thought = getattr(message, PLAIN, None)
-    if provider in WANT_PLAIN and isinstance(thought, str):
-        yield PLAIN, thought
 
 
 def _plain_list(value: object) -> list[dict[str, Any]]:
