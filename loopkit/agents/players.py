@@ -192,8 +192,9 @@ class AgentChanges:
             agent = agent.model_copy(update={"base_url": base_url})
         # At some addresses LiteLLM knows who answers.
         if model is not None and agent.base_url is None and has_no_provider(model):
-            near = closest(model, aliases)
-            remedy = f"did you mean `{near}`?" if near else _PROVIDER_FIRST
+            remedy = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+            if near := closest(model, aliases):
+                remedy = f"did you mean `{near}`?"
             message = f"LiteLLM knows no provider for the model `{model}`"
             raise NotRunnable(f"`--model {name}={model}`: {message}; {remedy}")
         if (price := self.prices.get(name)) is not None:
@@ -204,9 +205,6 @@ class AgentChanges:
         for dotted, value in self.params.get(name, {}).items():
             options = _with_option(options, dotted.split("."), value)
         return agent.model_copy(update={"params": options})
-
-
-_PROVIDER_FIRST = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
 
 
 def _within(prefix: str, by: Mapping[str, T]) -> dict[str, T]:

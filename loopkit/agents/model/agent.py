@@ -232,13 +232,11 @@ def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     if request.schema is None or is_told:
         return request.messages
     text = json.dumps(request.schema, ensure_ascii=False)
-    instruction = (
-        f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
-    )
+    told = f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
     first, *rest = request.messages
-    if first.role == "system":
-        return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
-    return [Message("system", instruction), first, *rest]
+    if first.role != "system":
+        return [Message("system", told), *request.messages]
+    return [Message("system", f"{first.content.rstrip()}\n\n{told}"), *rest]
 
 
 STRICT = frozenset({
@@ -304,7 +302,7 @@ def _is_strict(part: Mapping[str, Any]) -> bool:
     if True in fields.values() or part.get("items") is True:
         return False
     is_object = part.get("type") == "object" or "properties" in part
-    is_whole = fields.keys() == set(part.get("required", ()))
+    is_whole = set(fields) == set(part.get("required", ()))
     return not is_object or (part.get("additionalProperties") is False and is_whole)
 
 

@@ -124,9 +124,11 @@ _CAP = "`max_tokens` to its `params:`"
 def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
     """For each model whose maximum cost is unknown the parts of a sentence: who, what, remedy."""
     for who, one in agent.labelled_in_turn(name):
-        if not isinstance(one, ModelAgent) and one.call_usd is None:
-            yield who, "has no price", "add `price_per_run:` (0 if it is free)"
-        for model in one.model if isinstance(one, ModelAgent) else ():
+        if not isinstance(one, ModelAgent):
+            if one.call_usd is None:
+                yield who, "has no price", "add `price_per_run:` (0 if it is free)"
+            continue
+        for model in one.model:
             if is_priced(one, model, is_limited=is_limited):
                 continue
             what, remedy = f"may answer at any length (`{model}`)", f"add {_CAP}"

@@ -31,7 +31,6 @@ from loopkit.text.thoughts import set_apart
 
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 """The reasons by which Gemini ends an answer that it discards for a bad tool call."""
-THOUGHTS = ("reasoning_content", "thinking_blocks")
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
@@ -145,7 +144,7 @@ def _all_thought_message(
     """The message for a cut-off answer that is nothing but thoughts. Its author can't correct that:
     it would think as long again, and be paid again."""
     answered = used.output if used else 0
-    thoughts = (getattr(message, place, None) for place in THOUGHTS)
+    thoughts = (getattr(message, place, None) for place in (PLAIN, *SEALED))
     # Some providers hide the thoughts, but the tokens were spent on something.
     visible = set_apart(text, agent.thoughts)[0]
     is_thought = any(thoughts) or (answered > 0 and not text) or visible != text
