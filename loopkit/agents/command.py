@@ -108,15 +108,12 @@ class CommandAgentPort(AgentPort):
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
     def _read(self, stdout: str, *, may_be_empty: bool) -> Reply:
-        match self._definition.reply:
-            case "text":
-                return Reply(stdout, cost_usd=None)
-            case "stream_json":
-                return read_stream_json(stdout, may_be_empty=may_be_empty)
-            case JsonReply(json_=path):
-                return _read_json(stdout, path)
-            case _ as unknown:
-                raise AssertionError(unknown)
+        form = self._definition.reply
+        if isinstance(form, JsonReply):
+            return _read_json(stdout, form.json_)
+        if form == "stream_json":
+            return read_stream_json(stdout, may_be_empty=may_be_empty)
+        return Reply(stdout, cost_usd=None)
 
 
 @contextmanager

@@ -69,22 +69,17 @@ def players_of(
 ) -> Players:
     sleep = clock.sleep if scenario else asyncio.sleep
     agents = assign_agents(machine, scenario, functions, sleep)
+    names = {path.rpartition("/")[2] for path in _models_within(machine)}
     asks_model = any(isinstance(port, ModelAgentPort) for port in agents.values())
     return Players(
         agents=agents,
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
         scenario=scenario,
-        calls_models=asks_model or (not scenario and _asks_below(machine, functions)),
+        calls_models=asks_model or (not scenario and not names <= functions.keys()),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),
     )
-
-
-def _asks_below(machine: Machine, functions: Functions) -> bool:
-    """Whether a machine that this one runs, or one further below, asks a model."""
-    models = (path.rpartition("/") for path in _models_within(machine))
-    return any(state and name not in functions for state, _, name in models)
 
 
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
@@ -292,7 +287,6 @@ NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
-    """Raise NotRunnable where a scenario plays something that the machine does not have."""
     judges = machine.states_of(ValidateState).values()
     rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
     agents = machine.agents.items()

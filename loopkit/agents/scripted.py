@@ -173,7 +173,6 @@ def _failure(played: Played, fault: str) -> AgentError:
 
 
 def _left_folder_fields(played: PlayedFolder | None) -> dict[str, Any] | None:
-    """The fields of a LeftFolder for the output folder that a scenario plays."""
     if played is None:
         return None
     tree = played.tree or hashlib.sha256(played.change.encode()).hexdigest()

@@ -369,7 +369,6 @@ def tokens_in(record: Mapping[str, Any]) -> TokenUse | None:
         if not all(map(is_count, named)):
             return None
         sent = sum(counted.get(part) or 0 for part in parts)
-        # Some providers count thoughts in the total alone.
         output = max(counted.get(answered) or 0, (counted.get(total) or 0) - sent)
         is_counted = output or counted.get(answered) == 0
         return TokenUse(input=sent, output=output) if is_counted else None

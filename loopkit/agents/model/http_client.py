@@ -17,7 +17,6 @@ from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, KEY_HEADERS, Re
 MOST_READ_BYTES, MOST_PACKED_BYTES = 100_000_000, 1_000_000
 """Of an answer, and of a compressed one, which may be a thousand times as long."""
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60)
-HIGHEST_PORT = 65_535
 RETRIED = (httpx.ConnectError, httpx.RemoteProtocolError)
 Verify = ssl.SSLContext | str | bool
 
@@ -81,7 +80,7 @@ class _Transport(httpx.AsyncBaseTransport):
         """Send a request; raises what httpx raises, ValueError for a bad address, or Refused."""
         if request.url.userinfo:
             raise ValueError("credentials encoded in URL")
-        if (request.url.port or 0) > HIGHEST_PORT:
+        if (request.url.port or 0) > 65_535:
             raise ValueError("Port out of range")
         for name, value in request.headers.items():
             if not value.isprintable():

@@ -353,9 +353,8 @@ class KnownModel:
         sent: int | None = None,
         kinds: tuple[str, ...] = _ALL,
     ) -> Rates | None:
-        """The highest rates of these kinds that an agent's options leave possible for a call with
-        so many tokens in; None where the table has none. Those for a cache of minutes count: a
-        conversation that is sent again is marked for it."""
+        """The highest rates that an agent's options leave possible, if the table has some. Those
+        for a cache of minutes count: a conversation that is sent again is marked for it."""
         asked = {"", *params, *(text for _, text in texts_in(params))}
         usd: dict[str, float] = {}
         for rate in self.rates:

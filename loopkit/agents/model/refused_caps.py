@@ -11,7 +11,6 @@ from loopkit.agents.port import AgentError
 
 STATUSES = frozenset({400, 402, 413, 422, 429})
 """With which servers refuse a cap: credit or tokens of a minute may not suffice for it either."""
-MOST_READ = 2_000
 _OPTION = re.compile(
     r"(?i)\bmax(?:imum)?[_ ]?(?:(?:completion|output|new)[_ ]?)?tokens(?:_to_sample)?\b"
     r"|\bnum_predict\b|\b(?:completion|output) tokens\b"
@@ -42,8 +41,6 @@ _WHOLE = re.compile(r"(?i)\b(?:requested|received)\b")
 
 
 class CapRefusal(NamedTuple):
-    """A server refuses the cap."""
-
     most: int | None = None
     """The longest answer that it takes, below the cap."""
     name: str = ""
@@ -53,7 +50,7 @@ class CapRefusal(NamedTuple):
 def cap_refusal(received: Received, cap: int, sent: int) -> CapRefusal | None:
     """What an answer says of a cap, if it does; `sent` is a bound on the tokens of the prompt."""
     core = innermost(received.data)
-    said = " ".join((words(core) or str(core))[:MOST_READ].split())
+    said = " ".join((words(core) or str(core))[:2_000].split())
     is_refused = received.status in STATUSES or received.record.get("error")
     if not is_refused or (received.status == 429 and "too large" not in said.lower()):
         return None

@@ -1,8 +1,6 @@
 """LiteLLM's response → a reply: its text, its tool calls, its usage and its cost.
 
 LiteLLM refuses a whole answer for a part that nobody reads, so an answer is also read without it.
-Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
-does DeepSeek without the plain ones. Only their sender can read them.
 """
 
 from __future__ import annotations
@@ -165,7 +163,6 @@ def _tokens_used(usage: Any, *, is_silent: bool) -> TokenUse | None:
     details = getattr(usage, "prompt_tokens_details", None)
     cached = min(_count(details, "cached_tokens") or 0, sent)
     written = min(_count(details, "cache_creation_tokens") or 0, sent - cached)
-    # Some providers count thoughts in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
     return TokenUse(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
@@ -341,7 +338,8 @@ SELL_CLAUDE = frozenset({
 
 
 def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
-    """The thoughts in a message that its sender wants back, and who that is."""
+    """The thoughts in a message that its sender wants back with the results of tools, and who that
+    is: nobody else can read them."""
     kept: dict[str, Any] = {ORIGIN: _origin(model)}
     for name, seals in SEALED.items():
         parts = _plain_list(getattr(message, name, None))

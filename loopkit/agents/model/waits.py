@@ -21,7 +21,6 @@ _ASKED = re.compile(
     re.IGNORECASE,
 )
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]{4,20}\d(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII)
-
 _BARE = re.compile(r"\d+(?:\.\d+)?(?![\w.]\w)", re.ASCII)
 
 
