@@ -8,32 +8,35 @@ even if it fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.model.reply import thoughts_to_keep
+from loopkit.agents.players import FunctionAgentPort
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
-from loopkit.drive.active import Stopped
+from loopkit.drive.active import ActiveRun, Stopped
 from loopkit.drive.calls import CallSeries, call, policy_of
 from loopkit.drive.replies import conversation, written_call
-from loopkit.drive.tools import program
 from loopkit.drive.tools.call import (
-    Answered,
+    RUNS,
     BadArguments,
-    Conversation,
     ToolCalled,
-    ToolResult,
     arguments_of,
+    artifact_of,
+    digest,
+    digests,
+    offers,
     timeout_result,
 )
 from loopkit.engine.events import Replied
+from loopkit.engine.findings import Finding
 from loopkit.engine.macrostep import event_of_work
-from loopkit.engine.payloads import ToolCall
+from loopkit.engine.payloads import Artifact, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Exchange, tool_task
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool, ValidatorTool
+from loopkit.language.agents.tools import McpTool, ValidatorTool
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.section import Retry
 from loopkit.language.template.errors import TemplateError
@@ -44,11 +47,77 @@ from loopkit.outside.processes import CommandTimeout
 from loopkit.text.json_text import text_or_json
 from loopkit.text.markdown import as_code_block
 from loopkit.text.written_calls import WrittenCall
+from loopkit.values import Value
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
 NEVER_ANSWERED = "it went on calling tools, and gave no answer"
 REJECTED = "`{}` found errors in the last draft that it was given"
+
+
+class Answered(Value, frozen=True):
+    reply: Replied
+    fault_code: str = ""
+    fault: str = ""
+    """Why the reply does not count as an answer."""
+    findings: tuple[Finding, ...] = ()
+    """What the required tool found in the last draft, if it rejected that."""
+
+
+class Conversation(Value, frozen=True):
+    """An agent that may call tools, at one piece of work."""
+
+    active: ActiveRun
+    state: str
+    agent: str
+    asked: AgentAsked
+    work: CallSeries
+
+    def artifact_of(self, reply: Replied) -> Artifact:
+        return artifact_of(self.active, self.state, self.asked, reply)
+
+    @property
+    def definition(self) -> ModelAgent:
+        agent = self.asked.agent
+        assert isinstance(agent, ModelAgent)
+        return agent
+
+    @property
+    def turns(self) -> Sequence[Exchange]:
+        """All turns of the agent in this state so far."""
+        return self.active.state.conversations.get((self.state, self.agent), ())
+
+    @property
+    def rounds(self) -> Sequence[Exchange]:
+        """The exchanges of this piece of work that count."""
+        task = self.active.state.tasks.get(self.work.task)
+        return task.exchanges[task.renewed :] if task else ()
+
+    @property
+    def has_called(self) -> bool:
+        """Whether tools were called in it; the calls are answered even if no tools are left."""
+        return any(one.reply.tool_calls for one in self.rounds)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether tool results may be sent after the next reply."""
+        return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
+
+    def calls_left(self, rounds: Sequence[Exchange]) -> int:
+        made = sum(len(one.reply.tool_calls) for one in rounds)
+        return max(0, self.definition.max_tool_calls - made)
+
+    def tool_reply(self, number: int) -> Replied | None:
+        """The reply to the call of a tool; None if it was not made, or not yet."""
+        task = self.active.state.tasks.get(tool_task(self.work.task, number))
+        return task.exchanges[-1].reply if task and task.exchanges else None
+
+    @property
+    def asks_servers(self) -> bool:
+        """Whether MCP servers are asked: played agents neither see their tools nor call them."""
+        port = self.active.agents[self.agent]
+        is_played = self.active.scenario is not None or isinstance(port, FunctionAgentPort)
+        return not is_played and self.definition.tool_use != "runner"
 
 
 def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answered:
@@ -112,7 +181,7 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
         return f"`{required}` was not called"
     if not found.found_clean:
         return REJECTED.format(required)
-    if found.found_clean != program.digest(artifact):
+    if found.found_clean != digest(artifact):
         return f"this is not the draft that `{required}` found valid"
     return ""
 
@@ -175,13 +244,6 @@ def with_calls(agent: ModelAgent, request: Request, reply: Reply) -> Reply:
     return reply.replace(tool_calls=(ToolCall(id="", name=required, arguments=arguments),))
 
 
-RUNS: dict[str, Callable[[ToolCalled], Awaitable[ToolResult]]] = {
-    ValidatorTool.kind: program.run_validator_tool,
-    CommandTool.kind: program.run_program,
-    McpTool.kind: program.run_server_tool,
-    PythonTool.kind: program.run_function,
-}
-"""The function that runs a tool of each kind."""
 LONGEST_S = 3600.0
 """The timeout in seconds of a tool that has none of its own."""
 GRACE_S = 10.0
@@ -201,18 +263,9 @@ async def call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
 async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     active, tool = talk.active, talk.asked.tools.get(called.name)
     name = f"{talk.agent}.{called.name}"
-    found: list[ToolResult] = []
 
     async def ask(request: Request) -> Reply:
-        result = await _result(talk, tool, called, name, request.task_index)
-        found.append(result)
-        return Reply(
-            result.text,
-            exit_code=result.exit_code,
-            found_clean=result.found_clean,
-            findings=result.findings,
-            commands=result.commands,
-        )
+        return await _reply(talk, tool, called, name, request.task_index)
 
     async def ready() -> None:
         await fetch_tools(talk, [called.name])
@@ -226,10 +279,10 @@ async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
         ready=ready,
     )
     request = Request(name, talk.state, "tool", called.arguments)
-    await call(active, work, request, hold=True)
+    replied = await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
-    if emit is not None and found and found[-1].found_clean == "":
-        active.stage(event_of_work(active.program, active.state, emit, found[-1].findings))
+    if emit is not None and replied.found_clean == "":
+        active.stage(event_of_work(active.program, active.state, emit, replied.findings))
 
 
 def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
@@ -238,12 +291,12 @@ def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
     return talk.definition.retry if may_come_twice else ONCE
 
 
-async def _result(
+async def _reply(
     talk: Conversation, tool: ToolAsked | None, called: ToolCall, name: str, index: int
-) -> ToolResult:
+) -> Reply:
     if tool is None:
         known = ", ".join(map("`{}`".format, talk.asked.tools)) or "none"
-        return ToolResult(f"Error: there is no tool `{called.name}`; there are {known}")
+        return Reply(f"Error: there is no tool `{called.name}`; there are {known}")
     try:
         arguments = arguments_of(called.arguments, tool)
         made = ToolCalled(talk.active, talk.state, talk.asked, tool, name, arguments, index)
@@ -256,13 +309,12 @@ async def _result(
                     raise
                 return timeout_result(made)
     except BadArguments as error:
-        return ToolResult(f"Error: {error}")
+        return Reply(f"Error: {error}")
     except NotJudged as error:
-        return ToolResult(f"Error: the arguments can't be used: {error}")
+        return Reply(f"Error: the arguments can't be used: {error}")
     except TemplateError as error:
-        raise AgentError(
-            "fatal", f"the arguments of `{name}` can't be filled in: {error}"
-        ) from error
+        message = f"the arguments of `{name}` can't be filled in: {error}"
+        raise AgentError("fatal", message) from error
 
 
 VALIDATES = "Say whether a draft of your answer is valid: {ok, diagnostics}."
@@ -289,7 +341,7 @@ async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, 
     wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}
     if not wanted or not talk.asks_servers:
         return {}
-    return await program.offers(talk.active, talk.asked, wanted, talk.definition.retry)
+    return await offers(talk.active, talk.asked, wanted, talk.definition.retry)
 
 
 async def converse(talk: Conversation, turns: Sequence[Exchange], request: Request) -> Answered:
@@ -318,6 +370,5 @@ async def converse(talk: Conversation, turns: Sequence[Exchange], request: Reque
             may_call_tools=may_call,
             is_sent_again=request.is_sent_again or may_call,
         )
-        digests = program.digests(talk.asked, served)
-        work = talk.work.replace(goes_on=goes_on, digests=digests)
+        work = talk.work.replace(goes_on=goes_on, digests=digests(talk.asked, served))
         await call(talk.active, work, asked, hold=True)

@@ -1,32 +1,60 @@
-"""One call of a tool: its arguments, its result, and the conversation that it belongs to."""
+"""One call of a tool: its arguments, and what a tool of each kind does and answers.
+
+A program's output is shown to the model. A tool of an MCP server must stay as the run first saw it.
+Validators look at a draft as they look at an answer in a validate state. A Python function runs in
+a process of its own that can be ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from pathlib import Path
 from typing import Any
 
-from loopkit.agents.players import FunctionAgentPort
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loopkit.agents.port import AgentError, Reply
+from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries
+from loopkit.drive.isolation import workspace
+from loopkit.drive.judging.commands import content_fault, give_commands, setting_for
 from loopkit.drive.replies import is_answer, make_artifact, shorten
+from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
+from loopkit.drive.servers import Servers
 from loopkit.engine.events import Replied
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import diagnostics
 from loopkit.engine.payloads import Artifact, Ran
-from loopkit.engine.state import Exchange, tool_task
-from loopkit.language.agents.model import ModelAgent
+from loopkit.engine.records import Usage
+from loopkit.language.agents.tools import CommandTool, McpTool, PythonTool, ValidatorTool
 from loopkit.language.datatypes.datatype import conform, fault_texts
-from loopkit.machine.program import AgentAsked, ToolAsked
-from loopkit.outside.processes import CommandResult
+from loopkit.language.section import ErrorClass, Retry
+from loopkit.machine.program import DRAFT, AgentAsked, ToolAsked
+from loopkit.outside.mcp.connection import Connection, OfferedTool, ServerFailed
+from loopkit.outside.processes import (
+    ArgumentsRefused,
+    CommandResult,
+    command_environment,
+    run_command,
+    worker_command,
+    worker_environment,
+)
 from loopkit.outside.redaction import Redact
 from loopkit.text import plural
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.markdown import as_code_block
+from loopkit.validators.command import tail
+from loopkit.validators.data import JudgedArtifact
+from loopkit.validators.fixed_rules import judge_placed
 from loopkit.values import Value
 
 MOST_FAULTS = 5
 """How many faults of its arguments are shown to a model."""
 MOST_CHARS = 20_000
 """Characters of a tool's result that are shown to a model, half from each end."""
+FAILED = "It failed, and says"
 
 
 class ToolCalled(Value, frozen=True):
@@ -40,15 +68,6 @@ class ToolCalled(Value, frozen=True):
     arguments: dict[str, Any]
     index: int
     """How many calls of this tool there were before in the run."""
-
-
-class ToolResult(Value, frozen=True):
-    text: str
-    exit_code: int | None = None
-    found_clean: str | None = None
-    """Of one that validates: the digest of a draft in which nothing blocks, else empty."""
-    findings: tuple[Finding, ...] = ()
-    commands: tuple[Ran, ...] = ()
 
 
 def as_data(intro: str, text: str, redact: Redact, left_out: int = 0) -> str:
@@ -77,10 +96,10 @@ def run_records(
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
 
 
-def timeout_result(called: ToolCalled) -> ToolResult:
+def timeout_result(called: ToolCalled) -> Reply:
     late = Ran(validator=called.name, fault="timeout")
     message = f"It was ended after {called.tool.tool.timeout_s:g} s."
-    return ToolResult(message, exit_code=-9, commands=(late,))
+    return Reply(message, exit_code=-9, commands=(late,))
 
 
 def output_of(result: CommandResult) -> str:
@@ -119,61 +138,220 @@ def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied
     return make_artifact(reply, asked.agent, asked.output, state, attempt, patterns)
 
 
-class Answered(Value, frozen=True):
-    reply: Replied
-    fault_code: str = ""
-    fault: str = ""
-    """Why the reply does not count as an answer."""
-    findings: tuple[Finding, ...] = ()
-    """What the required tool found in the last draft, if it rejected that."""
+async def run_program(called: ToolCalled) -> Reply:
+    """What the program printed, fenced; raises CommandNotStarted, CommandTimeout, BadArguments."""
+    tool, active = called.tool.tool, called.active
+    assert isinstance(tool, CommandTool)
+    texts = {place: t.render(called.arguments) for place, t in called.tool.templates.items()}
+    argv = [texts["command", index] for index in range(len(tool.command))]
+    folder = await workspace(active, called.asked.workspace, writes=True)
+    try:
+        result = active.commands.result(called.name, called.index, folder)
+        result = result or await run_command(
+            argv,
+            cwd=folder,
+            env=command_environment(tool.env),
+            stdin=texts.get(("stdin",)),
+            timeout_s=tool.timeout,
+        )
+    except ArgumentsRefused as error:
+        raise BadArguments(str(error)) from error
+    did = run_records(called, result.exit_code, result.stdout, result.stderr)
+    ended = "" if result.exit_code == 0 else f"Exit code {result.exit_code}.\n\n"
+    text = f"{ended}{as_data('It printed', output_of(result), active.redact)}"
+    return Reply(text, exit_code=result.exit_code, commands=did)
 
 
-class Conversation(Value, frozen=True):
-    """An agent that may call tools, at one piece of work."""
+async def run_server_tool(called: ToolCalled) -> Reply:
+    """The answer of the server, fenced; raises AgentError if it fails."""
+    tool, active = called.tool.tool, called.active
+    assert isinstance(tool, McpTool)
+    folder = await workspace(active, called.asked.workspace, writes=True)
+    played = active.commands.result(called.name, called.index, folder)
+    if played is not None:
+        return _reply(called, "It answers", output_of(played), is_error=played.exit_code != 0)
+    if active.scenario is not None:
+        raise Unprepared(
+            f"the scenario has no result for the tool `{called.name}`, and no server is asked; "
+            "add it under `commands:`"
+        )
+    known = tool.digest or active.state.offered.get(tool.mcp, "")
+    try:
+        connection = _connection(active, tool.server, folder)
+        given = await connection.call(tool.its_name, called.arguments, known, tool.timeout)
+    except ServerFailed as failed:
+        raise AgentError("transient" if failed.transient else "fatal", failed.message) from failed
+    return _reply(called, "It answers", given.text, given.left_out, is_error=given.is_error)
 
-    active: ActiveRun
-    state: str
-    agent: str
-    asked: AgentAsked
-    work: CallSeries
 
-    def artifact_of(self, reply: Replied) -> Artifact:
-        return artifact_of(self.active, self.state, self.asked, reply)
+def _reply(
+    called: ToolCalled, intro: str, text: str, left_out: int = 0, *, is_error: bool
+) -> Reply:
+    fenced = as_data(FAILED if is_error else intro, text, called.active.redact, left_out)
+    return Reply(fenced, commands=run_records(called, int(is_error), text))
 
-    @property
-    def definition(self) -> ModelAgent:
-        agent = self.asked.agent
-        assert isinstance(agent, ModelAgent)
-        return agent
 
-    @property
-    def rounds(self) -> Sequence[Exchange]:
-        """The exchanges of this piece of work that count."""
-        task = self.active.state.tasks.get(self.work.task)
-        return task.exchanges[task.renewed :] if task else ()
+async def offers(
+    active: ActiveRun, asked: AgentAsked, wanted: Mapping[str, McpTool], retry: Retry
+) -> dict[str, OfferedTool]:
+    """The descriptions of tools by their servers, by the names that an agent has for them.
 
-    @property
-    def has_called(self) -> bool:
-        """Whether tools were called in it; the calls are answered even if no tools are left."""
-        return any(one.reply.tool_calls for one in self.rounds)
+    A server that can't be reached is tried again as a model is. Raises CallFailed, also if a tool
+    is not the one that the machine or the run knows.
+    """
+    folder, found = await workspace(active, asked.workspace, writes=True), dict[str, OfferedTool]()
+    for server in sorted({tool.server for tool in wanted.values()}):
+        of_it = {name: tool for name, tool in wanted.items() if tool.server == server}
+        listed = await _list_tools(active, server, of_it, folder, retry)
+        for name, tool in of_it.items():
+            found[name] = listed[tool.its_name]
+            _refuse_another(active, tool, found[name].digest)
+    return found
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether tool results may be sent after the next reply."""
-        return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
 
-    def calls_left(self, rounds: Sequence[Exchange]) -> int:
-        made = sum(len(one.reply.tool_calls) for one in rounds)
-        return max(0, self.definition.max_tool_calls - made)
+def digests(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> dict[str, str]:
+    """By `SERVER.TOOL`, the digests of tools as servers describe them."""
+    tools = {name: asked.tools[name].tool for name in served}
+    return {t.mcp: served[name].digest for name, t in tools.items() if isinstance(t, McpTool)}
 
-    def tool_reply(self, number: int) -> Replied | None:
-        """The reply to the call of a tool; None if it was not made, or not yet."""
-        task = self.active.state.tasks.get(tool_task(self.work.task, number))
-        return task.exchanges[-1].reply if task and task.exchanges else None
 
-    @property
-    def asks_servers(self) -> bool:
-        """Whether MCP servers are asked: played agents neither see their tools nor call them."""
-        port = self.active.agents[self.agent]
-        is_played = self.active.scenario is not None or isinstance(port, FunctionAgentPort)
-        return not is_played and self.definition.tool_use != "runner"
+async def _list_tools(
+    active: ActiveRun, server: str, wanted: Mapping[str, McpTool], folder: Path, retry: Retry
+) -> Mapping[str, OfferedTool]:
+    names = sorted({tool.its_name for tool in wanted.values()})
+    for failures in count(1):
+        try:
+            async with active.in_hand(None):
+                return await _connection(active, server, folder).tools(names)
+        except ServerFailed as failed:
+            if not failed.transient or not has_try_left(retry, failures, 0):
+                error_class: ErrorClass = "transient" if failed.transient else "fatal"
+                raise CallFailed(error_class, active.redact(failed.message)) from failed
+            await active.pause(seconds_to_next_try(retry, failures, None))
+    raise AssertionError
+
+
+def _connection(active: ActiveRun, server: str, folder: Path) -> Connection:
+    active.servers = active.servers or Servers()
+    return active.servers.connection(server, active.program.machine.mcp[server], folder)
+
+
+def _refuse_another(active: ActiveRun, tool: McpTool, digest: str) -> None:
+    known, by = tool.digest, "the machine pins"
+    if known is None:
+        known, by = active.state.offered.get(tool.mcp), "this run was first offered"
+    if known is not None and known != digest:
+        raise CallFailed(
+            "fatal",
+            f"`{tool.mcp}` is not the tool that {by}, {known}, but {digest}; look at what its "
+            f"server says now, and write `digest: {digest}` on the tool if you mean that one",
+        )
+
+
+async def run_validator_tool(called: ToolCalled) -> Reply:
+    """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
+    draft = called.arguments[DRAFT]
+    text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
+    reply, rules = Replied(key="", text=text, usage=Usage()), called.tool.rules
+    artifact = artifact_of(called.active, called.state, called.asked, reply)
+    assert rules is not None
+    if artifact.infeasible:
+        return Reply(json.dumps(diagnostics((), 0)), found_clean=digest(artifact))
+    active, ran = called.active, list[Ran]()
+    subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
+    answers = [content_fault(artifact, rules.levels.worst)] if artifact.fault else []
+    folder = await workspace(active, called.asked.workspace)
+    for validator, fixed in () if artifact.fault else rules.fixed:
+        setting = setting_for(active, folder, rules.levels, is_guarded=rules.are_guarded)
+        if validator in rules.starting:
+            give_commands(active, called.name, called.index, setting, ran)
+        answer = await judge_placed(validator, fixed, subject, setting)
+        if answer.is_missing:
+            raise AgentError(answer.error_class or "fatal", answer.reason)
+        answers.append(answer)
+    findings = tuple(finding for answer in answers for finding in answer.findings)
+    result = diagnostics(findings, active.program.machine.limits.feedback_items)
+    return Reply(
+        json.dumps(result, ensure_ascii=False),
+        found_clean=digest(artifact) if result["ok"] else "",
+        findings=findings,
+        commands=tuple(ran),
+    )
+
+
+def digest(artifact: Artifact) -> str:
+    """The digest of a draft: of its data, or of its text without the blanks around it."""
+    content = (
+        json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
+    )
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+WORKER = worker_command("loopkit.outside.plugin_worker")
+MAX_PRINTED = 500
+"""Characters that are shown of the output of a broken function."""
+
+
+class _WorkerAnswer(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    result: str = ""
+    left_out: int = 0
+    raised: str = ""
+    error: str = ""
+
+
+async def run_function(called: ToolCalled) -> Reply:
+    """The result or exception of the function, fenced.
+
+    Raises AgentError if there is no such function, or its process gave no answer, and
+    CommandTimeout.
+    """
+    tool, active = called.tool.tool, called.active
+    assert isinstance(tool, PythonTool)
+    folder = await workspace(active, called.asked.workspace, writes=True)
+    request = {
+        "python": tool.python,
+        "folder": tool.folder,
+        "arguments": {**called.arguments, **tool.with_},
+    }
+    played = active.commands.result(called.name, called.index, folder)
+    if played is not None:
+        code = played.exit_code
+        did = run_records(called, code, played.stdout, played.stderr)
+        reply = _reply(called, "It returned", output_of(played), is_error=code != 0)
+        return reply.replace(exit_code=code, commands=did)
+    result = await run_command(
+        WORKER,
+        cwd=folder,
+        env=worker_environment(tool.env),
+        stdin=json.dumps(request),
+        timeout_s=tool.timeout,
+    )
+    answer = _parse_answer(tool, result)
+    if answer.error:
+        raise AgentError("fatal", f"the tool `{tool.python}` failed: {answer.error}")
+    text, is_error = answer.raised or answer.result, bool(answer.raised)
+    reply = _reply(called, "It returned", text, answer.left_out, is_error=is_error)
+    return reply.replace(exit_code=int(is_error))
+
+
+def _parse_answer(tool: PythonTool, result: CommandResult) -> _WorkerAnswer:
+    try:
+        return _WorkerAnswer.model_validate_json(result.stdout)
+    except ValidationError as error:
+        code = result.exit_code
+        ended = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        printed = tail("", result.stderr, MAX_PRINTED)
+        saying = f"; it printed:\n{printed}" if printed else ""
+        reason = f"its process ended with {ended} and gave no answer{saying}"
+        raise AgentError("fatal", f"the tool `{tool.python}` failed: {reason}") from error
+
+
+RUNS: dict[str, Callable[[ToolCalled], Awaitable[Reply]]] = {
+    ValidatorTool.kind: run_validator_tool,
+    CommandTool.kind: run_program,
+    McpTool.kind: run_server_tool,
+    PythonTool.kind: run_function,
+}
+"""The function that runs a tool of each kind."""
