@@ -1,4 +1,4 @@
-"""Families: a run, and the runs of other machines that one of its states has begun.
+"""Families: a run, and the runs of other machines that an `each` or `machine` state has begun.
 
 A state that is entered again keeps the results that no finding names.
 """
@@ -16,22 +16,25 @@ from typing import Any
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
 from loopkit.drive.inbox import INBOX_SECONDS, WAKE
 from loopkit.drive.limits import Budget
-from loopkit.engine.events import ChildEnded, ChildStarted, Suspended
+from loopkit.drive.replies import data_artifact
+from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Worked
 from loopkit.engine.feedback import default_feedback
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
-from loopkit.engine.template_values import blocking_for, plain_findings
+from loopkit.engine.template_values import AllNames, blocking_for, plain_findings
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states.each import (
     BLOCKED,
     CANCELLED,
     CHANGED_TOO,
     CONFLICT,
-    ChildrenState,
     EachState,
+    MachineState,
 )
-from loopkit.machine.item_list import Item
+from loopkit.machine.inputs import child_input, child_inputs
+from loopkit.machine.item_list import Item, items_of
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
 
@@ -43,6 +46,47 @@ NOT_MERGED = (
     "Others changed the same files meanwhile, so your work could not be merged. Do it again on "
     "what they have left in:"
 )
+ONLY = Item(key="", value=None, location="")
+"""The item of the only child."""
+Inputs = Mapping[str, dict[str, Any]]
+"""The input of each child, by the key of its item."""
+
+
+async def perform_children(active: ActiveRun, name: str, state: EachState | MachineState) -> Worked:
+    """Run the other machine for each item, or once; what can't be used is a content error."""
+    names, visit = AllNames(active.program, active.state), active.state.visit
+    items: Sequence[Item] = (ONLY,)
+    try:
+        if isinstance(state, EachState):
+            items = items_of(state, names)
+            inputs: Inputs = child_inputs(state, items, names)
+        else:
+            inputs = {ONLY.key: child_input(state, names)}
+    except InvalidInput as error:
+        message = "; ".join(fault.message for fault in error.faults)
+        return Worked(state=name, visit=visit, outcome="content", error=message)
+    family = Family(active, name, state, items, inputs)
+    data: Mapping[str, Any] = await family.results()
+    if isinstance(state, EachState):
+        succeeded = sum(result["success"] for result in data.values())
+        facts: dict[str, Any] = {
+            "succeeded": succeeded,
+            "failed": len(data) - succeeded,
+            "total": len(data),
+            "deadlocked": any(result["outcome"] == BLOCKED for result in data.values()),
+        }
+    else:
+        data = data[ONLY.key]
+        facts = {"outcome": data["outcome"]}
+    attempt = active.state.attempts.get(name, 0) + 1
+    return Worked(
+        state=name,
+        visit=visit,
+        outcome="done",
+        facts=facts,
+        artifact=data_artifact(name, attempt, data),
+        time_s=family.time_s,
+    )
 
 
 class Family:
@@ -52,12 +96,10 @@ class Family:
         self,
         active: ActiveRun,
         name: str,
+        state: EachState | MachineState,
         items: Sequence[Item],
-        inputs: Mapping[str, dict[str, Any]],
+        inputs: Inputs,
     ) -> None:
-        """`inputs` are those of the children, by key."""
-        state = active.program.machine.states[name]
-        assert isinstance(state, ChildrenState)
         self._active = active
         self._name = name
         self._state = state
@@ -316,7 +358,7 @@ class Family:
 
 
 def plan_reentry(
-    active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
+    active: ActiveRun, name: str, items: Sequence[Item], inputs: Inputs
 ) -> tuple[dict[str, Result], dict[str, Feedback]]:
     """The results of the items that are not run again, and the feedback for the others, by key.
 
@@ -330,28 +372,19 @@ def plan_reentry(
     found: Sequence[Finding] = report.blocking if report else ()
     if active.program.graph.origins:
         found = blocking_for(active.program, active.state, name)
-    keyed, others = _split_by_item(found, items)
-    kept = _results_to_keep(active, name, items, inputs, keyed)
-    if waiting and not keyed and len(kept) == len(items):
+    keys, by_key = {item.key for item in items}, dict[str | None, list[Finding]]()
+    for finding in found:
+        by_key.setdefault(_key_in(finding.location, keys), []).append(finding)
+    others = by_key.pop(None, [])
+    kept = _results_to_keep(active, name, items, inputs, by_key.keys())
+    if waiting and not by_key and len(kept) == len(items):
         kept = {}
     feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
-            own = (*keyed.get(item.key, ()), *others)
+            own = (*by_key.get(item.key, ()), *others)
             feedback[item.key] = _feedback_for_item(active, name, waiting, report, own)
     return kept, feedback
-
-
-def _split_by_item(
-    findings: Iterable[Finding], items: Sequence[Item]
-) -> tuple[dict[str, list[Finding]], list[Finding]]:
-    keys = {item.key for item in items}
-    keyed: dict[str, list[Finding]] = {}
-    others: list[Finding] = []
-    for finding in findings:
-        key = _key_in(finding.location, keys)
-        (others if key is None else keyed.setdefault(key, [])).append(finding)
-    return keyed, others
 
 
 def _key_in(location: str, keys: set[str]) -> str | None:
@@ -365,8 +398,8 @@ def _results_to_keep(
     active: ActiveRun,
     name: str,
     items: Sequence[Item],
-    inputs: Mapping[str, dict[str, Any]],
-    keyed: Mapping[str, object],
+    inputs: Inputs,
+    named: Collection[str | None],
 ) -> dict[str, Mapping[str, Any]]:
     before, visit = active.state.children.get(name, {}), active.state.visit
     known = {item.key: item for item in items}
@@ -381,7 +414,7 @@ def _results_to_keep(
         or not child.ended.result["success"]
         or child.started.input != inputs[key]
         or not _is_current(child, now, visit)
-        or key in keyed
+        or key in named
     }
     dependents, front = _dependents(items), list(lost)
     while front:

@@ -306,6 +306,12 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
     )
 
 
+def data_artifact(author: str, attempt: int, data: object) -> Artifact:
+    """Data as the artifact of the state that made it, whose name it has."""
+    text = json.dumps(data, ensure_ascii=False)
+    return Artifact(name=author, author=author, attempt=attempt, text=text, data=data, is_data=True)
+
+
 def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
     written = reply.artifact_text if reply.folder is None else reply.folder.change

@@ -1,4 +1,4 @@
-"""The work of each kind of state. That of agents and of children stands in modules of its own."""
+"""The work of each kind of state; that of some stands in a module of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from loopkit.agents.port import Reply, Request
 from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
+from loopkit.drive.family import perform_children
 from loopkit.drive.isolation import (
     changed_between,
     files_reader,
@@ -33,7 +34,6 @@ from loopkit.drive.limits import LimitReached
 from loopkit.drive.replies import body, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
-from loopkit.drive.states.each import perform_each, perform_machine
 from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
 from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
@@ -406,8 +406,8 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     ChoiceState: perform_choice,
     CommandState: perform_command,
     DataState: perform_filled,
-    EachState: perform_each,
-    MachineState: perform_machine,
+    EachState: perform_children,
+    MachineState: perform_children,
     RenderState: perform_filled,
     SetState: perform_set,
     ValidateState: perform_validate,

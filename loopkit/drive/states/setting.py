@@ -12,8 +12,8 @@ from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import output_file, workspace
+from loopkit.drive.replies import data_artifact
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.each import data_artifact
 from loopkit.engine.events import Setting, Worked
 from loopkit.engine.template_values import AllNames, render
 from loopkit.language.datatypes.datatype import conform, fault_texts
@@ -50,7 +50,8 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
         data, digest = await _set_values(path, to_set, fit, again=again)
     except NotSet as error:
         return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
-    made = data_artifact(active, name, {"path": str(path), "data": data, "digest": digest})
+    left = {"path": str(path), "data": data, "digest": digest}
+    made = data_artifact(name, run.attempts.get(name, 0) + 1, left)
     return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
 
 
