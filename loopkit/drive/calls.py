@@ -8,7 +8,7 @@ that a resumed run goes on with the same one.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from itertools import islice
 from math import inf, isfinite
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from loopkit.drive.replies import (
     usage_of,
 )
 from loopkit.drive.retries import (
+    IN_DOUBT,
     PROBE_S,
     CallFailed,
     SessionLost,
@@ -83,20 +84,18 @@ def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
 
 
 def find_stored_reply(
-    active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] | None = None
+    active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] = lambda _: False
 ) -> Replied | None:
     """The reply that an earlier process stored, if it can still be used.
 
     A reply that was unusable before a resume is used if `is_mended` accepts it under the repaired
     definition.
     """
-    if (task := active.state.tasks.get(work.task)) is None:
+    task = active.state.tasks.get(work.task)
+    if task is None or not task.exchanges:
         return None
-    if usable := task.exchanges[task.renewed :]:
-        return usable[-1].reply
-    unusable = task.exchanges[-1].reply if task.exchanges else None
-    is_usable = unusable is not None and is_mended is not None and is_mended(unusable)
-    return unusable if is_usable else None
+    last = task.exchanges[-1].reply
+    return last if task.renewed < len(task.exchanges) or is_mended(last) else None
 
 
 async def call(
@@ -113,7 +112,10 @@ async def call(
         try:
             reply = await caller.attempt()
         except TryFailed as failure:
-            active.breakers.record(callee.provider, failure, active.clock.monotonic())
+            if failure.error.error_class == "transient":
+                active.breakers.record_failure(callee.provider, active.clock.monotonic())
+            else:
+                active.breakers.record_answer(callee.provider)
             wait_s = await caller.record_failure(failure)
             continue
         except BaseException:
@@ -174,26 +176,22 @@ class Caller:
         That is if a fallback is left, or the wait is too long.
         """
         active, [callee, *others] = self.active, self.work.callees[index:]
-        most_s, circuits = callee.retry.max_backoff, active.breakers
-        while wait_s := circuits.seconds_to_wait(callee.provider, active.clock.monotonic()):
+        most_s, circuits, provider = callee.retry.max_backoff, active.breakers, callee.provider
+        while wait_s := circuits.seconds_to_wait(provider, active.clock.monotonic()):
             until = active.clock.now() + wait_s
-            reason = (
-                f"`{callee.provider}` failed {circuits.failures(callee.provider)} times in a row"
-            )
+            reason = f"`{provider}` failed {circuits.failures(provider)} times in a row"
             if others or PROBE_S < wait_s <= most_s:
                 held = Held(
                     task=self.work.task,
                     state=active.state.state,
-                    provider=callee.provider,
+                    provider=provider,
                     until=until,
                     reason=reason,
                     instead=others[0].model if others else "",
                 )
                 await active.append(held)
             if others or wait_s > most_s:
-                failed = Failed(
-                    key="", error_class="transient", message=reason, resume_at=until, usage=Usage()
-                )
+                failed = IN_DOUBT.replace(message=reason, resume_at=until)
                 self.passed.append(GivenUp(index, 0, failed))
                 return True
             await active.pause(wait_s)
@@ -360,21 +358,15 @@ class Caller:
         if task and task.tries:
             tried.append(GivenUp(task.fallback, task.tries, task.failed))
         by_place = {one.fallback: one for one in (*tried, *self.passed)}
-        lost = [by_place[place] for place in sorted(by_place) if place < len(callees)]
-        named = [one.failed.resume_at for one in lost if one.failed is not None]
-        return CallFailed(
-            lost[-1].failed.error_class if lost[-1].failed else "transient",
-            "; ".join(_failure_line(one, callees) for one in lost),
-            resume_at=min((time for time in named if time is not None), default=None),
-        )
-
-
-def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
-    failed = lost.failed
-    message = failed.message if failed else "the call was in doubt too often"
-    if lost.tries > 1 and (failed is None or failed.error_class == "transient"):
-        message = f"{message} ({lost.tries} tries)"
-    return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
+        lost, lines, named = IN_DOUBT, list[str](), list[float]()
+        for place in sorted(place for place in by_place if place < len(callees)):
+            lost, tries = by_place[place].failed or IN_DOUBT, by_place[place].tries
+            is_repeated = tries > 1 and lost.error_class == "transient"
+            message = f"{lost.message} ({tries} tries)" if is_repeated else lost.message
+            lines.append(f"fallback `{callees[place].model}`: {message}" if place else message)
+            named += [lost.resume_at] if lost.resume_at is not None else []
+        resume_at = min(named, default=None)
+        return CallFailed(lost.error_class, "; ".join(lines), resume_at=resume_at)
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:
