@@ -25,8 +25,7 @@ from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging.commands import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.performers import PERFORMERS
-from loopkit.drive.states.setting import set_at_end
+from loopkit.drive.states.performers import PERFORMERS, set_at_end
 from loopkit.engine.events import Finished, InDoubt, Kept, Refused, Suspended, Waiting, Worked
 from loopkit.engine.macrostep import Macrostep, is_kept, suspend
 from loopkit.engine.payloads import HumanAnswer

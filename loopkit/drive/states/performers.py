@@ -1,4 +1,4 @@
-"""The work of each kind of state; that of some stands in a module of its own."""
+"""The work of each kind of state. That of agents and of children stands in modules of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
+from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
@@ -31,20 +32,21 @@ from loopkit.drive.judging.commands import (
 )
 from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, make_artifact, with_content
+from loopkit.drive.replies import body, data_artifact, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
-from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
-from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
+from loopkit.engine.events import Adding, Outcome, Replied, Reread, Setting, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, render, template_names
-from loopkit.language.datatypes.datatype import facts_of
+from loopkit.language.datatypes.datatype import conform, facts_of, fault_texts
+from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
+from loopkit.language.guard.evaluate import parse_path
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
@@ -52,6 +54,7 @@ from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
+    FileValues,
     RenderState,
     SetState,
     ValidateState,
@@ -59,7 +62,7 @@ from loopkit.language.states.kinds import (
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.inputs import extract, made_of
+from loopkit.machine.inputs import extract, fill_in, made_of
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,
@@ -196,6 +199,93 @@ async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
         known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
         await active.append(known)
     return known.after
+
+
+async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
+    """Set the values and read the file; what does not stand there as expected is a content error.
+
+    What is set is recorded before, so that a run that was killed sets the same again.
+    """
+    run, names = active.state, AllNames(active.program, active.state)
+    path = await _file_of(active, state)
+    known = run.adding
+    again = isinstance(known, Setting) and (known.state, known.visit) == (name, run.visit)
+    if not isinstance(known, Setting) or not again:
+        where, values = fill_in(state.where, names), fill_in(state.values, names)
+        known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
+        if values:
+            await active.append(known)
+
+    def fit(data: object) -> Any:
+        whole, faults = conform(data, parse_type(state.type))
+        if faults:
+            raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
+        return whole
+
+    expect = fill_in(state.expect, names)
+    to_set = _to_set(state, known.where, known.values, expect)
+    try:
+        data, digest = await _set_values(path, to_set, fit, again=again)
+    except NotSet as error:
+        return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
+    left = {"path": str(path), "data": data, "digest": digest}
+    made = data_artifact(name, run.attempts.get(name, 0) + 1, left)
+    return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
+
+
+async def set_at_end(active: ActiveRun, mark: FileValues) -> None:
+    """Set the values of a final state, anew if that was done already; raises CallFailed.
+
+    They need no record: the run does not end before they are set, and nothing else changes it. A
+    relative path starts at the project folder.
+    """
+    names = AllNames(active.program, active.state)
+    to_set = _to_set(mark, *(fill_in(v, names) for v in (mark.where, mark.values, mark.expect)))
+    try:
+        path = await _file_of(active, mark, active.folder.resolve())
+        await _set_values(path, to_set, lambda data: data, again=True)
+    except NotSet as error:
+        raise CallFailed("content", str(error)) from error
+
+
+def _to_set(written: FileValues, where: Any, values: Any, expect: Any) -> ToSet:
+    return ToSet(parse_path(written.at) if written.at else (), where, values, expect)
+
+
+async def _set_values(
+    path: Path, to_set: ToSet, fit: Callable[[object], Any], *, again: bool
+) -> tuple[Any, str]:
+    """As `set_in_file`, beside other work; a file that can't be written is a fatal error."""
+    try:
+        return await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
+    except NotWritable as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = None) -> Path:
+    """Where the file stands: in the workspace, or at an absolute path in the project folder.
+
+    So the file that is an input is the one of the project, also for a child with its own tree.
+    With `start`, a relative path begins there.
+    """
+    given = Path(render(active.program, active.state, written.set).strip())
+    given = given if start is None else start / given
+    is_own = not given.is_absolute()
+    folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
+    return _file_in(folder, given)
+
+
+def _file_in(folder: Path, given: Path) -> Path:
+    path = folder / given
+    if given.is_absolute():
+        path = Path(os.path.realpath(given.parent)) / given.name
+    if not path.is_relative_to(folder):
+        message = f"`{given}` lies outside of the project folder `{folder}`"
+        raise CallFailed("fatal", f"{message}, so it is not changed")
+    if os.path.islink(path):  # noqa: PTH114 - takes a name of any length
+        message = f"`{given}` is a link, which is not followed; name the file itself"
+        raise CallFailed("fatal", message)
+    return output_file(folder, str(path.relative_to(folder)), is_made=False)
 
 
 async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -> Worked:
