@@ -125,15 +125,20 @@ class ClaimedRuns(ChildRuns):
                 await client.ready()
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        child = await self._child(parent, started)
-        if isinstance(child, ActiveRun):
-            child.trees_above = await _trees_for_children(parent)
-        return child
-
-    async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         told = parent.scenario
         scenario = told and told.of_child(started.state, started.key, started.visit)
-        if not await self.journal.has(started.child):
+        if await self.journal.has(started.child):
+            state = await self.state_of(started.child)
+            if state.is_over:
+                return state
+            machine = await self.machine_of(state)
+            claim = await self.journal.claim(started.child)
+            engine = self.engine(machine, state.definition)
+            players = self._players(machine, state.definition, scenario)
+            child = await self._active(claim, state, engine, players)
+            if state.status == "suspended":
+                await child.append(Resumed())
+        else:
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
             if isolate != "none":
@@ -147,18 +152,9 @@ class ClaimedRuns(ChildRuns):
                 feedback=started.feedback,
                 isolate=started.isolate,
             )
-            return await self._begin(begins, definition, scenario)
-        state = await self.state_of(started.child)
-        if state.is_over:
-            return state
-        machine = await self.machine_of(state)
-        claim = await self.journal.claim(started.child)
-        engine = self.engine(machine, state.definition)
-        players = self._players(machine, state.definition, scenario)
-        active = await self._active(claim, state, engine, players)
-        if state.status == "suspended":
-            await active.append(Resumed())
-        return active
+            child = await self._begin(begins, definition, scenario)
+        child.trees_above = await _trees_for_children(parent)
+        return child
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         if not await self.journal.has(run):
@@ -213,12 +209,10 @@ class ClaimedRuns(ChildRuns):
         return self._engines[digest]
 
     def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
-        if scenario is None and digest in self._known_players:
-            return self._known_players[digest]
-        players = players_of(machine, scenario, self.functions, self.person, self.clock)
-        if scenario is None:
-            self._known_players[digest] = players
-        return players
+        known = self._known_players if scenario is None else dict[str, Players]()
+        if digest not in known:
+            known[digest] = players_of(machine, scenario, self.functions, self.person, self.clock)
+        return known[digest]
 
     async def _active(
         self, claim: Claim, state: RunState, engine: Engine, players: Players
