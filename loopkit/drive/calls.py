@@ -68,7 +68,7 @@ class CallSeries(Value, frozen=True):
     """Computes the digest of the files that the call left in its workspace, if it leaves any."""
     digests: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
-    ready: Callable[[], Awaitable[None]] | None = None
+    ready: Callable[[], Awaitable[object]] | None = None
     """Waits for what a call needs before it can be made."""
     opinion: str = ""
     """Which of a judge's opinions this is, if it is asked for several."""

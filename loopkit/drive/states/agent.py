@@ -56,7 +56,12 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
     program, run, plan = active.program, active.state, active.engine.plans[name]
     chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
-        return _work_without_agent(active, name, state, attempt)
+        choice = state.choice
+        assert choice is not None
+        known, word = ", ".join(map("`{}`".format, choice.of)), _unknown_word(active, state)
+        fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
+        lost = faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault)
+        return _work_event(active, name, lost, None)
     asked = plan.agents[chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
     source = work_digest(program, run) if name in program.graph.keeping else ""
@@ -124,28 +129,12 @@ def _is_usable(talk: Conversation, reply: Replied) -> bool:
     return not talk.asked.tools or counts_as_answer(talk, exchanges_of(talk.active, talk.work))
 
 
-def _unknown_word(active: ActiveRun, name: str, state: AgentState) -> str:
-    """The word for which there is no agent, where one of `else` is asked for the first time.
-
-    A word of the input is the same in each attempt, so that it is reported once.
-    """
-    choice, is_first = state.choice, active.state.visits[name] == 1
-    if choice is None or choice.else_ is None or (choice.is_of_input and not is_first):
+def _unknown_word(active: ActiveRun, state: AgentState) -> str:
+    """The word for which there is no agent; empty if there is one."""
+    if (choice := state.choice) is None:
         return ""
     word = render(active.program, active.state, choice.template)
     return "" if word in choice.of else one_line(word, LONGEST_WORD)
-
-
-def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
-    """The work of a state whose word chooses no agent: a content fault."""
-    choice = state.choice
-    assert choice is not None
-    word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
-    known = ", ".join(map("`{}`".format, choice.of))
-    fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
-    return _work_event(
-        active, name, faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault), None
-    )
 
 
 def _work_event(
@@ -182,6 +171,10 @@ def _series(
 ) -> CallSeries:
     asked, port = active.engine.plans[name].agents[chosen], active.agents[chosen]
     leaves_files = is_program and active.program.graph.judged and not asked.output.is_whole_folder
+    choice = state.choice
+    # Reported where one of `else` is asked: a word of the input, which never changes, only once.
+    is_else = choice is not None and choice.else_ is not None
+    is_news = choice is None or not choice.is_of_input or active.state.visits[name] == 1
     return CallSeries(
         task=f"{name}:{active.state.visit}:author",
         callees=asked.callees or callees_for(active, asked.agent, name),
@@ -190,7 +183,7 @@ def _series(
         ask=partial(_ask, port, asked.agent),
         ready=port.ready if asked.is_model else None,
         files=files_reader(active, folder, asked.output) if leaves_files else None,
-        instead_of=_unknown_word(active, name, state),
+        instead_of=_unknown_word(active, state) if is_else and is_news else "",
     )
 
 
@@ -290,7 +283,10 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     version: object = last.text if last is not None else ""
     if last is not None and last.is_data:
         version = plain_artifact(active.program, active.state, last)
-    which = _version_name(active, last)
+    run, which = active.state, "previous version"
+    if last is not None and last.author == run.state:
+        is_newest = last.attempt == run.attempts.get(run.state, 0)
+        which = which if is_newest else "best version so far"
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
@@ -303,12 +299,4 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     if printed.strip():
         by = ", as a reviewer has changed it" if last is not None and last.edited else ""
         return f"Your {which}{by}:\n\n{as_code_block(printed)}"
-    is_there = active.state.attempts.get(active.state.state, 0) > 0
-    return f"Your {which} was empty." if is_there else ""
-
-
-def _version_name(active: ActiveRun, last: Artifact | None) -> str:
-    run = active.state
-    if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
-        return "previous version"
-    return "best version so far"
+    return f"Your {which} was empty." if run.attempts.get(run.state, 0) > 0 else ""

@@ -38,7 +38,6 @@ from loopkit.engine.state import Exchange, tool_task
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import McpTool, ValidatorTool
 from loopkit.language.json_schema.equality import NotJudged
-from loopkit.language.section import Retry
 from loopkit.language.template.errors import TemplateError
 from loopkit.machine.graph import CUT_OFF, NO_ANSWER, NOT_VALIDATED
 from loopkit.machine.program import DRAFT, ONCE, AgentAsked, Callee, ToolAsked
@@ -156,13 +155,18 @@ def next_message(talk: Conversation, rounds: Sequence[Exchange]) -> str | Answer
 def _rejected_draft(talk: Conversation, last: Exchange) -> str | None:
     """The last draft of a reply, if it is rejected by a tool whose drafts are attempts."""
     draft = None
-    for number, called in enumerate(last.reply.tool_calls, last.tool_calls_before + 1):
+    for number, called in _numbered(last):
         asked, given = talk.asked.tools.get(called.name), talk.tool_reply(number)
         counts = isinstance(tool := asked and asked.tool, ValidatorTool) and tool.attempt
         if asked is not None and counts and given is not None and given.found_clean is not None:
             written = arguments_of(called.arguments, asked)[DRAFT]
             draft = None if given.found_clean else text_or_json(written)
     return draft
+
+
+def _numbered(one: Exchange, most: int | None = None) -> Iterable[tuple[int, ToolCall]]:
+    """The first calls of a reply, each with its number in the piece of work."""
+    return enumerate(one.reply.tool_calls[:most], one.tool_calls_before + 1)
 
 
 def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
@@ -189,7 +193,7 @@ def _not_validated(talk: Conversation, rounds: Sequence[Exchange]) -> str:
 def _last_verdict(talk: Conversation, rounds: Sequence[Exchange]) -> Replied | None:
     last = None
     for one in rounds:
-        for number, called in enumerate(one.reply.tool_calls, one.tool_calls_before + 1):
+        for number, called in _numbered(one):
             given = talk.tool_reply(number) if called.name == talk.definition.require_tool else None
             last = given if given is not None and given.found_clean is not None else last
     return last
@@ -250,45 +254,25 @@ GRACE_S = 10.0
 """Seconds that a tool has, after its own timeout, to end what it has begun."""
 
 
-async def call_tools(talk: Conversation, rounds: Sequence[Exchange]) -> None:
-    """Make the calls of the last reply that were not made yet, up to the limit."""
-    last, left = rounds[-1], talk.calls_left(rounds[:-1])
-    for number, called in enumerate(last.reply.tool_calls[:left], last.tool_calls_before + 1):
-        if talk.tool_reply(number) is None:
-            if talk.active.stopping:
-                raise Stopped
-            await _call_tool(talk, number, called)
-
-
 async def _call_tool(talk: Conversation, number: int, called: ToolCall) -> None:
     active, tool = talk.active, talk.asked.tools.get(called.name)
     name = f"{talk.agent}.{called.name}"
-
-    async def ask(request: Request) -> Reply:
-        return await _reply(talk, tool, called, name, request.task_index)
-
-    async def ready() -> None:
-        await fetch_tools(talk, [called.name])
-
     timeout_s = (tool.tool.timeout_s if tool else None) or LONGEST_S
+    # A server that fails is asked again if the call may be made twice.
+    may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
+    retry = talk.definition.retry if may_come_twice else ONCE
     work = CallSeries(
         task=tool_task(talk.work.task, number),
-        callees=(Callee(_retry(talk, tool), timeout_s + GRACE_S),),
+        callees=(Callee(retry, timeout_s + GRACE_S),),
         quote=lambda _: Usage(tool_calls=1),
-        ask=ask,
-        ready=ready,
+        ask=lambda request: _reply(talk, tool, called, name, request.task_index),
+        ready=lambda: fetch_tools(talk, [called.name]),
     )
     request = Request(name, talk.state, "tool", called.arguments)
     replied = await call(active, work, request, hold=True)
     emit = tool.tool.emits if tool else None
     if emit is not None and replied.found_clean == "":
         active.stage(event_of_work(active.program, active.state, emit, replied.findings))
-
-
-def _retry(talk: Conversation, tool: ToolAsked | None) -> Retry:
-    """The retries of a call: a server that fails is asked again if the call may be made twice."""
-    may_come_twice = tool and isinstance(tool.tool, McpTool) and tool.tool.on_in_doubt == "retry"
-    return talk.definition.retry if may_come_twice else ONCE
 
 
 async def _reply(
@@ -354,7 +338,12 @@ async def converse(talk: Conversation, turns: Sequence[Exchange], request: Reque
     while True:
         rounds = talk.rounds
         if rounds:
-            await call_tools(talk, rounds)
+            left = talk.calls_left(rounds[:-1])
+            for number, called in _numbered(rounds[-1], left):
+                if talk.tool_reply(number) is None:
+                    if talk.active.stopping:
+                        raise Stopped
+                    await _call_tool(talk, number, called)
             again = next_message(talk, rounds)
             if isinstance(again, Answered):
                 return again
