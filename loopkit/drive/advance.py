@@ -22,7 +22,7 @@ from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.inbox import ANSWER, consume, heeding_cancellation, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
-from loopkit.drive.judging.commands import take_baselines
+from loopkit.drive.judging import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.performers import PERFORMERS, set_at_end

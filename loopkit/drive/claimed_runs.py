@@ -28,7 +28,7 @@ from loopkit.drive.active import (
 from loopkit.drive.advance import advance
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
-from loopkit.drive.judging.commands import answer_without_rules
+from loopkit.drive.judging import answer_without_rules
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import Breakers

@@ -24,13 +24,15 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
-from loopkit.drive.judging.commands import (
+from loopkit.drive.judging import (
+    Judge,
     answer_without_rules,
+    ask,
+    gather_answers,
     give_commands,
     result_index,
     setting_for,
 )
-from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.replies import body, data_artifact, make_artifact, with_content
 from loopkit.drive.retries import CallFailed

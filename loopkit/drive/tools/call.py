@@ -20,7 +20,7 @@ from loopkit.agents.port import AgentError, Reply
 from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import workspace
-from loopkit.drive.judging.commands import content_fault, give_commands, setting_for
+from loopkit.drive.judging import content_fault, give_commands, setting_for
 from loopkit.drive.replies import is_answer, make_artifact, shorten
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.servers import Servers
