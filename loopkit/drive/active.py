@@ -353,10 +353,7 @@ class ActiveRun:
 
     @asynccontextmanager
     async def in_hand(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
-        """Entered for work that ends after `seconds` at the latest, and at once at an abort.
-
-        Raises TimeoutError, and Stopped at an abort.
-        """
+        """Entered for work that ends after `seconds` with TimeoutError, and at an abort Stopped."""
         # What has begun is ended in the usual way, although the abort came before.
         deadline = asyncio.timeout(0 if self.aborting else seconds)
         self._in_hand.add(deadline)
@@ -392,10 +389,7 @@ class ActiveRun:
             raise Stopped
 
     def stage(self, *events: Event) -> None:
-        """Apply events; the next append writes them, before anything is spent.
-
-        Raises JournalError, and stages nothing, if one of them can't be stored.
-        """
+        """Apply events, for the next append to write; raises JournalError, and stages none then."""
         if self.keeps_texts:
             self._texts += _as_texts(events)
         for event in events:
@@ -409,7 +403,6 @@ class ActiveRun:
         self.state = step.run
 
     def mark(self) -> Mark:
-        """The current state and the number of staged events, for `roll_back`."""
         return self.state, len(self._staged)
 
     def roll_back(self, mark: Mark) -> None:

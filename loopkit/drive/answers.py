@@ -136,10 +136,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
 def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
-    """What an answer decides about, and the run with its origins and limits.
-
-    Raises AnswerRefused.
-    """
+    """What an answer decides about, and the run with its origins; raises AnswerRefused."""
     if answer.limits and (fault := _limits_fault(engine, run, answer.limits)):
         raise AnswerUnfit(fault, "limits")
     try:

@@ -367,10 +367,7 @@ class StandaloneValidator:
         return with_machine(self.loaded, changed)
 
     def read(self, text: str) -> Artifact:
-        """The artifact of a text: the data in it, if agents answer with data.
-
-        Raises NoReport if it is longer than any text that a template can print.
-        """
+        """The artifact of a text, or of the data in it; raises NoReport if it is too long."""
         if len(text) > MAX_OUTPUT:
             told = f"the text has {len(text):,} characters"
             raise NoReport(f"{told}; at most {MAX_OUTPUT:,} can be judged")

@@ -101,6 +101,7 @@ class Family:
         inputs: Inputs,
     ) -> None:
         self._active = active
+        self._visit = active.state.visit
         self._name = name
         self._state = state
         self._keys = [item.key for item in items]
@@ -172,10 +173,6 @@ class Family:
     def time_s(self) -> float:
         """Seconds of work that no record has yet."""
         return self._budget.take_time()
-
-    @property
-    def _visit(self) -> int:
-        return self._active.state.visit
 
     @property
     def _begun(self) -> Mapping[str, Child]:
@@ -293,8 +290,7 @@ class Family:
     async def _record_start(self, key: str) -> ChildStarted:
         """Record the start of a child, before the child itself is stored; returns the event."""
         begun = self._begun.get(key)
-        if begun is not None and begun.started.visit != self._visit:
-            begun = None
+        begun = begun if begun and begun.started.visit == self._visit else None
         if begun is not None and not self._has_to_run_again(begun):
             return begun.started
         started = ChildStarted(
@@ -453,9 +449,12 @@ def _feedback_for_item(
     findings: Sequence[Finding],
 ) -> Feedback:
     """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
-    # What a child has to mend are findings of its own.
     last = waiting[-1].replace(tells=None)
-    texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
+    by_id, texts = active.program.graph.by_id, list[str]()
+    for each in waiting:
+        edge = by_id.get((each.tells.edge if each.tells else active.state.entered_by) or "")
+        if report is None or (edge is not None and edge.feedback is not None):
+            texts.append(each.text)
     hides = not any(texts)
     if report is not None and len(texts) < len(waiting):
         own = report.replace(findings=tuple(findings))
@@ -463,12 +462,6 @@ def _feedback_for_item(
         texts.append(default_feedback(active.program, own, name, revision, None, hides))
     # A child begins anew, without the version before.
     return last.replace(text="\n\n".join(filter(None, texts)), hides_previous=hides)
-
-
-def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
-    edge = active.program.graph.by_id.get(told_by or "")
-    return edge is not None and edge.feedback is not None
 
 
 Result = Mapping[str, Any]
@@ -514,10 +507,7 @@ class Schedule:
         begun: Collection[str],
         ended: Mapping[str, str],
     ) -> None:
-        """`each` is the state, if it has more than one item.
-
-        Items that were `begun` before come first. `ended` are the outcomes of those that are over.
-        """
+        """Items that were `begun` before come first; `ended` are the outcomes of those over."""
         self._awaited = frozenset(each.awaited if each else ())
         self._parallel = each.parallel if each else 1
         self._is_grouped = each is not None and each.group is not None
@@ -539,7 +529,8 @@ class Schedule:
     def begin(self) -> Iterator[Item]:
         while len(self._running) < self._parallel and (group := self._next_group()) is not None:
             ready, passed = self._ready[group], []
-            while ready and not self._is_free(ready[0][1]):
+            taken = set[str]().union(*(self._items[key].exclusive for key in self._running))
+            while ready and not taken.isdisjoint(self._items[ready[0][1]].exclusive):
                 passed.append(heappop(ready))
             key = heappop(ready)[1] if ready else None
             for entry in passed:
@@ -551,16 +542,11 @@ class Schedule:
             self._running[key] = group
             yield self._items[key]
 
-    def _is_free(self, key: str) -> bool:
-        needed = self._items[key].exclusive
-        return all(needed.isdisjoint(self._items[other].exclusive) for other in self._running)
-
     def leave(self, key: str) -> None:
         """Free the place of an item that has no work for now."""
         del self._running[key]
 
     def end(self, key: str, outcome: str) -> None:
-        """Mark an item as over, whether it was running or not."""
         self._running.pop(key, None)
         self._over.add(key)
         ended = [(key, outcome)]
@@ -617,10 +603,7 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
-    """The suspension of a state whose children stopped, with the most urgent of their reasons.
-
-    `stopped` has the children by their keys, in the order of the list.
-    """
+    """The suspension of a state whose children stopped, with the most urgent of their reasons."""
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
     remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]

@@ -155,10 +155,7 @@ def _why_not(state: RunState) -> str:
 async def _is_for_last(
     kind: Kind, run: StoredRun, last: Iterable[AnyAnswer], given: AnyAnswer, now: float
 ) -> bool:
-    """Whether this is what the question before was given, and the open one can't take it.
-
-    Raises AnswerRefused for everything else that the open one does not take.
-    """
+    """Whether it is for the question before; raises AnswerRefused if the open one can't take it."""
     try:
         kind.judge(run.engine, run.state, given, now)
     except AnswerUnfit as unfit:
@@ -273,10 +270,7 @@ async def _watch(active: ActiveRun) -> None:
 
 
 async def consume(active: ActiveRun) -> None:
-    """Carry out every message that waits; one that can't be carried out is refused with the reason.
-
-    A cancellation takes precedence over answers.
-    """
+    """Carry out each message that waits, cancellations first, or refuse it with the reason."""
     messages = await active.claim.inbox()
     if not messages:
         return

@@ -76,10 +76,7 @@ def result_index(active: ActiveRun, state: str, validator: str) -> int:
 def give_commands(
     active: ActiveRun, validator: str, index: int, setting: Setting, ran: list[Ran]
 ) -> None:
-    """Give a setting the command results that a scenario prepares for this validator.
-
-    A record of each command is added to `ran`.
-    """
+    """Give a setting what runs a validator's commands, or plays them, and records them in `ran`."""
     tries: dict[tuple[str, ...], int] = {}
     clean = _text_cleaner(active.redact, setting.folder)
 
@@ -474,10 +471,7 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
 
 
 async def gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """All answers, asked for concurrently; raises LimitReached.
-
-    If one raises, the others finish first: they are paid for.
-    """
+    """All answers, asked for concurrently; if one raises, the others, which cost, finish first."""
     given = await asyncio.gather(*requests, return_exceptions=True)
     if raised := [error for error in given if isinstance(error, BaseException)]:
         # The limit may be reached only because of what the defect left unsettled.

@@ -118,10 +118,7 @@ def _amount(name: str, number: float) -> str:
 def require_room(
     limits: Mapping[str, Any], committed: Usage, asked: Usage, budget: Budget | None = None
 ) -> float:
-    """The seconds of work that are left for a call.
-
-    Raises LimitReached, of that budget, if the maximum of the call does not fit or no time is left.
-    """
+    """The seconds left for a call; raises LimitReached, of that budget, if it does not fit."""
     for name in COUNTED:
         most, limit = getattr(asked, name), limits.get(name)
         if limit is None or most == 0:
@@ -235,10 +232,7 @@ class Budget:
 
     @contextmanager
     def driving(self, active: ActiveRun) -> Iterator[None]:
-        """Count a run while it is driven by what its state has, instead of what was booked.
-
-        Anything that it had committed has to be booked before.
-        """
+        """Count a run while it is driven by what its state has, instead of what was booked."""
         active.budget.parent = self
         budgets = (self, *self.around)
         for budget in budgets:
@@ -279,10 +273,7 @@ class Budget:
         return self.total(lambda run: run.state.usage)
 
     def require(self, asked: Usage, usage_of: Callable[[ActiveRun], Usage] = _committed) -> float:
-        """The seconds of work that are left for a call.
-
-        Raises LimitReached if it does not fit here or into a budget around.
-        """
+        """The seconds left for a call; raises LimitReached if it does not fit here or around."""
         left_s = inf
         for budget in (self, *self.around):
             if budget.limits:
@@ -305,10 +296,7 @@ class Budget:
             raise _noted(reached) from None
 
     def out_of_time(self, spent_s: float = 0.0) -> LimitReached:
-        """The limit on time that ended work: the run's own, or one around.
-
-        `spent_s` are seconds of that work that no event has.
-        """
+        """The limit on time, own or around, that ended work; no event has its `spent_s` yet."""
         spent, limit = self.used.time_s + spent_s, _seconds(self.limits)
         if spent < limit:
             try:

@@ -290,10 +290,7 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _facts(fitting: Fitting) -> Iterator[Misfit]:
-    """Facts that guards read of states whose earlier work left something else.
-
-    The state that is at work now is left out: it will leave new facts.
-    """
+    """Facts that guards read of states whose work left others; the one at work leaves new ones."""
     run, graph = fitting.run, fitting.graphs[1]
     program = Program(graph.machine, "")
     left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}

@@ -71,10 +71,7 @@ NOTHING_WRITTEN = Written()
 
 
 async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply of an agent, without its thoughts and without what an author repeats at its end.
-
-    Raises AgentError.
-    """
+    """The reply of an agent without its thoughts and an author's loop; raises AgentError."""
     reply = await port.ask(request)
     thoughts: Any = getattr(agent, "thoughts", "keep")
     text, thought = set_apart(reply.text, thoughts)

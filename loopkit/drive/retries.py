@@ -88,10 +88,7 @@ def index_of_last(task: Task, callees: Sequence[Callee]) -> int:
 
 
 def next_index(task: Task, callees: Sequence[Callee], wait_s: float) -> int:
-    """The index of the callee that has the next try; behind the last one if none is left.
-
-    The same one may be asked again after `wait_s`.
-    """
+    """The index of the callee that has the next try, the same one after `wait_s`; else the end."""
     index, failed = index_of_last(task, callees), task.failed or IN_DOUBT
     callee, is_transient = callees[index], failed.error_class == "transient"
     is_better_elsewhere = failed.unavailable and index + 1 < len(callees)

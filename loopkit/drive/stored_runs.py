@@ -173,10 +173,7 @@ class StoredRuns:
                 yield child.started, await self.state_of(child.started.child)
 
     async def lost_time(self, state: RunState) -> float:
-        """The seconds in which open children of a run worked and which it has not counted.
-
-        There are some if the process that drove the run was killed.
-        """
+        """The seconds of work of open children that a process did not count because of a kill."""
         if not (children := open_children(state)):
             return 0.0
         spans = [span for child in children for span in await self._spans(child.started.child)]
@@ -274,10 +271,7 @@ async def definition(journal: Journal, run: str, digest: str, read: Callable[[st
 
 
 def file_if_changed(resolved: str, path: Path | None) -> Path | None:
-    """The machine file of a definition, if it says something else by now.
-
-    A file that is gone counts as unchanged; one that cannot be read any more has changed.
-    """
+    """The machine file of a definition, if it is there and is unreadable or says something else."""
     if path is None:
         return None
     try:

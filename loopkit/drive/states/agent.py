@@ -99,10 +99,7 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
 
 
 async def _answer(talk: Conversation, state: AgentState, folder: Path) -> Answered:
-    """The answer that an earlier process has stored, or that the agent gives now.
-
-    Raises CallFailed, LimitReached and SessionLost.
-    """
+    """The answer, stored before or given now; raises CallFailed, LimitReached and SessionLost."""
     active, asked, series = talk.active, talk.asked, talk.work
     final = find_stored_reply(active, series, partial(_is_usable, talk))
     if final is not None and not (talk.has_called or (talk.goes_on and talk.rounds)):

@@ -358,9 +358,6 @@ class _Judging(Mutable):
     is_left: bool = False
     """Whether the artifact was a file or a folder before they judged."""
 
-    def _is_there(self) -> bool:
-        return os.path.lexists(self.artifact.place)
-
     @property
     def artifact(self) -> Artifact:
         return self.active.state.artifacts[self.state.validate_]
@@ -375,7 +372,7 @@ class _Judging(Mutable):
 
         If its file or folder has changed, all of them judge once more.
         """
-        self.is_left = self._is_there()
+        self.is_left = await asyncio.to_thread(os.path.lexists, self.artifact.place)
         answers = await self._ask_rules()
         if await self._has_changed():
             if self.artifact.fault:
@@ -393,10 +390,7 @@ class _Judging(Mutable):
         self.ran[0] = self.ran[0].replace(files=files)
 
     async def _ask_rules(self, *, is_last: bool = False) -> list[Answer]:
-        """The answers of these validators; with `stop_early`, until one blocks.
-
-        With `is_last`, who changes the artifact gives no verdict.
-        """
+        """Their answers; with `is_last`, who changes the artifact gives no verdict."""
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:

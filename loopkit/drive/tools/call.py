@@ -302,11 +302,7 @@ class _WorkerAnswer(BaseModel):
 
 
 async def run_function(called: ToolCalled) -> Reply:
-    """The result or exception of the function, fenced.
-
-    Raises AgentError if there is no such function, or its process gave no answer, and
-    CommandTimeout.
-    """
+    """The result or exception of the function, fenced; raises AgentError and CommandTimeout."""
     tool, active = called.tool.tool, called.active
     assert isinstance(tool, PythonTool)
     folder = await workspace(active, called.asked.workspace, writes=True)
