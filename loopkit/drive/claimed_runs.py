@@ -84,7 +84,7 @@ class ClaimedRuns(ChildRuns):
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
-        self._listeners, self._listeners_of = listeners, listeners_of
+        self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
         self._observe = observe
         self._observers: Sequence[Observer] | None = None
         self.breakers = breakers or Breakers()
@@ -226,9 +226,6 @@ class ClaimedRuns(ChildRuns):
         if not is_root and players.scenario is None:
             # Nobody is asked while siblings work; when all have stopped, somebody can answer.
             person = NobodyThere()
-        listeners = self._listeners if is_root else ()
-        if self._listeners_of is not None:
-            listeners = self._listeners_of(run)
         active = ActiveRun(
             program=engine.program,
             engine=engine,
@@ -241,7 +238,7 @@ class ClaimedRuns(ChildRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=listeners,
+            listeners=self._listeners_of(run),
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,

@@ -137,9 +137,8 @@ async def post(
     if before is not None and await _is_repeated(kind, state, [before], given):
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
         raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
-    content: dict[str, Any] = {kind.name: given}
-    posted = Posting(question=question.question, to_all=to_all, **content)
-    first = await _post(run, kind.name, posted, now)
+    content: dict[str, Any] = {kind.name: given, "to_all": to_all}
+    first = await _post(run, kind.name, Posting(question=question.question, **content), now)
     if first is not None and not is_same(first.given, given):
         raise _late(kind, state, question.question, first.given)
     return first is None
@@ -155,7 +154,7 @@ def _why_not(state: RunState) -> str:
 async def _is_for_last(
     kind: Kind, run: StoredRun, last: Iterable[AnyAnswer], given: AnyAnswer, now: float
 ) -> bool:
-    """Whether it is for the question before; raises AnswerRefused if the open one can't take it."""
+    """Whether it is for the question before; raises AnswerRefused if neither takes it."""
     try:
         kind.judge(run.engine, run.state, given, now)
     except AnswerUnfit as unfit:
@@ -194,7 +193,7 @@ def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[
 
 
 def _asked(question: Waiting) -> Asked:
-    return question.state, question.wanted.agent if question.wanted is not None else ""
+    return question.state, question.wanted.agent if question.wanted else ""
 
 
 def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
@@ -99,33 +100,31 @@ def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
-    written = storable_output(redact, written)
-    text = storable_text(redact, reply.text)
-    is_agent = request.role in ANSWERING
-    is_cut = is_agent and len(text) > LONGEST_ANSWER
+    written, clean = storable_output(redact, written), partial(storable_text, redact)
+    text, is_agent = clean(reply.text), request.role in ANSWERING
+    is_cut = is_agent and not is_answer(text)
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     session = reply.session
-    if session is not None:
-        # One that is too long is no name.
-        session = storable(session) if len(session) <= LONGEST_NAME else None
+    # One that is too long is no name.
+    session = storable(session) if session is not None and len(session) <= LONGEST_NAME else None
     replied = Replied(
         key=request.key,
         text=shorten(text) if is_cut else text if is_agent else _output(text),
-        said=tuple([storable_text(redact, message) for message in reply.said]),
-        thoughts=_output(storable_text(redact, reply.thoughts)),
+        said=tuple(map(clean, reply.said)),
+        thoughts=_output(clean(reply.thoughts)),
         loops=reply.loops,
-        raw=_output(storable_text(redact, reply.raw)),
+        raw=_output(clean(reply.raw)),
         cut_off=reply.cut_off or is_cut,
-        in_words=storable_text(redact, reply.in_words),
-        prompt_cut=storable_text(redact, reply.prompt_cut),
+        in_words=clean(reply.in_words),
+        prompt_cut=clean(reply.prompt_cut),
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls),
         kept=_provider_data(redact, reply.kept) if reply.kept else NOTHING,
         has_no_tools=reply.has_no_tools,
         exit_code=reply.exit_code,
-        stderr=_output(storable_text(redact, reply.stderr)),
+        stderr=_output(clean(reply.stderr)),
         session=session,
-        model=storable_text(redact, reply.model[:LONGEST_NAME]),
+        model=clean(reply.model[:LONGEST_NAME]),
         workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
         counted=reply.counted,
@@ -143,11 +142,6 @@ def reply_event(
             folder=written.folder,
         )
     return replied
-
-
-def fits(text: str) -> bool:
-    """Whether a text can be stored, together with others that are as long."""
-    return len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES or size_as_json(text) <= MOST_BYTES
 
 
 def size_as_json(text: str) -> int:
@@ -212,8 +206,9 @@ def storable_output(redact: Redact, written: Written) -> Written:
 
 
 def _output(text: str) -> str:
-    """The output of a program; without its middle if it is too long to be stored."""
-    return text if fits(text) else shorten(text)
+    """The output of a program; without its middle if it is too long to be stored with others."""
+    is_short = len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES
+    return text if is_short or size_as_json(text) <= MOST_BYTES else shorten(text)
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:

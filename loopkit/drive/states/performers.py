@@ -180,27 +180,21 @@ async def perform_filled(active: ActiveRun, name: str, state: RenderState | Data
 
 async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> str:
     """Write a text to a file, or add it once, also after a kill; its path if the text is all."""
-    folder = await workspace(active, None, writes=True)
-    path = output_file(folder, render(active.program, active.state, file).strip())
+    folder, run = await workspace(active, None, writes=True), active.state
+    path = output_file(folder, render(active.program, run, file).strip())
+    known, work = run.adding, (name, run.visit, str(path))
     try:
         if adds:
-            add_to_file(path, text, await _size_before(active, name, path))
+            if not isinstance(known, Adding) or (known.state, known.visit, known.file) != work:
+                known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
+                await active.append(known)
+            # From the size before this work began, in this process or an earlier one.
+            add_to_file(path, text, known.after)
         else:
             replace_file(path, text)
     except NotWritable as error:
         raise CallFailed("fatal", str(error)) from error
     return "" if adds else str(path)
-
-
-async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
-    """The size of the file before this work began, in this process or an earlier one."""
-    run = active.state
-    known = run.adding
-    work = (name, run.visit, str(path))
-    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != work:
-        known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
-        await active.append(known)
-    return known.after
 
 
 async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
