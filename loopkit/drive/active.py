@@ -272,8 +272,6 @@ class Gate:
 
 @dataclass(slots=True)
 class ActiveRun:
-    """One run that this process has claimed."""
-
     program: Program
     engine: Engine
     claim: Claim
@@ -372,7 +370,6 @@ class ActiveRun:
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep with nothing in flight; raises Stopped as `wait_for` does."""
         await self.wait_for(lambda: self.clock.sleep(seconds))
 
     async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:
@@ -396,7 +393,6 @@ class ActiveRun:
             apply(self.state, event, self._staged)
 
     def take(self, step: Macrostep) -> None:
-        """Move to the state after a macrostep, and stage its events."""
         if self.keeps_texts:
             self._texts += _as_texts(step.events)
         self._staged += step.events
@@ -465,7 +461,5 @@ def _as_texts(events: Iterable[Event]) -> list[str]:
 
 
 class NobodyThere:
-    """No person can be asked: the run waits."""
-
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         return None

@@ -103,7 +103,6 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
 
 
 def _settlement(call: str, answer: HumanAnswer) -> Settled:
-    """The event with which an answer settles a call in doubt; raises AnswerRefused."""
     if answer.choice == "retry":
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":
@@ -222,7 +221,6 @@ def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ..
 
 
 async def ask_about_doubt(active: ActiveRun) -> None:
-    """Ask a person about the first call in doubt, if nothing else is asked."""
     if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))

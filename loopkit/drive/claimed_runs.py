@@ -259,7 +259,6 @@ class ClaimedRuns(ChildRuns):
         return await self.events(run) if await self.journal.has(run) else ()
 
     async def close(self) -> None:
-        """Let the observers pass on the events that are left."""
         for observer in self._observers or ():
             await observer.close()
 

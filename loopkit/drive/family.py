@@ -171,7 +171,6 @@ class Family:
 
     @property
     def time_s(self) -> float:
-        """Seconds of work that no record has yet."""
         return self._budget.take_time()
 
     @property

@@ -144,8 +144,6 @@ REMEDY = "nothing has been done yet"
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """A rule whose baseline is not known yet."""
-
     name: str
     state: ValidateState
     validator: str
@@ -191,7 +189,6 @@ def _may_apply(active: ActiveRun, guard: str | None) -> bool:
 
 
 async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
-    """The event of what the command found, or the suspension if it gave no verdict."""
     started = active.clock.monotonic()
     ran: list[Ran] = []
     try:

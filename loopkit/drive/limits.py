@@ -82,7 +82,6 @@ class LimitReached(Exception):
 
     @property
     def as_own(self) -> LimitReached:
-        """The error for the run whose own limit it is."""
         return LimitReached(self.name, self.limit, self.spent, self.asked, self.held)
 
 
@@ -164,7 +163,6 @@ class Line:
             self.move_up()
 
     def move_up(self) -> None:
-        """Let the first in line check again whether it is admitted."""
         if self._waiting:
             self._waiting[0].set()
 
@@ -289,7 +287,6 @@ class Budget:
         return True
 
     def left_s(self) -> float:
-        """The seconds of work that are left; raises LimitReached."""
         try:
             return self.require(Usage())
         except LimitReached as reached:

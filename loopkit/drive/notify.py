@@ -49,7 +49,6 @@ def alert_listener(active: ActiveRun) -> Listener:
 
 
 async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
-    """Start the notifier with the outcome of the run so far; returns why that failed."""
     alerted = active.state.alerted
     outcome = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
     text = json.dumps(outcome, ensure_ascii=False)

@@ -58,8 +58,6 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Written(Value, frozen=True):
-    """What an attempt left in its output file or folder."""
-
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
     place: str = ""
@@ -145,7 +143,6 @@ def reply_event(
 
 
 def size_as_json(text: str) -> int:
-    """The bytes of a text as it is stored."""
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 
@@ -299,7 +296,6 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
 
 
 def data_artifact(author: str, attempt: int, data: object) -> Artifact:
-    """Data as the artifact of the state that made it, whose name it has."""
     text = json.dumps(data, ensure_ascii=False)
     return Artifact(name=author, author=author, attempt=attempt, text=text, data=data, is_data=True)
 
@@ -378,7 +374,6 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
 
 
 def violation_findings(faults: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding for each field of an answer that does not fit its schema."""
     for where, what in faults:
         field, message = violation(where, what)
         found = Finding(

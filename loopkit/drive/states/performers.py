@@ -434,7 +434,6 @@ class _Judging(Mutable):
         return True
 
     def _without_verdict(self, answer: Answer) -> Answer:
-        """The answer of a validator that judged something else than what is left."""
         kind = f"{'folder' if self.artifact.tree else 'file'} {Path(self.artifact.place).name!r}"
         where = f" ({', '.join(self.changed)})" if self.changed else ""
         reason = (

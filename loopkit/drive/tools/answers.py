@@ -83,7 +83,6 @@ class Conversation(Value, frozen=True):
 
     @property
     def turns(self) -> Sequence[Exchange]:
-        """All turns of the agent in this state so far."""
         return self.active.state.conversations.get((self.state, self.agent), ())
 
     @property
