@@ -105,8 +105,8 @@ async def _begin(active: ActiveRun) -> bool:
     try:
         step = active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
-        work = _work_with_template_error(active, error)
-        step = suspend(active.state, work.replace(state=active.program.machine.start))
+        start, visit = active.program.machine.start, active.state.visit
+        step = suspend(active.state, Worked.with_failure(start, visit, _of_template(error)))
     active.take(step)
     if not step.begins_call:
         await store(active, before, ())
@@ -229,7 +229,7 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
         case CallFailed():
             work = _work_with_failure(active, error.failure)
         case TemplateError():
-            work = _work_with_template_error(active, error)
+            work = _work_with_failure(active, _of_template(error))
         case NotJudged() | PatternTimeout():
             reason = "the answer could not be checked against its schema"
             if isinstance(error, PatternTimeout):
@@ -253,12 +253,10 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     try:
         try:
             step = active.engine.step(active.state, work, active.clock.now())
-        except TemplateError as error:
-            step = suspend(active.state, _work_with_template_error(active, error))
-        except NoEdge as error:
-            step = suspend(
-                active.state, _work_with_failure(active, Failure("fatal", str(error), CHANGE_IT))
-            )
+        except (TemplateError, NoEdge) as error:
+            lost = Failure("fatal", str(error), CHANGE_IT)
+            lost = _of_template(error) if isinstance(error, TemplateError) else lost
+            step = suspend(active.state, _work_with_failure(active, lost))
         active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
@@ -267,10 +265,9 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     return step
 
 
-def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
+def _of_template(error: TemplateError) -> Failure:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
-    message = f"a template could not be filled in: {error}"
-    return _work_with_failure(active, Failure("fatal", message, remedy))
+    return Failure("fatal", f"a template could not be filled in: {error}", remedy)
 
 
 def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:

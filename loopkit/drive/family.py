@@ -104,8 +104,7 @@ class Family:
         self._visit = active.state.visit
         self._name = name
         self._state = state
-        self._keys = [item.key for item in items]
-        self._places = {key: place for place, key in enumerate(self._keys)}
+        self._places = {item.key: place for place, item in enumerate(items)}
         self._inputs = inputs
         self._budget = Budget(active.state.run, run=active, parent=active.budget.parent)
         self._hands: dict[str, ActiveRun] = {}
@@ -163,11 +162,11 @@ class Family:
         if self._is_halted:
             await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
         if self._stopped:
-            stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+            stopped = {key: self._stopped[key] for key in self._places if key in self._stopped}
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
         waits, blocked = "it waits for `{}`, which is {}", self._schedule.blocked
         left = {k: without_run(BLOCKED, waits.format(*why)) for k, why in blocked.items()}
-        return {key: self._results.get(key) or left[key] for key in self._keys}
+        return {key: self._results.get(key) or left[key] for key in self._places}
 
     @property
     def time_s(self) -> float:
@@ -188,7 +187,7 @@ class Family:
             state = await self._active.children.cancel_child(child.started.child, reason)
             if state is not None:
                 await self._end(key, state)
-        for key in self._keys:
+        for key in self._places:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
 
@@ -303,7 +302,7 @@ class Family:
             isolate=self._isolate,
             again=begun is not None,
             index=self._places[key],
-            of=len(self._keys),
+            of=len(self._places),
         )
         await self._active.append(started)
         return started

@@ -229,12 +229,8 @@ def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
         because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
         reason = f"`{artifact.author}` declared that it can't be done{because}"
         return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
-    return content_fault(artifact, levels.worst)
-
-
-def content_fault(artifact: Artifact, severity: str) -> Answer:
-    """The author's content fault as a blocking finding; no rule is run on a faulty artifact."""
-    findings = fault_findings(artifact, severity)
+    # No rule is run on a faulty artifact.
+    findings = fault_findings(artifact, levels.worst)
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
 
 

@@ -49,14 +49,13 @@ class SessionLost(Exception):
     """A kept session can't go on, and a fresh one may: the call is to be prepared anew."""
 
 
+@dataclass(eq=False)
 class TryFailed(Exception):
     """One try of a call failed, after `spent_s` seconds; the message can be stored."""
 
-    def __init__(self, error: AgentError, message: str, spent_s: float) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-        self.spent_s = spent_s
+    error: AgentError
+    message: str
+    spent_s: float
 
 
 def has_try_left(retry: Retry, failures: int, unread: int) -> bool:

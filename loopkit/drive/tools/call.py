@@ -20,7 +20,7 @@ from loopkit.agents.port import AgentError, Reply
 from loopkit.agents.scripted import Unprepared
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import workspace
-from loopkit.drive.judging import content_fault, give_commands, setting_for
+from loopkit.drive.judging import answer_without_rules, give_commands, setting_for
 from loopkit.drive.replies import is_answer, make_artifact, shorten
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
 from loopkit.drive.servers import Servers
@@ -259,7 +259,7 @@ async def run_validator_tool(called: ToolCalled) -> Reply:
         return Reply(json.dumps(diagnostics((), 0)), found_clean=digest(artifact))
     active, ran = called.active, list[Ran]()
     subject = JudgedArtifact(artifact.name, artifact.text, artifact.data, artifact.is_data)
-    answers = [content_fault(artifact, rules.levels.worst)] if artifact.fault else []
+    answers = [answer_without_rules(artifact, rules.levels)] if artifact.fault else []
     folder = await workspace(active, called.asked.workspace)
     for validator, fixed in () if artifact.fault else rules.fixed:
         setting = setting_for(active, folder, rules.levels, is_guarded=rules.are_guarded)
