@@ -281,7 +281,6 @@ class ActiveRun:
     person: Person
     children: ChildRuns
     scenario: Scenario | None = None
-    """The scenario that plays the agents, if there is one."""
     breakers: Breakers = field(default_factory=Breakers)
     """The circuit breakers of the providers, shared by all runs of this process."""
     redact: Redact = str
@@ -319,7 +318,6 @@ class ActiveRun:
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of the run's own is made."""
     keeps_texts: bool = True
-    """Whether its journal keeps records as texts."""
     _staged: list[Event] = field(default_factory=list)
     """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)

@@ -56,11 +56,9 @@ class Kind(NamedTuple):
     """What differs between the kinds of what is given to a run."""
 
     name: str
-    """Its name in messages, and in the inbox."""
+    """Its name in messages and in the inbox, before what it is given to and the verb for that."""
     noun: str
-    """What it is given to, in messages."""
     verb: str
-    """What is done by giving it, in messages."""
     judge: Callable[[Engine, RunState, Any, float], object]
     """Raises AnswerRefused if the open question does not take it."""
     take: Callable[[ActiveRun, Any, bool], Awaitable[Sequence[Event]]]

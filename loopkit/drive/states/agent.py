@@ -14,7 +14,7 @@ from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.replies import ask_agent, conversation, faulty_artifact, is_answer
 from loopkit.drive.retries import CallFailed, SessionLost
-from loopkit.drive.tools.answers import (
+from loopkit.drive.tools import (
     Answered,
     Conversation,
     converse,
