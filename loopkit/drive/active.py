@@ -143,10 +143,7 @@ class ChildRuns(StoredRuns, ABC):
 
 
 class Occupancy:
-    """The workspaces in which runs of one app work.
-
-    It does not keep these runs apart: that is up to whoever drives them together.
-    """
+    """The workspaces in which runs of one app work; who drives these keeps them apart."""
 
     def __init__(self) -> None:
         self._locks: dict[Path, int] = {}
@@ -282,9 +279,7 @@ class ActiveRun:
     children: ChildRuns
     scenario: Scenario | None = None
     breakers: Breakers = field(default_factory=Breakers)
-    """The circuit breakers of the providers, shared by all runs of this process."""
     redact: Redact = str
-    """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
     asked_before: str = ""
     """The question that was open when the run was claimed; empty if none was."""
@@ -302,19 +297,13 @@ class ActiveRun:
     _stops: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with it, for whoever waits."""
     budget: Budget = field(default_factory=Budget)
-    """Its limits, within those that it shares with other runs."""
     contents: Contents = field(default_factory=Contents)
-    """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
-    """The workspaces that runs of other apps must not use."""
     servers: Servers | None = None
-    """The MCP servers that it is connected to, once a tool of one was needed."""
     may_merge: Callable[[], bool] = lambda: True
-    """Whether it is the run's turn to merge its work."""
     trees_above: Mapping[str, str] = field(default_factory=dict)
     """By workspace: the trees of its ancestors, in which it works too."""
     gate: Gate | None = None
-    """Decides which of its states and its siblings' states may work at the same time."""
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of the run's own is made."""
     keeps_texts: bool = True
@@ -410,8 +399,7 @@ class ActiveRun:
     ) -> None:
         """Make events durable, together with those staged before.
 
-        Raises MessageWaits, and writes nothing, if messages of the kinds `unless` wait: everything
-        stays staged.
+        Raises MessageWaits, and leaves all of them staged, if messages of the kinds `unless` wait.
         """
         if events:
             self.stage(*events)
@@ -444,11 +432,7 @@ class ActiveRun:
 
 
 def _as_texts(events: Iterable[Event]) -> list[str]:
-    """The JSON texts of events; raises JournalError if one is too long.
-
-    Events that are kept in memory are not measured: that would cost as much as writing them, and
-    they take no more memory than they do already.
-    """
+    """The JSON texts of events; raises JournalError if one is too long."""
     written: list[str] = []
     for event in events:
         data = encode(event)

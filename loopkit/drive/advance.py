@@ -1,8 +1,7 @@
 """`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
-It goes on until the run is over, waits for a person, is suspended, or is asked to stop. Each turn
-is one completed piece of work, one macrostep of the engine and one durable append. At the end, the
-run's own trees are merged after a success, and left where they are after a failure.
+Each turn is one completed piece of work, one macrostep of the engine and one durable append. At the
+end, the run's own trees are merged after a success, and left where they are after a failure.
 """
 
 from __future__ import annotations
@@ -245,11 +244,7 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
 
 
 def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
-    """Stage the macrostep of completed work, and return it.
-
-    The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be
-    stored.
-    """
+    """Stage and return the macrostep of completed work; it suspends the run if it can't be made."""
     try:
         try:
             step = active.engine.step(active.state, work, active.clock.now())
@@ -275,10 +270,7 @@ def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """One event for each call that an earlier process left open, with the policy of the call.
-
-    A request for a delivery stays open: loopkit does not make that call itself.
-    """
+    """One event for each call that an earlier process left open, with the policy of the call."""
     return [
         InDoubt(key=key, policy=policy_of(called_in(machine, call)))
         for key, call in run.calls_in_flight.items()

@@ -111,7 +111,6 @@ def _settlement(call: str, answer: HumanAnswer) -> Settled:
 
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
-    """The completed work of the active human state; raises AnswerRefused."""
     about, ahead = consider_answer(engine, run, answer)
     _refuse_choice(engine, ahead, state, answer)
     form_type = parse_record(state.form)
@@ -195,7 +194,6 @@ def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str
 def _artifact_with_edit(
     engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
 ) -> Artifact | None:
-    """The version that a person was shown, with their text."""
     if answer.edit is None or state.edit is None:
         return None
     shown, _ = engine.questions.contents(run)

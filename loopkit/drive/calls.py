@@ -1,8 +1,7 @@
 """One call to an agent: reserved, intended, made, and its reply or failure appended.
 
 A call that an earlier process got an answer to is not made again; one that may have been made is in
-doubt, and its policy decides. Which callee has the next try follows from the run's events alone, so
-that a resumed run goes on with the same one.
+doubt, and its policy decides. The run's events alone say which callee has the next try.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ class CallSeries(Value, frozen=True):
     task: str
     """`state:visit:role`, with the validator for a judge."""
     callees: tuple[Callee, ...]
-    """The callees, which are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Awaitable[Written]] | None = None
@@ -69,9 +67,7 @@ class CallSeries(Value, frozen=True):
     digests: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
     ready: Callable[[], Awaitable[object]] | None = None
-    """Waits for what a call needs before it can be made."""
     opinion: str = ""
-    """Which of a judge's opinions this is, if it is asked for several."""
     goes_on: bool = False
     """Whether tool results are sent instead of the prompt."""
     instead_of: str = ""
@@ -135,7 +131,6 @@ class Caller:
         self.active, self.work, self.request = active, work, request
         self.turns = request.messages
         self.passed: list[GivenUp] = []
-        """The callees that were skipped without a try."""
 
     @property
     def task(self) -> Task | None:

@@ -75,10 +75,9 @@ class ClaimedRuns(ChildRuns):
     ) -> None:
         """`token` gives the random end of the ids of new runs, short enough to be typed.
 
-        `listeners` are told of the events of runs, but not of their children; `listeners_of` gives
-        instead those of each run, by its id. `observe` gives those who watch all runs, and is
-        called when the first one is claimed. `functions` play agents, by the names of these.
-        `notify` is started instead of the notifiers of machines.
+        `listeners` hear of runs, but not of their children; `listeners_of` gives those of each run
+        instead. `observe` gives those who watch all runs, when the first one is claimed. `notify`
+        is started instead of the notifiers of machines.
         """
         super().__init__(journal)
         self.folder = folder
@@ -94,7 +93,7 @@ class ClaimedRuns(ChildRuns):
         """The ids of runs that were started here and may not be stored yet."""
         self._token = token
         self._playable: set[str] = set()
-        """Digests of definitions that the players of all runs are known to be able to play."""
+        """Digests of definitions that can be played without a scenario."""
         self._known_players: dict[str, Players] = {}
         """By digest of the definition, the players without a scenario."""
         self.functions = functions or {}

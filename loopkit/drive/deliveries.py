@@ -148,10 +148,7 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
 
 
 async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event]:
-    """Take a delivery, its text and the output in the workspace, as the reply to the open request.
-
-    The next turn completes the work. Raises CallFailed if the workspace can't be read.
-    """
+    """Take a delivery as the reply to the open request; raises CallFailed if it can't be read."""
     name, wanted = active.state.state, _wanted_by(active.state)
     asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output

@@ -113,7 +113,7 @@ class Family:
         self._stopped: dict[str, RunState] = {}
         """By their keys, the children that stopped before their end."""
         self._woken: set[str] = set()
-        """The runs of children that were answered while they were about to stop."""
+        """The runs of children that were answered before they stopped."""
         self._results: dict[str, Result] = {}
         self._feedback: Mapping[str, Feedback] = {}
         if self._visit > 1:
@@ -127,7 +127,6 @@ class Family:
         self._schedule = Schedule(items, each, begun=of_visit, ended=outcomes)
         self._isolate = each.isolate if each else "none"
         self._to_merge = deque(self._schedule.merge_order() if self._isolate != "none" else ())
-        """The keys of those that have not ended, in the order in which they are merged."""
         self._held: set[str] = set()
         """The keys of those that are done but have to let others merge first."""
         self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None

@@ -237,10 +237,9 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
 
 @contextmanager
 def heeding_cancellation(active: ActiveRun) -> Iterator[None]:
-    """Abort a run as soon as its inbox asks for its end, whatever it does then.
+    """Abort a run as soon as its inbox asks for its end; a child is aborted by its root.
 
-    Children are aborted by their root. A timer comes first, because a task for each run would take
-    longer than most runs in memory do.
+    A timer comes first, because a task for each run would take longer than most runs in memory do.
     """
     watching: list[asyncio.Task[None]] = []
     timer = asyncio.get_running_loop().call_later(

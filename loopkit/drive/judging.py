@@ -263,14 +263,11 @@ class Judge:
     state: str
     validator: str
     index: int
-    """Its place among the validator's rules."""
     rule: JudgeRule
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
     levels: Severities
-    """The severities, as the state counts them."""
     known: Sequence[Finding] = ()
-    """The findings of its validator that are open."""
     shares_keys: bool = False
     """Whether one key means one finding in the whole panel."""
     number: int = 1
@@ -443,10 +440,7 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
 
 
 async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
-    """One judge's answer: its samples combined, with a second opinion if its rule wants one.
-
-    Each sample, and the second opinion, is a conversation of its own.
-    """
+    """One judge's answer: its samples combined, with a second opinion if its rule wants one."""
     if not judge.applies(setting):
         reason = f"guard `{judge.rule.guard}` is false"
         return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)

@@ -47,9 +47,7 @@ class LimitReached(Exception):
     budget: Budget | None = None
     """The budget whose limit it is, if it is not the run's own."""
     reserved: Usage = Usage()
-    """The maximum of the next call."""
     call: RefusedCall | None = None
-    """The call that was not made, if it was a call."""
     commands: tuple[Ran, ...] = ()
     """The runs of command validators in the same round."""
     time_s: float = 0.0
@@ -224,7 +222,6 @@ class Budget:
         self.at_rest = self.at_rest.plus(committed)
 
     def strike(self, committed: Usage) -> None:
-        """Stop counting usage that was booked."""
         for budget in (self, *self.around):
             budget.at_rest = budget.at_rest.minus(committed)
 

@@ -165,8 +165,7 @@ def storable_text(redact: Redact, text: str) -> str:
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     """Tool calls as they may be stored: together they are not much longer than an answer.
 
-    If there is no room for arguments, their middle is left out, so that they are not JSON. Later
-    calls are left out.
+    Arguments without room lose their middle, so that they are not JSON; later calls are left out.
     """
     kept: list[ToolCall] = []
     left = LONGEST_ANSWER
@@ -426,8 +425,7 @@ def conversation(
 ) -> list[Message]:
     """The turns so far, and the new prompt, which is None if tool results are sent.
 
-    `tasks` have the results of the tools that were called in these turns; without them the result
-    of each call is that it was received.
+    `tasks` have the results of the tools that were called; without them each call was received.
     """
     messages: list[Message] = []
     for exchange in exchanges:

@@ -97,7 +97,6 @@ class StoredRuns:
         return machine
 
     async def machine_name_of(self, state: RunState) -> Path:
-        """The path that the run's machine was read from, as it was given then."""
         return await definition(self.journal, state.run, state.definition, file_of_definition)
 
     async def machine_file_of(self, state: RunState) -> Path | None:
@@ -107,7 +106,6 @@ class StoredRuns:
         return next((path for path in paths if path.is_file()), None)
 
     async def machine_file_if_changed(self, run: str) -> Path | None:
-        """The run's machine file, if it no longer matches the run's definition."""
         state = await self.state_of(run)
         stored = await definition(self.journal, run, state.definition, str)
         return file_if_changed(stored, await self.machine_file_of(state))

@@ -1,12 +1,8 @@
 """Tools that agents call: what each kind does, and the conversation around them.
 
-A program's output is shown to the model. A tool of an MCP server must stay as the run first saw it.
-Validators look at a draft as they look at an answer in a validate state. A Python function runs in
-a process of its own that can be ended.
-
-Where a conversation stands is read from the run's events alone. So a resumed run goes on from the
-last reply that is stored: no model is asked for it again, and no tool is called twice. Each call is
-answered even if it fails.
+A tool of an MCP server must stay as the run first saw it. A Python function runs in a process that
+can be ended. Where a conversation stands is read from the run's events alone: no model is asked
+again, and no tool is called twice. Each call is answered even if it fails.
 """
 
 from __future__ import annotations
@@ -77,7 +73,6 @@ FAILED = "It failed, and says"
 class ToolCalled(Value, frozen=True):
     active: ActiveRun
     state: str
-    """The state in which the agent writes."""
     asked: AgentAsked
     tool: ToolAsked
     name: str
@@ -90,7 +85,7 @@ class ToolCalled(Value, frozen=True):
 def as_data(intro: str, text: str, redact: Redact, left_out: int = 0) -> str:
     """A text from outside as it is shown to a model: fenced, and a long one without its middle.
 
-    If `left_out` characters are missing at its end already, only its beginning is shown.
+    Of one whose end is missing, by `left_out` characters, only the beginning is shown.
     """
     if not text:
         return f"{intro} nothing."

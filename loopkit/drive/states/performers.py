@@ -232,8 +232,7 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
 async def set_at_end(active: ActiveRun, mark: FileValues) -> None:
     """Set the values of a final state, anew if that was done already; raises CallFailed.
 
-    They need no record: the run does not end before they are set, and nothing else changes it. A
-    relative path starts at the project folder.
+    They need no record: the run does not end before they are set, and nothing else changes it.
     """
     names = AllNames(active.program, active.state)
     to_set = _to_set(mark, *(fill_in(v, names) for v in (mark.where, mark.values, mark.expect)))
@@ -262,7 +261,6 @@ async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = 
     """Where the file stands: in the workspace, or at an absolute path in the project folder.
 
     So the file that is an input is the one of the project, also for a child with its own tree.
-    With `start`, a relative path begins there.
     """
     given = Path(render(active.program, active.state, written.set).strip())
     given = given if start is None else start / given
@@ -404,10 +402,7 @@ class _Judging(Mutable):
         return answers
 
     def _not_startable(self, left: Iterable[tuple[str, Placed]]) -> Iterator[Answer]:
-        """The answers of validators that are not asked, and whose program is not on PATH.
-
-        A rule with a guard may not apply, and a scenario may play it.
-        """
+        """The answers of validators that are not asked, and whose program is not on PATH."""
         rules = ((validator, rule) for validator, placed in left for _, rule in placed)
         for validator, rule in rules:
             is_played = self.active.commands.plays(validator)
