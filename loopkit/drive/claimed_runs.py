@@ -395,7 +395,6 @@ class StandaloneValidator:
         return report.replace(state="", author="", artifact=artifact)
 
     def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The input that the judging machine starts with; missing values are None."""
         fields = parse_record(self.machine.input).fields or {}
         judged = artifact.data if artifact.is_data else artifact.text
         return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}

@@ -285,7 +285,6 @@ class Family:
         return self._again and is_conflict and not child.started.again
 
     async def _record_start(self, key: str) -> ChildStarted:
-        """Record the start of a child, before the child itself is stored; returns the event."""
         begun = self._begun.get(key)
         begun = begun if begun and begun.started.visit == self._visit else None
         if begun is not None and not self._has_to_run_again(begun):
@@ -445,7 +444,6 @@ def _feedback_for_item(
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
     last = waiting[-1].replace(tells=None)
     by_id, texts = active.program.graph.by_id, list[str]()
     for each in waiting:
@@ -600,7 +598,6 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
-    """The suspension of a state whose children stopped, with the most urgent of their reasons."""
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
     remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]

@@ -213,7 +213,6 @@ def who_gave(before: AnyAnswer) -> str:
 def _late(
     kind: Kind, state: RunState, named: str, before: AnyAnswer | None = None
 ) -> AnswerRefused:
-    """The refusal of what is for a question that is over; `before` is what it was given."""
     now = state.question.question if state.question is not None else named
     message = f"{kind.noun} `{named}` is no longer open"
     message += f"; `{now}` is" if now != named else ""

@@ -224,7 +224,6 @@ def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
 
 
 def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
-    """The answer if no rule is asked: the artifact is faulty, or says that it can't be done."""
     if artifact.infeasible:
         because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
         reason = f"`{artifact.author}` declared that it can't be done{because}"
@@ -332,7 +331,6 @@ class Judge:
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
     def message(self, prompt: str, misread: Misread | None) -> str:
-        """The next message: the question, or why the answer to it could not be used."""
         text = prompt if misread is None else reask_prompt(misread, self.form)
         text = with_nonce(text, self.form)
         if misread is not None and not self.agent.is_sent_turns:
@@ -370,7 +368,6 @@ class Judge:
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
-    """One answer of a judge, which is asked again with the reason while it can't be read."""
     try:
         return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:

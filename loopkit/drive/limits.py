@@ -369,7 +369,6 @@ class Budget:
 
 
 def remedy_for_longer(active: ActiveRun, quote: Quote, request: Request) -> str:
-    """The remedy for an answer that was cut off at a cap: the command line to resume with."""
     # A played answer has no cap; the usual one is used.
     caps, cut_at = request.caps, request.cap or USUAL_ANSWER
     cap = max(2 * cut_at, caps.usual if caps else 0)

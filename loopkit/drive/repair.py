@@ -90,7 +90,6 @@ class Mend:
 
 
 def changed_machine(machine: Machine, changes: AgentChanges) -> Machine:
-    """The machine with other models and options for its agents; raises NotRunnable."""
     for name, options in changes.params.items():
         for key, _, message, remedy in wrong_options(options):
             raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")

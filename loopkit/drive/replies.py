@@ -152,7 +152,6 @@ def is_answer(text: str) -> bool:
 
 
 def shorten(text: str, most: int = KEPT_CHARS) -> str:
-    """Both ends of a text, with a line between them that says how much is missing."""
     half = most // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"
@@ -191,7 +190,6 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable_output(redact: Redact, written: Written) -> Written:
-    """The output file as it may be stored; a text that is too long is a fault."""
     if written.text is None:
         return written
     text = storable_text(redact, written.text)
@@ -394,7 +392,6 @@ def _says_something(value: object) -> bool:
 
 
 def _words_of(said: object) -> str:
-    """The words of an author about why it can't be done; empty if it only says so."""
     named = [said.get(key) for key in REASONS] if isinstance(said, Mapping) else []
     words = next((one for one in named if isinstance(one, str) and one.strip()), said)
     return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)

@@ -59,7 +59,6 @@ class TryFailed(Exception):
 
 
 def has_try_left(retry: Retry, failures: int, unread: int) -> bool:
-    """Whether a call is tried again after `failures`, of which `unread` were unreadable answers."""
     return failures < retry.attempts and unread < MOST_UNREAD
 
 

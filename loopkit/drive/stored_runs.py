@@ -245,7 +245,6 @@ def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> No
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
-    """The definition or scenario of a run, made by `read` from the stored text."""
     try:
         text = await journal.definition(digest)
     except UnknownDefinition as error:

@@ -102,7 +102,6 @@ def as_data(intro: str, text: str, redact: Redact, left_out: int = 0) -> str:
 def run_records(
     called: ToolCalled, exit_code: int, stdout: str, stderr: str = ""
 ) -> tuple[Ran, ...]:
-    """The output of a tool as it may be stored, for a scenario to play it again."""
     redacted = map(called.active.redact, (stdout, stderr))
     out, err = (text if is_answer(text) else shorten(text) for text in redacted)
     return (Ran(validator=called.name, exit_code=exit_code, stdout=out, stderr=err),)
@@ -268,7 +267,6 @@ async def run_validator_tool(called: ToolCalled) -> Reply:
 
 
 def digest(artifact: Artifact) -> str:
-    """The digest of a draft: of its data, or of its text without the blanks around it."""
     content = (
         json.dumps(artifact.data, sort_keys=True) if artifact.is_data else artifact.text.strip()
     )
@@ -600,7 +598,6 @@ IS_REQUIRED = " Your answer has to be the draft that it found valid last."
 
 
 def describe_tools(asked: AgentAsked, served: Mapping[str, OfferedTool]) -> list[Offered]:
-    """The tools of an agent, as they are described to a model; `served` are those of servers."""
     described: list[Offered] = []
     for name, tool in asked.tools.items():
         known = served.get(name)

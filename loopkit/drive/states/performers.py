@@ -250,7 +250,6 @@ def _to_set(written: FileValues, where: Any, values: Any, expect: Any) -> ToSet:
 async def _set_values(
     path: Path, to_set: ToSet, fit: Callable[[object], Any], *, again: bool
 ) -> tuple[Any, str]:
-    """As `set_in_file`, beside other work; a file that can't be written is a fatal error."""
     try:
         return await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
     except NotWritable as error:
