@@ -15,19 +15,25 @@ from loopkit.text.json_text import NoJson, parse_json
 Marks: TypeAlias = tuple[str, str]
 """The text that opens a thought, and the one that closes it."""
 
-_WORDS = "(?i:think|thinking|thoughts?|reasoning)"
-# Qwen, DeepSeek and many others; Mistral; Kimi; Sky-T1; Gemma.
-_OPENING = rf"<{_WORDS}>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought"
-_CLOSING = rf"</{_WORDS}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
-_OTHERS = {"<|begin_of_thought|>": "<|end_of_thought|>", "<|channel>thought": "<channel|>"}
+_WORDS = "(?i:(?:seed:)?think|thinking|thoughts?|reasoning)"
+# Qwen, DeepSeek and many others; Mistral; Kimi; Sky-T1; Gemma; MedGemma; Command.
+_OTHERS = {
+    "[THINK]": "[/THINK]", "◁think▷": "◁/think▷", "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|channel>thought": "<channel|>", "<unused94>thought": "<unused95>",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+}  # fmt: skip
+_OPENING = "|".join([rf"<{_WORDS}>", *map(re.escape, _OTHERS)])
+_CLOSING = "|".join([rf"</{_WORDS}>", *map(re.escape, _OTHERS.values())])
 # gpt-oss: each message has a channel, and only that of `final` is the answer. A server that leaves
-# out the marks runs their words together.
+# out the marks runs their words together. Sky-T1 and Command have marks around the answer as well.
 _MESSAGE = (
     r"(?:<\|start\|>[^<\n]*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*(?:<\|constrain\|>[^<]*)?"
     r"<\|message\|>|\A(?P<bare>analysis)(?=.*assistantfinal)"
+    r"|<\|(?P<answer>begin_of_solution|START_RESPONSE)\|>"
 )
 _END_OF_MESSAGE = re.compile(
-    r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|assistantfinal|\Z"
+    r"<\|(?:end|return|call|end_of_solution|END_RESPONSE)\|>|(?=<\|(?:start|channel)\|>)"
+    r"|assistantfinal|\Z"
 )
 _CODE = (
     r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+"
@@ -43,7 +49,7 @@ _NEAR = 200
 def _patterns(marks: Marks | None) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A pattern for any mark, and one for a mark or what protects it."""
     opening, closing = (_OPENING, _CLOSING) if marks is None else map(re.escape, marks)
-    message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?!)))"
+    message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?P<answer>(?!))))"
     alone = rf"^[ \t]*(?P<alone>{closing})[ \t\r]*$"
     scanned = f"{_CODE}|{message}|{alone}|(?P<open>{opening})"
     flags = re.MULTILINE | re.DOTALL
@@ -68,11 +74,11 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
     last = {one[0].lower(): one.start() for one in any_mark.finditer(text)}
     while mark := scanned.search(text, position):
         start, position = mark.span()
-        if mark["channel"] or mark["bare"]:
+        if mark["channel"] or mark["bare"] or mark["answer"]:
             end = _END_OF_MESSAGE.search(text, position)
             assert end is not None
             kept.append(text[at:start])
-            part = kept if mark["channel"] == "final" else thoughts
+            part = kept if mark["channel"] == "final" or mark["answer"] else thoughts
             part.append(text[position : end.start()])
             at = position = end.end()
         elif mark["alone"]:
@@ -95,7 +101,7 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
 def _may_begin(text: str, at: int, start: int, *, is_closed: bool) -> bool:
     """Whether a thought may begin there; the answer goes on at `at`."""
     before = text[max(at, start - _NEAR) : start].rstrip(" \t\r")
-    return not before or before[-1] in "\n.!?…" or (is_closed and before[-1] in ":,>")
+    return not before or before[-1] in "\n.!?…。！？" or (is_closed and before[-1] in ":,>：，")
 
 
 def _end_of_thought(text: str, begin: int, opening: str, closing: str) -> tuple[int, int]:
