@@ -14,10 +14,10 @@ from loopkit.values import Value
 MOST_CODE = 10_000
 """Characters of Python code that are read."""
 _MARK = (
-    r"(?:<\|?/?(?:tool|function)_calls?\|?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>"
-    r"|\[/?TOOL_CALLS\]|\[ARGS\])"
+    r"(?:<[|｜]?/?(?:tool|function)[_▁]?(?:calls?|sep)(?:_section|_argument)?(?:[_▁](?:begin|end))?"
+    r"[|｜]?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>|\[/?TOOL_CALLS\]|\[ARGS\])"
 )
-_AROUND = re.compile(rf"{_MARK}|^[ \t]*```\w*[ \t]*$", re.MULTILINE)
+_AROUND = re.compile(rf"{_MARK}|</?tools>|^[ \t]*```\w*[ \t]*(?:$|(?=<))", re.MULTILINE)
 """The marks of a call, and a fence around it."""
 _MARKED = re.compile(rf"^[ \t]*{_MARK}\s*(?:[\[{{<]|[\w.:-]+\s*[\[{{<])", re.MULTILINE)
 """A mark at the beginning of a line, with the beginning of a call behind it."""
@@ -26,11 +26,19 @@ _BEGUN = re.compile(
     r"""\s*["'](?:arguments|parameters)["']"""
 )
 _CODE = re.compile(r"\s*```tool_(?:code|calls?)[ \t]*\n(.*?)```", re.DOTALL)
+_PYTHON = re.compile(r"\s*(?:<\|python_tag\|>)?\[?(([\w.]+)\(.*\))\]?\s*", re.DOTALL)
 _NAMED = re.compile(
-    rf"(?:{_MARK}|\s)*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)\s*(?:\[ARGS\])?"
+    rf"(?:{_MARK}|\s|function(?=<))*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)"
+    rf"\s*(?:{_MARK}|```json\s*)?"
 )
 """What stands before the arguments where these are the only JSON."""
 _KEYS = {"name", "arguments", "parameters", "type", "id"}
+_OTHER_KEYS = {
+    "tool": "name", "tool_name": "name", "function": "name", "action": "name",
+    "args": "arguments", "input": "arguments", "tool_input": "arguments",
+    "action_input": "arguments",
+}  # fmt: skip
+"""What models write instead of `name` and `arguments`; only the name of a tool makes it a call."""
 
 
 class WrittenCall(Value, frozen=True):
@@ -46,8 +54,10 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
     amid other text is no call, unless it has the marks of one.
     """
     values, gaps = _values_in(text)
-    calls = [call for value in values if (call := _call_in(value)) is not None]
-    code, begun = _CODE.match(text), _BEGUN.match(text)
+    calls = [call for value in values if (call := _call_in(value, offered)) is not None]
+    code, begun = _CODE.match(text) or _PYTHON.fullmatch(text), _BEGUN.match(text)
+    if code is not None and code.re is _PYTHON and code[2] not in offered:
+        code = None
     if code is not None and (called := _call_in_code(code[1])) is not None:
         calls, values, gaps = [called], [called], [text[code.end() :].strip()]
     # A text about such marks has them in its code.
@@ -79,15 +89,27 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
 def _values_in(text: str) -> tuple[list[object], list[str]]:
     """The JSON values in a text, those of lists one by one, and the text around and between."""
     found = json_in(text)
-    values = [v for value in found.values for v in (value if isinstance(value, list) else [value])]
+    values: list[object] = []
+    for value in found.values:
+        match value:
+            case (list() as several) | {"tool_calls": list() as several}:
+                values += several
+            case _:
+                values.append(value)
     starts = [*(start for start, _ in found.spans), len(text)]
     ends = [0, *(end for _, end in found.spans)]
     return values, [text[end:start].strip() for end, start in zip(ends, starts, strict=True)]
 
 
-def _call_in(value: object) -> WrittenCall | None:
+def _call_in(value: object, offered: Collection[str]) -> WrittenCall | None:
     record = value.get("function", value) if isinstance(value, dict) else None
-    if not isinstance(record, dict) or not record.keys() <= _KEYS:
+    record = value if isinstance(record, str) else record
+    if not isinstance(record, dict):
+        return None
+    named = {_OTHER_KEYS.get(key, key): one for key, one in record.items()}
+    if len(named) == len(record) and named.get("name") in [*offered]:
+        record = named
+    if not record.keys() <= _KEYS:
         return None
     given = [record[key] for key in ("arguments", "parameters") if key in record]
     if not isinstance(record.get("name"), str) or len(given) != 1:
