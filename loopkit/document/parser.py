@@ -1,11 +1,9 @@
 """The parser: YAML text → a document, with every mistake of it.
 
 It is ruamel's in pure Python, because the C parser crashes the process on deep nesting, without
-some of its waste: that recomputes known facts for every question about a token, compares its first
-character with two dozen others in turn, and checks the context for each character of a word. Its
-events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds. Slips of authors that are valid YAML of
-another meaning are found on the way.
+some of its waste. Its events stay the same. The tree is built here from them, because the parser's
+own trees lose tags and aliases, and let a few aliases grow without bounds. Slips of authors that
+are valid YAML of another meaning are found on the way.
 """
 
 from __future__ import annotations
@@ -516,9 +514,7 @@ class _Parser(Parser):
 class _Scanner(Scanner):
     """Stops at brackets that are too deep, and at names of anchors and tags that are none.
 
-    The scanner looks 1,024 characters ahead, at a cost that grows with the square of the open
-    brackets, before the builder sees the first of them. It reads names character by character,
-    and tags at a cost that grows with the square of their length.
+    What the scanner reads ahead costs the square of the open brackets, and of the length of a tag.
     """
 
     flow_level = 0

@@ -1,8 +1,7 @@
 """Following a journal: one reader for all followers, whichever process drives the runs.
 
 A follower is only a place in the order of all records. The newest records are kept in memory, once
-for all followers; a follower that is further behind reads from the journal. So a slow follower
-costs the others neither memory nor time, and one that disconnected can continue at its place.
+for all followers; a follower that is further behind reads from the journal.
 """
 
 from __future__ import annotations

@@ -33,11 +33,8 @@ _NAMED = re.compile(
 )
 """What stands before the arguments where these are the only JSON."""
 _KEYS = {"name", "arguments", "parameters", "type", "id"}
-_OTHER_KEYS = {
-    "tool": "name", "tool_name": "name", "function": "name", "action": "name",
-    "args": "arguments", "input": "arguments", "tool_input": "arguments",
-    "action_input": "arguments",
-}  # fmt: skip
+_OTHER_KEYS = dict.fromkeys(("tool", "tool_name", "function", "action"), "name")
+_OTHER_KEYS |= dict.fromkeys(("args", "input", "tool_input", "action_input"), "arguments")
 """What models write instead of `name` and `arguments`; only the name of a tool makes it a call."""
 
 

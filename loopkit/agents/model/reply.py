@@ -1,9 +1,8 @@
 """LiteLLM's response → a reply: its text, its tool calls, its usage and its cost.
 
-LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
-missing, a role that it does not know, a text that comes in parts. So an answer is also read without
-these. Anthropic refuses the results of tools without the signed thoughts that came before the
-calls, as does DeepSeek without the plain ones. Only their sender can read them.
+LiteLLM refuses a whole answer for a part that nobody reads, so an answer is also read without it.
+Anthropic refuses the results of tools without the signed thoughts that came before the calls, as
+does DeepSeek without the plain ones.
 """
 
 from __future__ import annotations

@@ -54,8 +54,6 @@ from loopkit.validators.judges.form import (
 from loopkit.validators.judges.text import TextForm, read_text
 from loopkit.values import NOTHING
 
-OF_CUT_OFF = "Your answer was cut off before its end. Answer shorter."
-
 
 def read_answer(
     validator: str, replied: Replied, form: AnswerForm, *, echoes: Sequence[str] = ()
@@ -69,9 +67,7 @@ def read_answer(
     repeats = any(form.nonce in text for text in (replied.text, *replied.said))
     if form.nonce and not replied.played and not repeats:
         return Misread(
-            OF_CUT_OFF
-            if replied.cut_off
-            else f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "
+            f"It does not repeat `{form.nonce}`, the code of this question, so it may be the "
             "answer to another one."
         )
     if isinstance(form, ReportForm):
@@ -81,7 +77,7 @@ def read_answer(
         said = replied.said or messages_of(replied.text)
         read = read_verdict(validator, said, form, echoes=echoes)
     if replied.cut_off:
-        return _but_fail(OF_CUT_OFF, read)
+        return _but_fail("Your answer was cut off before its end. Answer shorter.", read)
     return read
 
 

@@ -5,11 +5,9 @@ It has no script and fetches nothing. Inside a page, the style sheet is that of 
 Text is never taken to be smaller than a browser needs it. Fonts are not measured: the widths are
 those of the widest common fonts (DejaVu, Verdana). Coordinates are in pixels, from the upper left.
 
-First, cells are put in layers. Arrows that lead back are reversed meanwhile, so that an author is
-above the state that judges it. Layers of boxes alternate with layers of labels, so that labels get
-space just like boxes. Arrows to one target share a *trunk*, one cell in each layer on the way
-there: lines to the same target become one line, and there are never more cells than targets times
-layers. Then cells get places: an order in each layer with few crossings, and coordinates without
+First, cells are put in layers, arrows that lead back reversed meanwhile. Layers of boxes alternate
+with layers of labels. Arrows to one target share a *trunk*, one cell in each layer on the way
+there. Then cells get places: an order in each layer with few crossings, and coordinates without
 overlaps. Both are sweeps down and up over the layers; each compares a layer with its neighbour.
 """
 

@@ -1,9 +1,8 @@
 """A run as a page: everything that a page shows, in reading order.
 
 Its steps are folded from its events: each state that it entered, with its calls. Its findings have
-their history: the status of each in each round, and now. As one file a run is HTML that needs
-nothing else, or Markdown; there texts share the space: those of a run with a few steps are whole,
-those of a long run are cut.
+their history. As one file a run is HTML that needs nothing else, or Markdown; there texts share the
+space.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The plan as data: bounds, typical cost, the agents with their first prompts, the commands.
 
 The typical cost is that of the shortest path to a success with each number of revisions, where
-prompts have the size of their known parts, and all answers one length. Of a stored run it is known
-how many characters each attempt and each judge was sent.
+prompts have the size of their known parts, and all answers one length.
 """
 
 from __future__ import annotations
