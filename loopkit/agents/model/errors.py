@@ -276,8 +276,8 @@ UNANSWERED = (
         " one as `base_url:`", kinds=("SentElsewhere",)),
     Row("the answer of {origin} is longer than can be kept", kinds=("AnswerTooLong",),
         marks=("charged",)),
-    Row("the API key has a line break or another character that can't be sent: set {variable}"
-        " without it", kinds=("UnsendableKey",), unsent=True),
+    Row("the API key has a line break, a blank or another character that can't be sent: set"
+        " {variable} without it", kinds=("UnsendableKey",), unsent=True),
     Row("a header has a line break or another character that can't be sent: mend it in `params:` of"
         " the agent", kinds=("UnsendableHeader",), unsent=True),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
