@@ -141,6 +141,8 @@ FIND = SEARCH.replace("search", "find")
         f"<tools>\n{SEARCH}\n</tools>",
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search\n```json\n"
         '{"word": "tea"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary"
+        ' to=functions.search <|constrain|>json<|message|>{"word": "tea"}<|call|>',
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>"
         '{"word": "tea"}<|tool_call_end|><|tool_calls_section_end|>',
     ],

@@ -1,8 +1,7 @@
 """`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
 It goes on until the run is over, waits for a person, is suspended, or is asked to stop. Each turn
-is one completed piece of work, one macrostep of the engine and one durable append. At the end, the
-run's own trees are merged after a success, and left where they are after a failure.
+is one completed piece of work, one macrostep of the engine and one durable append.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A host: the runs that a server starts and continues, and when it continues them by itself.
 
 That is when the time of a question runs out, or when a provider has said that it is worth asking
-again. All moments are in one queue, soonest first. They come from the records of the journal: those
-that existed when the server began, and those that any process writes later.
+again. These moments come from the records of the journal, also those of other processes.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _MARK = (
     r"[|｜]?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>|\[/?TOOL_CALLS\]|\[ARGS\])"
 )
 _AROUND = re.compile(rf"{_MARK}|</?tools>|^[ \t]*```\w*[ \t]*(?:$|(?=<))", re.MULTILINE)
-"""The marks of a call, and a fence around it."""
+"""The marks of a call, and its fence."""
 _MARKED = re.compile(rf"^[ \t]*{_MARK}\s*(?:[\[{{<]|[\w.:-]+\s*[\[{{<])", re.MULTILINE)
 """A mark at the beginning of a line, with the beginning of a call behind it."""
 _BEGUN = re.compile(
@@ -32,6 +32,9 @@ _NAMED = re.compile(
     rf"\s*(?:{_MARK}|```json\s*)?"
 )
 """What stands before the arguments where these are the only JSON."""
+_IN_CHANNEL = re.compile(
+    r" to=functions\.([\w-]+)[^{}]*<\|message\|>\s*(\{[^<]*\})\s*(?:<\|call\|>|\Z)"
+)
 _KEYS = {"name", "arguments", "parameters", "type", "id"}
 _OTHER_KEYS = dict.fromkeys(("tool", "tool_name", "function", "action"), "name")
 _OTHER_KEYS |= dict.fromkeys(("args", "input", "tool_input", "action_input"), "arguments")
@@ -81,6 +84,12 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
         known = ", ".join(map("`{}`".format, offered))
         return f"there is no tool `{calls[0].name:.60}`; there are {known}"
     return calls[0]
+
+
+def call_of_channel(raw: str) -> str:
+    """The record of the only call that gpt-oss makes in its channels; empty if it makes none."""
+    calls = _IN_CHANNEL.findall(raw)
+    return f'{{"name": "{calls[0][0]}", "arguments": {calls[0][1]}}}' if len(calls) == 1 else ""
 
 
 def _values_in(text: str) -> tuple[list[object], list[str]]:

@@ -43,7 +43,7 @@ from loopkit.outside.mcp.connection import OfferedTool
 from loopkit.outside.processes import CommandTimeout
 from loopkit.text.json_text import text_or_json
 from loopkit.text.markdown import as_code_block
-from loopkit.text.written_calls import WrittenCall
+from loopkit.text.written_calls import WrittenCall, call_of_channel
 
 MOST_REFUSED = 20
 """Calls beyond the limit that are answered with a refusal; later ones are dropped."""
@@ -162,7 +162,8 @@ def with_calls(agent: ModelAgent, request: Request, reply: Reply) -> Reply:
     """
     required = agent.required_tool
     if not reply.has_no_tools:
-        called = None if reply.tool_calls or reply.cut_off else written_call(agent, reply.text)
+        text = reply.text if reply.text.strip() else call_of_channel(reply.raw)
+        called = None if reply.tool_calls or reply.cut_off else written_call(agent, text)
         if isinstance(called, WrittenCall):
             own = f"call_{len(request.messages)}"
             made = ToolCall(id=own, name=called.name, arguments=called.arguments, as_text=True)

@@ -1,8 +1,7 @@
 """The observer that makes traces and metrics of runs. A failure here does not stop the run.
 
-The spans of a run are folded from its events: each is created by the event that ends it. They are
-those of the run, of calls and of the works that make them (`chat`, `execute_tool`, `invoke_agent`),
-and of validate states. Spans have contents of messages only if a variable enables them.
+The spans of a run are folded from its events: each is created by the event that ends it. Spans have
+contents of messages only if a variable enables them.
 """
 
 from __future__ import annotations
