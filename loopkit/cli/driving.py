@@ -240,8 +240,7 @@ class Stoppable(Protocol):
 class Interruption:
     """The first signal finishes the step and stores it; the second ends the process.
 
-    It does so in its handler, which runs between any two steps of Python, whatever the event loop
-    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
+    It does so in its handler, whatever the event loop is busy with. What is being written to the
     journal then is written whole or not at all.
     """
 

@@ -482,9 +482,7 @@ class _Parser(Parser):
 class _Scanner(Scanner):
     """Stops at brackets that are too deep, and at names of anchors and tags that are none.
 
-    The scanner looks 1,024 characters ahead, at a cost that grows with the square of the open
-    brackets, before the builder sees the first of them. It reads names character by character,
-    and tags at a cost that grows with the square of their length.
+    What the scanner reads ahead costs the square of the open brackets, and of the length of a tag.
     """
 
     _is_ready = False

@@ -55,7 +55,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.redaction import Redact
 from loopkit.text import plural
-from loopkit.text.asides import WrittenCall
+from loopkit.text.asides import WrittenCall, call_of_channel
 from loopkit.text.json_text import NoJson, parse_json, text_or_json
 from loopkit.text.markdown import as_code_block
 from loopkit.validators.command import tail
@@ -525,7 +525,8 @@ def with_calls(agent: ModelAgent, request: Request, reply: Reply) -> Reply:
     """
     required = agent.required_tool
     if not reply.has_no_tools:
-        called = None if reply.tool_calls or reply.cut_off else written_call(agent, reply.text)
+        text = reply.text if reply.text.strip() else call_of_channel(reply.raw)
+        called = None if reply.tool_calls or reply.cut_off else written_call(agent, text)
         if isinstance(called, WrittenCall):
             own = f"call_{len(request.messages)}"
             made = ToolCall(id=own, name=called.name, arguments=called.arguments, as_text=True)

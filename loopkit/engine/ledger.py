@@ -1,9 +1,8 @@
 """The findings ledger: the answers of validators become one report, compared with those before.
 
-Everything is computed from the rounds of one validate state: one entry for each attempt that it
-judged; judging an attempt again replaces its entry. A missing answer never helps the artifact: a
-fail counts as soon as no missing answer could change it, an approval only if every answer that was
-asked for is there.
+Everything is computed from the rounds of one validate state, one for each attempt that it judged. A
+missing answer never helps the artifact: a fail counts as soon as no missing answer could change it,
+an approval only if every answer that was asked for is there.
 """
 
 from __future__ import annotations

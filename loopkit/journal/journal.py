@@ -2,8 +2,7 @@
 
 It does not know what a record means. It keeps three promises: an acknowledged append survives a
 crash, an append is stored whole or not at all, and an owner that lost the claim on a run can no
-longer write to it. In memory nothing survives, so a new run is a list there until somebody else
-than its owner asks for it.
+longer write to it.
 """
 
 from __future__ import annotations

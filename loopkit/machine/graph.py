@@ -1,11 +1,8 @@
 """The machine as a graph: every edge with its number, its counters and its place.
 
-Derived from the definition alone; the checks, the compiler, the engine and the diagram read this,
-so none of them interprets the YAML by itself. Origins are the states that can have injected the
-defects found in an artifact. Junctions are states whose edges depend on the state from which a run
-came: each has one node for each way into it, so that the paths after one state are not mistaken for
-those after another. Every other state is one node with its own name. Last, what is known before a
-run of the word that chooses an agent, and of the codes of findings.
+Derived from the definition alone; the checks, the compiler, the engine and the diagram read this.
+Origins are the states that can have injected the defects found in an artifact. Junctions are states
+whose edges depend on the state from which a run came: each has one node for each way into it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Traces: a run's states, verdicts, feedback, prompts and costs in order; and how two runs compare.
 
-Not compared is what no replay can repeat: times and durations, ids of runs and processes, which
-model is asked and its provider's name for it, whether it can call tools, how its tokens divide,
-what was reserved before a call or left uncounted after it, the remedies that follow from that, and
-whether it is available. Everything else counts: types, states, visits, facts, edges, prompts,
-replies, reports, feedback, counters, cost, usage.
+Not compared is what no replay can repeat: times, ids of runs and processes, what depends on the
+model that is asked, reservations and the remedies that follow from them. Everything else counts.
 """
 
 from __future__ import annotations

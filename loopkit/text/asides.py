@@ -20,19 +20,25 @@ from loopkit.values import Value
 Marks: TypeAlias = tuple[str, str]
 """The text that opens a thought, and the one that closes it."""
 
-_WORDS = "(?i:think|thinking|thoughts?|reasoning)"
-# Qwen, DeepSeek and many others; Mistral; Kimi; Sky-T1; Gemma.
-_OPENING = rf"<{_WORDS}>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought"
-_CLOSING = rf"</{_WORDS}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
-_OTHERS = {"<|begin_of_thought|>": "<|end_of_thought|>", "<|channel>thought": "<channel|>"}
+_WORDS = "(?i:(?:seed:)?think|thinking|thoughts?|reasoning)"
+# Qwen, DeepSeek and many others; Mistral; Kimi; Sky-T1; Gemma; MedGemma; Command.
+_OTHERS = {
+    "[THINK]": "[/THINK]", "◁think▷": "◁/think▷", "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|channel>thought": "<channel|>", "<unused94>thought": "<unused95>",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+}  # fmt: skip
+_OPENING = "|".join([rf"<{_WORDS}>", *map(re.escape, _OTHERS)])
+_CLOSING = "|".join([rf"</{_WORDS}>", *map(re.escape, _OTHERS.values())])
 # gpt-oss: each message has a channel, and only that of `final` is the answer. A server that leaves
-# out the marks runs their words together.
+# out the marks runs their words together. Sky-T1 and Command have marks around the answer as well.
 _MESSAGE = (
     r"(?:<\|start\|>[^<\n]*)?<\|channel\|>\s*(?P<channel>\w+)[^<]*(?:<\|constrain\|>[^<]*)?"
     r"<\|message\|>|\A(?P<bare>analysis)(?=.*assistantfinal)"
+    r"|<\|(?P<answer>begin_of_solution|START_RESPONSE)\|>"
 )
 _END_OF_MESSAGE = re.compile(
-    r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)|assistantfinal|\Z"
+    r"<\|(?:end|return|call|end_of_solution|END_RESPONSE)\|>|(?=<\|(?:start|channel)\|>)"
+    r"|assistantfinal|\Z"
 )
 _CODE = (
     r"^ {0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:(?! {0,3}(?P=fence))[^\n]*\n)*+"
@@ -48,7 +54,7 @@ _NEAR = 200
 def _patterns(marks: Marks | None) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A pattern for any mark, and one for a mark or what protects it."""
     opening, closing = (_OPENING, _CLOSING) if marks is None else map(re.escape, marks)
-    message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?!)))"
+    message = _MESSAGE if marks is None else r"(?P<channel>(?P<bare>(?P<answer>(?!))))"
     alone = rf"^[ \t]*(?P<alone>{closing})[ \t\r]*$"
     scanned = f"{_CODE}|{message}|{alone}|(?P<open>{opening})"
     flags = re.MULTILINE | re.DOTALL
@@ -73,11 +79,11 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
     last = {one[0].lower(): one.start() for one in any_mark.finditer(text)}
     while mark := scanned.search(text, position):
         start, position = mark.span()
-        if mark["channel"] or mark["bare"]:
+        if mark["channel"] or mark["bare"] or mark["answer"]:
             end = _END_OF_MESSAGE.search(text, position)
             assert end is not None
             kept.append(text[at:start])
-            part = kept if mark["channel"] == "final" else thoughts
+            part = kept if mark["channel"] == "final" or mark["answer"] else thoughts
             part.append(text[position : end.start()])
             at = position = end.end()
         elif mark["alone"]:
@@ -100,7 +106,7 @@ def set_apart(text: str, marks: Marks | Literal["keep"] | None = None) -> tuple[
 def _may_begin(text: str, at: int, start: int, *, is_closed: bool) -> bool:
     """Whether a thought may begin there; the answer goes on at `at`."""
     before = text[max(at, start - _NEAR) : start].rstrip(" \t\r")
-    return not before or before[-1] in "\n.!?…" or (is_closed and before[-1] in ":,>")
+    return not before or before[-1] in "\n.!?…。！？" or (is_closed and before[-1] in ":,>：，")
 
 
 def _end_of_thought(text: str, begin: int, opening: str, closing: str) -> tuple[int, int]:
@@ -125,23 +131,31 @@ def _end_of_thought(text: str, begin: int, opening: str, closing: str) -> tuple[
 MOST_CODE = 10_000
 """Characters of Python code that are read."""
 _CALL = (
-    r"(?:<\|?/?(?:tool|function)_calls?\|?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>"
-    r"|\[/?TOOL_CALLS\]|\[ARGS\])"
+    r"(?:<[|｜]?/?(?:tool|function)[_▁]?(?:calls?|sep)(?:_section|_argument)?(?:[_▁](?:begin|end))?"
+    r"[|｜]?>|<\|python_tag\|>|</?function(?:=[\w.-]+)?>|\[/?TOOL_CALLS\]|\[ARGS\])"
 )
-_AROUND = re.compile(rf"{_CALL}|^[ \t]*```\w*[ \t]*$", re.MULTILINE)
-"""The marks of a call, and a fence around it."""
+_AROUND = re.compile(rf"{_CALL}|</?tools>|^[ \t]*```\w*[ \t]*(?:$|(?=<))", re.MULTILINE)
+"""The marks of a call, and its fence."""
 _MARKED = re.compile(rf"^[ \t]*{_CALL}\s*(?:[\[{{<]|[\w.:-]+\s*[\[{{<])", re.MULTILINE)
 """A mark at the beginning of a line, with the beginning of a call behind it."""
 _BEGUN = re.compile(
     r"""\s*+(?:```\w*\s*+)?\[?\s*+\{\s*["']name["']\s*:\s*["']([\w.-]+)["']\s*,"""
     r"""\s*["'](?:arguments|parameters)["']"""
 )
-_PYTHON = re.compile(r"\s*```tool_(?:code|calls?)[ \t]*\n(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"\s*```tool_(?:code|calls?)[ \t]*\n(.*?)```", re.DOTALL)
+_PYTHON = re.compile(r"\s*(?:<\|python_tag\|>)?\[?(([\w.]+)\(.*\))\]?\s*", re.DOTALL)
 _NAMED = re.compile(
-    rf"(?:{_CALL}|\s)*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)\s*(?:\[ARGS\])?"
+    rf"(?:{_CALL}|\s|function(?=<))*?(?:<function=([\w.-]+)>|(?:functions\.)?([\w-]+)(?::\d+)?)"
+    rf"\s*(?:{_CALL}|```json\s*)?"
 )
 """What stands before the arguments where these are the only JSON."""
+_IN_CHANNEL = re.compile(
+    r" to=functions\.([\w-]+)[^{}]*<\|message\|>\s*(\{[^<]*\})\s*(?:<\|call\|>|\Z)"
+)
 _KEYS = {"name", "arguments", "parameters", "type", "id"}
+_OTHER_KEYS = dict.fromkeys(("tool", "tool_name", "function", "action"), "name")
+_OTHER_KEYS |= dict.fromkeys(("args", "input", "tool_input", "action_input"), "arguments")
+"""What models write instead of `name` and `arguments`; only the name of a tool makes it a call."""
 
 
 class WrittenCall(Value, frozen=True):
@@ -157,8 +171,10 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
     amid other text is no call, unless it has the marks of one.
     """
     values, gaps = _values_in(text)
-    calls = [call for value in values if (call := _call_in(value)) is not None]
-    code, begun = _PYTHON.match(text), _BEGUN.match(text)
+    calls = [call for value in values if (call := _call_in(value, offered)) is not None]
+    code, begun = _FENCED.match(text) or _PYTHON.fullmatch(text), _BEGUN.match(text)
+    if code is not None and code.re is _PYTHON and code[2] not in offered:
+        code = None
     if code is not None and (called := _call_in_code(code[1])) is not None:
         calls, values, gaps = [called], [called], [text[code.end() :].strip()]
     # A text about such marks has them in its code.
@@ -187,18 +203,36 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
     return calls[0]
 
 
+def call_of_channel(raw: str) -> str:
+    """The record of the only call that gpt-oss makes in its channels; empty if it makes none."""
+    calls = _IN_CHANNEL.findall(raw)
+    return f'{{"name": "{calls[0][0]}", "arguments": {calls[0][1]}}}' if len(calls) == 1 else ""
+
+
 def _values_in(text: str) -> tuple[list[object], list[str]]:
     """The JSON values in a text, those of lists one by one, and the text around and between."""
     found = json_in(text)
-    values = [v for value in found.values for v in (value if isinstance(value, list) else [value])]
+    values: list[object] = []
+    for value in found.values:
+        match value:
+            case (list() as several) | {"tool_calls": list() as several}:
+                values += several
+            case _:
+                values.append(value)
     starts = [*(start for start, _ in found.spans), len(text)]
     ends = [0, *(end for _, end in found.spans)]
     return values, [text[end:start].strip() for end, start in zip(ends, starts, strict=True)]
 
 
-def _call_in(value: object) -> WrittenCall | None:
+def _call_in(value: object, offered: Collection[str]) -> WrittenCall | None:
     record = value.get("function", value) if isinstance(value, dict) else None
-    if not isinstance(record, dict) or not record.keys() <= _KEYS:
+    record = value if isinstance(record, str) else record
+    if not isinstance(record, dict):
+        return None
+    named = {_OTHER_KEYS.get(key, key): one for key, one in record.items()}
+    if len(named) == len(record) and named.get("name") in [*offered]:
+        record = named
+    if not record.keys() <= _KEYS:
         return None
     given = [record[key] for key in ("arguments", "parameters") if key in record]
     if not isinstance(record.get("name"), str) or len(given) != 1:

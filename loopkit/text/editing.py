@@ -1,8 +1,7 @@
 """Edited texts: what a page changed, the lines in which two texts differ, and transcripts.
 
-A page shows lines without control characters, and browsers give back every end of a line as they
-like. So the returned text is compared, line by line, with the text that was shown, and every line
-that was left alone stays exactly as it was.
+Browsers give back every end of a line as they like. So the returned text is compared, line by line,
+with the text that was shown, and every line that was left alone stays exactly as it was.
 """
 
 from __future__ import annotations

@@ -321,6 +321,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SLIPS = {"comment": "comments", "single": "single quotes"}
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+MOST_CUT = 20
+"""The parts of a value at its end of which the last whole one is looked for."""
 
 
 @lru_cache(maxsize=16)
@@ -383,3 +386,23 @@ def _read_mended(written: str) -> str:
     except (ValueError, RecursionError):
         return ""
     return "" if isinstance(parse_json(mended), NoJson) else mended
+
+
+def closed(text: str) -> str:
+    """The text up to the last whole part of an object that is cut off, with its brackets closed.
+
+    A text that does not end in an object stays as it is.
+    """
+    missing: list[str] = []
+    parts: list[tuple[int, str]] = []
+    for part in _PART.finditer(text, max(text.find("{"), 0)):
+        if part[0] in "{[":
+            missing.append("}" if part[0] == "{" else "]")
+        elif part[0] in "}]" and missing:
+            missing.pop()
+        parts.append((part.end(), "".join(reversed(missing[-MAX_DEPTH:]))))
+    for end, brackets in reversed(parts[-MOST_CUT:] if missing else ()):
+        whole = f"{text[:end]}{brackets}"
+        if not isinstance(parse_json(whole[whole.find("{") :]), NoJson):
+            return whole
+    return text

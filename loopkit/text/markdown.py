@@ -1,7 +1,6 @@
 """The structure of a Markdown text: its code, its sections, its title.
 
-CommonMark, by markdown-it. Only the blocks are parsed; inline markup matters in names alone, and
-is read there when it is needed.
+CommonMark, by markdown-it. Only the blocks are parsed, and inline markup in names.
 """
 
 from __future__ import annotations

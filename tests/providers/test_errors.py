@@ -414,7 +414,7 @@ class TestACallThatIsNotMade:
         assert error.message == "a header can't be sent: the API key is not plain ASCII"
         assert hostile.requests() == []
 
-    @pytest.mark.parametrize("key", ["sk-one-key\n", "sk-one\r\n-key"])
+    @pytest.mark.parametrize("key", ["sk-one-key\n", "sk-one\r\n-key", "sk-one-key "])
     @pytest.mark.parametrize("model", [
         HostileServer.model, "gemini/ours", "azure/ours", "groq/ours", "openai/responses/ours",
     ])  # fmt: skip
@@ -425,7 +425,7 @@ class TestACallThatIsNotMade:
         provider = model.partition("/")[0].removesuffix("_chat").upper()
         assert (error.error_class, error.charged, error.sent) == ("fatal", False, False)
         assert error.message == (
-            "the API key has a line break or another character that can't be sent: "
+            "the API key has a line break, a blank or another character that can't be sent: "
             f"set the environment variable {provider}_API_KEY without it"
         )
         assert hostile.requests() == []

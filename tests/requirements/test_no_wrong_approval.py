@@ -122,6 +122,25 @@ def test_a_fail_that_names_nothing_counts_if_nothing_better_follows(
     assert [finding.message for finding in played.reports[0].blocking] == ["No steps."]
 
 
+FAIL = '{"verdict": "fail", "findings": [{"message": "No steps.", "severity": "error"}]}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        FAIL.replace("]}", "],}"),
+        FAIL.replace('"', "'"),
+        FAIL.replace(', "severity": "error"}]}', ', "sev'),
+        {"reply": FAIL, "cut_off": True},
+        f'{{"report": {FAIL}}}',
+    ],
+)
+def test_a_fail_of_another_form_is_not_taken_back(desk: Desk, said: Any) -> None:
+    played = play(desk, by="[{judge: one}]", one=[[said, PASS]], plans=["a"])
+    assert len(played.prompts("one")) == 2
+    assert [finding.message for finding in played.reports[0].blocking] == ["No steps."]
+
+
 def test_a_warning_that_names_nothing_is_no_verdict_if_the_judge_crashes_then(desk: Desk) -> None:
     said = [["Verdict: WARN", CRASHED]]
     played = play(desk, by="[{judge: one, verdict: {}}]", one=said)

@@ -140,8 +140,9 @@ TOO_LONG_WORDS = _any(
     r"\bcontext[ _](?:length|limit|size|window)\b|\bcontext the overflows\b",
     r"\b(?:inputs?|prompt|conversation|messages?)\b.{0,80}"
     r"\b(?:too (?:large|long)|longer than|exceed(?:s|ed)?)\b",
-    r"\btoo many tokens\b|\bmaximum (?:prompt|model) length\b|\blength is \d+ while limit is\b"
-    r"|\bexceeded model token limit\b|\btoken limit exceeded\b",
+    r"\btoo many (?:\w+ )?tokens\b|\bmaximum (?:prompt|model) length\b|\btoken limit exceeded\b"
+    r"|\blength is \d+ while limit is\b|\bexceeded model token limit\b|\binput token count is\b",
+    r"\breduce the length of the (?:messages|prompt)\b",
     r"\binput length should be\b|\binputs`? (?:tokens \+|must have less)|\bat least 1, got -\d",
 )  # fmt: skip
 _NO_QUOTA = _any(
@@ -179,8 +180,8 @@ TOOL_WORDS = _any(
 SCHEMA_WORDS = _any(
     r"(?:response|output|text)[ _]?(?:json_)?(?:format|config|schema)|structured[ _]outputs?",
     r"(?:input|json)[ _]?schema\b(?! validation)|\bgrammar\b",
-    r"(?<!api )\bschema (?:is|has|produces|contains|must|exceeds|too|could|can)\b",
-    r"\b(?:invalid|unsupported|given|provided) schema\b",
+    r"(?<!api )\bschema (?:is|has|produces|contains|must|exceeds|too|could|can|in)\b",
+    r"\b(?:invalid|unsupported|given|provided) schema\b|\bjson mode\b",
 )
 _KEYLESS = _any(
     r"missing credentials|missing [\w ]{0,60}api[ _]key|unable to locate credentials",
@@ -192,7 +193,7 @@ _NO_PROVIDER = "LLM Provider NOT provided"
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 _LIMIT = tuple(
     re.compile(rf"(?i){word}\W{{0,3}}(?:is |of |about )?(\d[\d,]{{0,12}})")
-    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequested(?: tokens)?")
+    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequest(?:ed(?: tokens)?| of)")
 )
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
 _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
@@ -259,8 +260,8 @@ ROWS = (
         " one as `base_url:`", kinds=("SentElsewhere",)),
     Row("the answer of {origin} is longer than can be kept", kinds=("AnswerTooLong",),
         marks=("charged",)),
-    Row("the API key has a line break or another character that can't be sent: set {variable}"
-        " without it", kinds=("UnsendableKey",), unsent=True),
+    Row("the API key has a line break, a blank or another character that can't be sent: set"
+        " {variable} without it", kinds=("UnsendableKey",), unsent=True),
     Row("a header has a line break or another character that can't be sent: mend it in `params:` of"
         " the agent", kinds=("UnsendableHeader",), unsent=True),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
@@ -303,7 +304,7 @@ ROWS = (
     # LiteLLM knows the words of some providers.
     Row("the prompt is too long for the model{told}; shorten it, keep fewer turns (`session:`) or"
         " take a model with a larger window", kinds=("ContextWindowExceededError",), codes=TOO_LONG,
-        statuses={413}, words=TOO_LONG_WORDS, spoken={*range(400, 600)} - {401, 429},
+        statuses={413}, words=TOO_LONG_WORDS, spoken=REFUSED,
         about=("", "prompt", "model"), marks=("session_lost",)),
     Row("the provider's content policy refuses this{told}; change the prompt or the model",
         kinds=("ContentPolicyViolationError",), codes=POLICY),

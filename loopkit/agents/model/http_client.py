@@ -38,7 +38,7 @@ class AnswerTooLong(Refused):
 
 
 class UnsendableHeader(Refused):
-    """A header has a line break or another control character; nothing was sent."""
+    """A header has a control character, or a blank at an end; nothing was sent."""
 
 
 class UnsendableKey(UnsendableHeader):
@@ -83,7 +83,7 @@ class _Transport(httpx.AsyncBaseTransport):
         if (request.url.port or 0) > 65_535:
             raise ValueError("Port out of range")
         for name, value in request.headers.items():
-            if not value.isprintable():
+            if not value.isprintable() or value != value.strip():
                 raise (UnsendableKey if name in KEY_HEADERS else UnsendableHeader)(request)
         request.headers["accept-encoding"] = "identity"
         received = CURRENT_RECEIVED.get() or Received()

@@ -3,8 +3,7 @@
 The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
 which grows with the size of the data, and nothing is fetched from anywhere. A schema whose
 references all lead to parts of itself can be understood by walking it, and providers accept it.
-JSON Schema passes over words that it does not know, so a slip makes no mistake of it: a part that
-lets everything pass because no word in it is a keyword is silent.
+A part that lets everything pass because no word in it is a keyword is silent.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 It is the library's validator with our keywords, each of which looks at the clock first. They stand
 in place of those of the library that compare each item with each, search with `re` or write the
 whole value into a message. `unevaluatedProperties` and `unevaluatedItems` judge what no other
-keyword covered. A schema has mistakes in its form, in its patterns, and in references without a
-target. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas; nothing is
-ever read or fetched here, because files that a schema refers to are parts of it already.
+keyword covered. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas;
+nothing is ever read or fetched here, because files that a schema refers to are parts of it already.
 """
 
 from __future__ import annotations

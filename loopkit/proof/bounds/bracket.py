@@ -1,8 +1,7 @@
 """Bounds of a machine with too many configurations to explore all: what no run exceeds.
 
 Each revision has a price, paid out of the caps of counters. At prices at which no cycle gains more
-than it costs, no run takes more than its first state promises and all caps are worth. The promises
-are computed from the prices, so the bound holds whatever these are.
+than it costs, no run takes more than its first state promises and all caps are worth.
 """
 
 from __future__ import annotations

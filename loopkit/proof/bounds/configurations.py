@@ -1,8 +1,6 @@
 """Configurations that a run can reach, each with its moves, and the paths through them.
 
-These are the cheapest path to a success or another end, the dearest one, the number of all, and
-the shortest one to a success for each number of revisions; from the start or from a run's present
-point, under assumed probabilities where these are given.
+They begin at the start or at a run's present point, under probabilities where these are assumed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Exact bounds, from the whole graph of configurations, and the paths that show them.
 
 A picture is the graph of a machine without counters, where each may have room or none at any time.
-It is small and contains every run. So what never happens in it happens in no run; where it is
-stuck, a run may be stuck or may never come there.
+It is small, and what never happens in it happens in no run.
 """
 
 from __future__ import annotations

@@ -623,8 +623,7 @@ def rows_of_items(
     `guards` name its facts as its own guards do.
     Conditions divide the pairs of numbers, of the items that succeeded and of those that failed,
     along lines: either number or their sum is a certain one, or both are the same. A part between
-    such lines has a corner where two of them cross, or next to it. These are the rows, so each
-    part has one, and one of its rows has the most items of a kind, and one the fewest.
+    such lines has a corner where two of them cross, or next to it. These are the rows.
     """
     ending, guards = Endings(state), tuple(guards)
     numbers = _numbers_compared(analysis, state, guards)

@@ -20,7 +20,15 @@ from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import canonical, entries_of, json_in, parse_json, texts_in
+from loopkit.text.json_text import (
+    canonical,
+    closed,
+    entries_of,
+    json_in,
+    mend,
+    parse_json,
+    texts_in,
+)
 from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
@@ -64,8 +72,6 @@ def read_answer(
     """
     if not replied.text.strip():
         return Misread(f"Your answer was {'all thought' if replied.raw else 'empty'}.")
-    if replied.cut_off:
-        return Misread("Your answer was cut off before its end. Answer shorter.")
     repeats = any(form.nonce in text for text in (replied.text, *replied.said))
     if form.nonce and not replied.played and not repeats:
         return Misread(
@@ -73,9 +79,21 @@ def read_answer(
             "answer to another one."
         )
     if isinstance(form, ReportForm):
-        return read_report(validator, replied.text, form, is_played=replied.played)
-    assert isinstance(form, TextForm)
-    return read_verdict(validator, replied.said or messages_of(replied.text), form, echoes=echoes)
+        read = read_report(validator, replied.text, form, is_played=replied.played)
+    else:
+        assert isinstance(form, TextForm)
+        said = replied.said or messages_of(replied.text)
+        read = read_verdict(validator, said, form, echoes=echoes)
+    if replied.cut_off:
+        return _but_fail("Your answer was cut off before its end. Answer shorter.", read)
+    return read
+
+
+def _but_fail(reason: str, read: Answer | Misread) -> Misread:
+    """Why an answer can't be used; a fail that can be read in it all the same is kept."""
+    rest = read if isinstance(read, Answer) else read.last_resort
+    rest = rest if rest is not None and rest.verdict == "fail" else None
+    return Misread(reason, rest, stands=rest is not None and (rest is read or read.stands))
 
 
 def read_verdict(
@@ -103,7 +121,15 @@ def read_report(
     try:
         opinion = _opinion_in(validator, text, form, is_played=is_played)
     except Doubt as doubt:
-        return Misread(str(doubt))
+        # No slip is mended for an approval.
+        whole, _ = mend(closed(text))
+        values = json_in(whole).values
+        inner = [one for v in values for one in _values_in(v) if _reports_in(one, form.marks)]
+        if len(inner) == 1 and inner[0] not in values:
+            whole = canonical(inner[0])
+        if whole == text:
+            return Misread(str(doubt))
+        return _but_fail(str(doubt), read_report(validator, whole, form, is_played=is_played))
     return conclude(validator, opinion, form)
 
 
