@@ -13,7 +13,8 @@ from math import floor, log10
 from typing import NamedTuple
 
 from loopkit.text import plural
-from loopkit.views.stats import RunStats, share
+from loopkit.views.statistics import RunStats
+from loopkit.views.stats import share
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36

@@ -197,7 +197,7 @@ def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[s
     kept = {"index": 0, "message": answer, **_texts(choice, "finish_reason")}
     if isinstance(choice.get("error"), Mapping):
         kept["error"] = choice["error"]
-    usage = record.get("usage")
+    usage = record.get("usage") or {}
     counts = _numbers(usage)
     if counts and (details := _numbers(usage.get("prompt_tokens_details"))):
         counts["prompt_tokens_details"] = details

@@ -93,7 +93,8 @@ def _but_fail(reason: str, read: Answer | Misread) -> Misread:
     """Why an answer can't be used; a fail that can be read in it all the same is kept."""
     rest = read if isinstance(read, Answer) else read.last_resort
     rest = rest if rest is not None and rest.verdict == "fail" else None
-    return Misread(reason, rest, stands=rest is not None and (rest is read or read.stands))
+    stands = rest is not None and (isinstance(read, Answer) or read.stands)
+    return Misread(reason, rest, stands=stands)
 
 
 def read_verdict(
