@@ -36,7 +36,7 @@ from loopkit.engine.template_values import (
 )
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import ECHO
+from loopkit.machine.graph import ANSWER_CODES, ECHO
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
 
@@ -92,6 +92,8 @@ def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> b
 SHORT_BYTES = 1_200
 """The longest version that is written anew, some 200 words. In a longer one its author would lose
 what nobody has found fault with; a shorter one in view is given again as it is."""
+OWN_CODES = frozenset({*ANSWER_CODES, REPEATED})
+"""The codes of loopkit itself, which tell an author nothing that their messages do not."""
 UNSHOWN = (REPEATED, ECHO)
 """The codes of answers that are never shown to their author again."""
 
@@ -287,16 +289,14 @@ def _item(finding: Finding, items: ReportItems | None) -> str:
 
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed.
-
-    Codes of loopkit itself tell an author nothing that the message does not.
-    """
+    """Its place, code, further fields and status, and whether its origin is assumed."""
     named = f"`{finding.location}`", f"{finding.location}: "
     if finding.location and not finding.message.startswith(named):
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
-    if finding.code and finding.validator != OF_ARTIFACT:
+    is_own = finding.validator == OF_ARTIFACT and finding.code in OWN_CODES
+    if finding.code and not is_own:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)

@@ -648,6 +648,8 @@ LOOPS = "loops"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
 NO_ANSWER, NOT_VALIDATED, ECHO = "no-answer", "not-validated", "echo"
+ANSWER_CODES = {EMPTY, CUT_OFF, MISSING, REFUSED, LOOPS, NOT_JSON, BREAKS_SCHEMA, NO_AGENT}
+ANSWER_CODES |= {NO_ANSWER, NOT_VALIDATED, ECHO}
 """The codes of answers that are not artifacts."""
 
 

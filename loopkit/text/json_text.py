@@ -321,7 +321,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SLIPS = {"comment": "comments", "single": "single quotes"}
-_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
 MOST_CUT = 20
 """The parts of a value at its end of which the last whole one is looked for."""
 
