@@ -12,7 +12,7 @@ from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, RealClock
 from loopkit.drive.advance import doubts
 from loopkit.drive.answers import new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
@@ -58,10 +58,12 @@ class App(ClaimedRuns):
     """Runs of machines over one journal."""
 
     @classmethod
-    def open(cls, state: Path | None, **parts: Any) -> App:
-        """An app over the SQLite journal of a state folder; none keeps it in memory."""
+    def open(cls, state: Path | None, *, if_used: bool = False, **parts: Any) -> App:
+        """An app over the journal of a state folder (see `open_journal`)."""
         folder = Path.cwd() if state is None else state.absolute().parent
-        return cls(open_journal(state), folder=folder, **{"observe": observers, **parts})
+        clock = parts.get("clock", RealClock)
+        journal = open_journal(state, if_used=if_used, clock=clock.now)
+        return cls(journal, folder=folder, **{"observe": observers, **parts})
 
     async def start(
         self,
@@ -150,7 +152,7 @@ class App(ClaimedRuns):
             active = await self._resume(claim, root, scenario, limits, mend)
             await self._mend_children(active.state, mend.agents)
         except (NotRunnable, ProblemsFound):
-            if not await claim.release((CANCEL,)):
+            if not await claim.release((CANCEL,), due=claim.due):
                 await self._cancel(claim, root)
             raise
         return active
@@ -171,7 +173,7 @@ class App(ClaimedRuns):
         try:
             await self._resume(claim, run, await self._scenario_within(run), limits, mend)
         finally:
-            await claim.release()
+            await claim.release(due=claim.due)
 
     async def _scenario_within(self, run: str) -> Scenario | None:
         """The scenario that plays a run, taken from that of its root."""

@@ -308,7 +308,7 @@ async def serve_at(
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()
-        appointments = Appointments(host, host.app.journal, say)
+        appointments = Appointments(host, say)
 
         def stop() -> None:
             appointments.stop()

@@ -37,7 +37,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
-from loopkit.journal.contents import Contents
+from loopkit.journal.contents import Contents, ContentStore
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
@@ -289,6 +289,8 @@ class ActiveRun:
     redact: Redact = str
     """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
+    due: float | None = None
+    """The Unix time at which a run that waits has to be continued."""
     asked_before: str = ""
     """The question that was open when the run was claimed; empty if none was."""
     notify: Sequence[str] = ()
@@ -306,7 +308,7 @@ class ActiveRun:
     """Set with it, for whoever waits."""
     budget: Budget = field(default_factory=Budget)
     """Its limits, within those that it shares with other runs."""
-    contents: Contents = field(default_factory=Contents)
+    contents: ContentStore = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""

@@ -1,42 +1,36 @@
 """A host: the runs that a server starts and continues, and when it continues them by itself.
 
 That is when the time of a question runs out, or when a provider has said that it is worth asking
-again. All moments are in one queue, soonest first. They come from the records of the journal: those
-that existed when the server began, and those that any process writes later.
+again. The journal says which runs are due, whichever process has left them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound, did_you_mean
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, Clock, RealClock
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
-from loopkit.drive.stored_runs import Stored, read_stored
-from loopkit.engine.events import ENDS, ChildEnded, Decided, Event, Replied, Suspended, Waiting
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import ChildEnded, Decided, Replied, Suspended
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
-from loopkit.journal.journal import Journal
-from loopkit.journal.records import Place
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import complete_input
 from loopkit.text import one_line
-from loopkit.text.run_ids import is_child, root_of
+from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
 """Receives each durable event of a family, with the id of its run."""
@@ -56,7 +50,11 @@ class Host:
     """Starts runs of certain machines, and drives these and others of the journal."""
 
     def __init__(
-        self, state: Path, machines: Sequence[Loaded], say: Callable[[str], None] = print
+        self,
+        state: Path,
+        machines: Sequence[Loaded],
+        say: Callable[[str], None] = print,
+        clock: Clock | None = None,
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `state` is the folder of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -70,7 +68,9 @@ class Host:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
             self.machines[name] = loaded
         self.app = App.open(
-            state, listeners_of=lambda run: (lambda stored: self._tell(run, stored),)
+            state,
+            clock=clock or RealClock(),
+            listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
         self.stopping = False
         self._say = say
@@ -127,12 +127,17 @@ class Host:
         try:
             await self.resume(root_of(run))
         except RunBusy as busy:
-            return str(busy.owner) if busy.owner.pid != os.getpid() else THIS_SERVER
+            is_here = busy.owner.name == self.app.journal.owner
+            return THIS_SERVER if is_here else str(busy.owner)
         except NotRunnable:
             if not await self.app.is_over(root_of(run)):
                 raise
             return "nobody"
         return THIS_SERVER
+
+    @property
+    def driven(self) -> set[str]:
+        return {active.state.run for active in self._driven.values()}
 
     async def wait_until_released(self, run: str) -> None:
         """Wait until this process no longer drives the family of a run."""
@@ -205,142 +210,70 @@ def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
 
 
 POLL_S = 1.0
-"""The interval at which it reads the records of other processes."""
-AGAIN_S = 5.0
-"""The delay after which it looks again at a run that another process drives."""
+"""The interval at which it looks for runs that are due."""
 LISTED = 100
-"""The number of runs in one query at the start."""
-STOPS = ("waiting", "suspended")
-"""Types of the records that may name a moment."""
-
-
-class Moment(NamedTuple):
-    """The time at which an idle run has to be continued."""
-
-    at: float
-    """Unix time."""
-    run: str
-    question: str
-    """The id of the question whose time runs out then; empty where the run is resumed."""
+"""The number of due runs that it continues at once."""
 
 
 class Appointments:
-    """The moments of all runs of a journal, kept for a host."""
+    """Continues the runs of a host's journal that are due."""
 
-    def __init__(
-        self,
-        host: Host,
-        order: Journal,
-        say: Callable[[str], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`order` is that of the host's journal; `clock` gives Unix time."""
+    def __init__(self, host: Host, say: Callable[[str], None]) -> None:
         self._host = host
-        self._order = order
         self._say = say
-        self._clock = clock
-        self._queue: list[tuple[float, Moment]] = []
-        """When to look at each moment; later than the moment itself if it was postponed."""
-        self._place = Place()
+        self._passed: dict[str, float | None] = {}
+        """The runs that were looked at, and since when they were due then."""
         self._stops = asyncio.Event()
 
     async def run(self) -> None:
-        begun = False
         while not self._stops.is_set():
-            pause_s = POLL_S
             # Requests report that the journal is locked or full; here it is tried again.
             with suppress(JournalError):
-                if not begun:
-                    await self.begin()
-                    begun = True
                 await self.look()
-                if self._queue:
-                    pause_s = min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stops.wait(), pause_s)
+                await asyncio.wait_for(self._stops.wait(), POLL_S)
 
     def stop(self) -> None:
         self._stops.set()
 
-    async def begin(self) -> None:
-        """Queue the moments of all runs that wait now; raises JournalError."""
-        self._place = await self._order.newest()
-        before: str | None = None
-        while rows := await self._host.app.journal.runs(
-            limit=LISTED, children=True, before=before, skipping=ENDS
-        ):
-            before = rows[-1].run
-            for row in rows:
-                with suppress(RunUnreadable, UnknownRun):
-                    self._add(moment_of(await self._host.app.state_of(row.run)))
-            await asyncio.sleep(0)
-
     async def look(self) -> None:
-        """Queue the moments of new records, and keep those that are due; raises JournalError."""
-        while placed := await self._order.records_after(self._place):
-            for one in placed:
-                if one.record.type in STOPS:
-                    with suppress(RunUnreadable):
-                        self._add(_moment_in(one.run, read_stored(one.run, one.record).event))
-            self._place = placed[-1].place
-        while self._queue and self._queue[0][0] <= self._clock() and not self._stops.is_set():
-            _, moment = heappop(self._queue)
-            try:
-                await self._keep(moment)
-            except (UnknownRun, RunUnreadable):
+        """Continue every run that is due; raises JournalError."""
+        found = dict(await self._host.app.journal.due(LISTED + len(self._passed), every=True))
+        known = {*found, *self._host.driven}
+        self._passed = {run: since for run, since in self._passed.items() if run in known}
+        for run, since in found.items():
+            if self._stops.is_set() or (run in self._passed and self._passed[run] == since):
                 continue
+            try:
+                await self._continue(run)
+            except (UnknownRun, RunUnreadable):
+                pass
             except JournalError:
-                self._postpone(moment)
-                raise
+                # Somebody else may have it, or the journal can't be written now.
+                continue
             except (NotRunnable, ProblemsFound) as error:
                 if not self._stops.is_set():
-                    self._say(f"{moment.run}: {error}")
+                    self._say(f"{run}: {error}")
             except Exception as bug:  # noqa: BLE001 - one run must not keep others waiting
-                self._say(f"{moment.run}: {bug_text(bug)}")
+                self._say(f"{run}: {bug_text(bug)}")
+            self._passed[run] = since
 
-    def _add(self, moment: Moment | None) -> None:
-        if moment is not None:
-            heappush(self._queue, (moment.at, moment))
-
-    def _postpone(self, moment: Moment) -> None:
-        heappush(self._queue, (self._clock() + AGAIN_S, moment))
-
-    async def _keep(self, moment: Moment) -> None:
-        """Continue a run if it still waits for this moment and no process drives it."""
-        app = self._host.app
-        if moment_of(await app.state_of(moment.run)) != moment:
-            return
-        root = root_of(moment.run)
-        if any(row.is_driven for row in await app.journal.runs(run=root)):
-            self._postpone(moment)
-        elif moment.question or await self._may_resume(root):
-            await self._host.go_on(root)
-
-    async def _may_resume(self, run: str) -> bool:
-        """Whether a run was resumed in vain no more often than its agents may try a call."""
+    async def _continue(self, run: str) -> None:
         state = await self._host.app.state_of(run)
+        is_asked = state.suspended is None or state.suspended.resume_at is None
+        # One that was working when its owner was killed waits for a person.
+        if state.status != "running" and (is_asked or await self._may_resume(state)):
+            await self._host.go_on(run)
+
+    async def _may_resume(self, state: RunState) -> bool:
+        """Whether a run was resumed in vain no more often than its agents may try a call."""
+        run = state.run
         most = max(_attempts(await self._host.app.machine_of(state)), default=1)
         count = count_vain_suspensions(await self._host.app.events(run))
         if count > most:
             fault = f"suspended {count} times in a row with nothing done in between"
             self._say(f"{run}: {fault}; a person resumes it: `loopkit resume {run}`")
         return count <= most
-
-
-def moment_of(state: RunState) -> Moment | None:
-    """The moment at which a run in this state has to be continued."""
-    if state.status == "waiting":
-        return _moment_in(state.run, state.question)
-    return _moment_in(state.run, state.suspended) if state.status == "suspended" else None
-
-
-def _moment_in(run: str, event: Event | None) -> Moment | None:
-    if isinstance(event, Waiting) and event.expires_at is not None:
-        return Moment(event.expires_at, run, event.question)
-    # A child continues with its parent, which is suspended with it.
-    if isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
-        return Moment(event.resume_at, run, "")
-    return None
 
 
 def count_vain_suspensions(history: Sequence[Stored]) -> int:

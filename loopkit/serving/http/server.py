@@ -216,12 +216,11 @@ class Site:
     _keeping: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        journal = self.stored.journal
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
-        self.follower = Follower(journal, event_of_record)
+        self.follower = Follower(self.stored.journal, event_of_record)
         host = self.host
-        self.appointments = None if host is None else Appointments(host, journal, self.say)
+        self.appointments = None if host is None else Appointments(host, self.say)
 
     @classmethod
     def open(
