@@ -18,7 +18,7 @@ import pytest
 from loopkit.drive.active import RealClock
 from loopkit.journal.journal import open_journal
 from loopkit.journal.records import NewRecord
-from loopkit.serving.host import Appointments, Host
+from loopkit.serving.host import Host
 from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 
@@ -103,7 +103,7 @@ async def test_a_question_of_a_child_ends_with_its_time_and_its_family_goes_on()
 async def test_a_server_that_only_shows_leaves_a_question_open() -> None:
     run = waiting_run(written("letter", HURRIED))
     async with served(STATE) as site:
-        assert site.site.appointments is None
+        assert site.site.host is None
         told = await site.get(f"/api/runs/{run}")
         assert told["summary"]["status"] == "waiting"
 
@@ -161,8 +161,7 @@ class Desk(RealClock):
     def __init__(self) -> None:
         self.said: list[str] = []
         self.ahead = 0.0
-        self.host = Host(STATE, [], clock=self)
-        self.appointments = Appointments(self.host, self.said.append)
+        self.host = Host(STATE, [], self.said.append, clock=self)
 
     def now(self) -> float:
         return time.time() + self.ahead
@@ -171,7 +170,7 @@ class Desk(RealClock):
         """The runs that are taken up now, in this order."""
         order = self.host.app.journal
         before = await order.newest()
-        await self.appointments.look()
+        await self.host.continue_due()
         claims = [one for one in await order.records_after(before) if one.record.type == "claimed"]
         for one in claims:
             await self.host.wait_until_released(one.run)

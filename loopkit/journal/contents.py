@@ -78,7 +78,6 @@ class ContentStore(Protocol):
         `known` is an earlier tree. Hard links that were made since are refused, unless whoever
         worked there `is_trusted`. Raises NotKept.
         """
-        ...
 
     def tree(self, digest: str) -> Tree: ...
 
@@ -87,7 +86,6 @@ class ContentStore(Protocol):
 
         Raises TooLong where that has more than `most` characters.
         """
-        ...
 
     def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
         """Merge the changes of both sides to the base; the result is kept.
@@ -95,18 +93,15 @@ class ContentStore(Protocol):
         A path that one side has not changed is taken from the other; a file that both have changed
         is merged line by line.
         """
-        ...
 
     def write(
         self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
     ) -> list[str]:
         """Write a kept tree to a folder (see `write_tree`)."""
-        ...
 
     @property
     def folder(self) -> Path | None:
         """The state folder; None if there is none."""
-        ...
 
 
 class Contents:

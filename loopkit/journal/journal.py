@@ -1,8 +1,8 @@
-"""The port of the journal: what it promises, and what it can be asked, in whichever store it is.
+"""The port of the journal: the records of all runs, whichever store keeps them.
 
 It does not know what a record means. It keeps three promises: an acknowledged append survives a
 crash, an append is stored whole or not at all, and an owner that lost the claim on a run can no
-longer write to it. In memory nothing survives.
+longer write to it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def open_journal(
 ) -> Journal:
     """The journal in a state folder, made if it is missing; without a folder one in memory.
 
-    It is one in memory as well `if_used` and nobody has used the folder: then none is made. Raises
-    JournalUnusable; if the journal can still be read, only once something is to be written. With
-    `readonly` it shows the journal that is in the folder now, and no file of it is ever written.
-    There may be none yet: then there are no runs. If it is replaced or removed while it is open,
-    the next request notices that. `clock` gives the time of claims, in Unix seconds.
+    With `if_used` none is made; where there is none, it is one in memory. Raises JournalUnusable,
+    and where the journal can still be read only once something is to be written. With `readonly` it
+    shows the journal that is in the folder now, and no file of it is ever written. There may be
+    none yet: then there are no runs. If it is replaced or removed while it is open, the next
+    request notices that. `clock` gives the time of claims, in Unix seconds.
     """
     is_in_memory = folder is None or (if_used and is_unused(folder))
     return open_sqlite(None if is_in_memory else folder, clock, readonly=readonly)
@@ -62,7 +62,6 @@ class Claim(Protocol):
     @property
     def seq(self) -> int:
         """The number of the run's last record that this claim has written or seen."""
-        ...
 
     async def append(
         self,
@@ -84,11 +83,9 @@ class Claim(Protocol):
         Raises ClaimLost, SequenceConflict, MessageWaits, JournalUnusable, RunExists if a new run's
         name was taken meanwhile, and JournalError if a message was consumed before or never posted.
         """
-        ...
 
     async def inbox(self) -> list[InboxMessage]:
         """The messages that no append has consumed, oldest first."""
-        ...
 
     async def release(self, unless: Sequence[str] = (), *, due: float | None = None) -> bool:
         """Let others claim the run; a second release, or one after a loss, changes nothing.
@@ -96,7 +93,6 @@ class Claim(Protocol):
         False if messages of the kinds `unless` wait: then the claim is kept. The run is `due` from
         that Unix time on, or never; but a submitted one is due now while any message waits.
         """
-        ...
 
 
 class Journal(Protocol):
@@ -119,21 +115,18 @@ class Journal(Protocol):
 
         Record 1 is the claim itself. With `needs` the run is submitted (see `submit`).
         """
-        ...
 
     async def claim(self, run: str) -> Claim:
         """Claim a run without a living owner, whether its last one released it or was killed.
 
         Raises UnknownRun and RunBusy.
         """
-        ...
 
     async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
         """Make a run due now, for any process that has the labels it `needs`; raises UnknownRun.
 
         From then on it is due as well whenever somebody posts to it, or its owner was killed.
         """
-        ...
 
     async def due(
         self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
@@ -143,18 +136,15 @@ class Journal(Protocol):
         Those that need other labels are left out. `every` run that is due is given with it, also
         those that were not submitted. A run is due as soon as one of its children is.
         """
-        ...
 
     async def has(self, run: str) -> bool:
         """Whether there is a run of this name, damaged or not."""
-        ...
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """The run's records after `after`, in order, all or the first ones up to `limit`.
 
         Raises UnknownRun and RunDamaged.
         """
-        ...
 
     async def runs(
         self,
@@ -172,7 +162,6 @@ class Journal(Protocol):
         only runs created before that run are returned. Runs whose last record has one of the types
         `skipping` are left out.
         """
-        ...
 
     async def histories(
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50
@@ -182,27 +171,23 @@ class Journal(Protocol):
         With `before`, only runs created before the run of that place, so that any number of runs
         can be read in parts.
         """
-        ...
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         """At most `limit` ids of runs that begin with `beginning`, the newest created first.
 
         Children of these runs are left out.
         """
-        ...
 
     async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records after a place, of all runs or of one and its children, in order.
 
         At most some hundreds and some megabytes; empty if there are no more.
         """
-        ...
 
     async def newest(self) -> Place: ...
 
     def place_in(self, text: str) -> Place | None:
         """The place that a text names, as `str` gives it; None if it names none."""
-        ...
 
     async def remove(self, *runs: str) -> None:
         """Remove runs with their children, records and messages; all or none.
@@ -211,15 +196,12 @@ class Journal(Protocol):
         that no run names any more, unless another process may be about to begin a run with one.
         Raises UnknownRun, and RunBusy if a living process owns one.
         """
-        ...
 
     async def store_definition(self, digest: str, text: str) -> None:
         """Keep `text` under its digest; storing it again changes nothing."""
-        ...
 
     async def definition(self, digest: str) -> str:
         """The text stored under `digest`; raises UnknownDefinition."""
-        ...
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         """Post a message for the run's owner, unless its id was posted before.
@@ -227,8 +209,6 @@ class Journal(Protocol):
         In that case the data that was posted first stays, and is returned. Anyone may post, at any
         time, and a submitted run is due then. Raises UnknownRun.
         """
-        ...
 
     async def close(self) -> None:
         """Finish all requests, then release every claim and file."""
-        ...

@@ -134,7 +134,7 @@ UPDATE runs SET owner = NULL, due_at = iif(needs IS NOT NULL AND EXISTS (
 UPDATE runs SET due_at = min(ifnull(due_at, :now), :now) WHERE id = :id AND needs IS NOT NULL
 
 -- name: submit
-UPDATE runs SET needs = :needs, due_at = :now WHERE run = :run
+UPDATE runs SET needs = :needs, due_at = :now WHERE id = :id
 
 -- name: due
 -- A child is due in its root.

@@ -361,7 +361,6 @@ class SqliteJournal:
         return SqliteClaim(self, run, None, new=(machine, definition, _labels(needs)))
 
     async def claim(self, run: str) -> SqliteClaim:
-        refuse_text("the name of the run", run)
         until_s = time.monotonic() + _LONGEST_START_S
         while True:
             try:
@@ -408,14 +407,8 @@ class SqliteJournal:
         return row
 
     async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
-        refuse_text("the name of the run", run)
-
-        def work(db: sqlite3.Connection) -> None:
-            values = {"run": run, "needs": _labels(needs), "now": self._clock()}
-            if not db.execute(SQL["submit"], values).rowcount:
-                raise UnknownRun(run)
-
-        await self._write(work)
+        values = {"needs": _labels(needs), "now": self._clock()}
+        await self._write(lambda db: db.execute(SQL["submit"], {"id": _find(db, run)[0], **values}))
 
     async def due(
         self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
@@ -423,18 +416,13 @@ class SqliteJournal:
         wanted = {"now": self._clock(), "labels": _labels(labels), "every": every}
 
         def work(db: sqlite3.Connection) -> list[Due]:
-            with closing(db.execute(SQL["due"], wanted)) as rows:
-                free = (
-                    Due(str(run), since)
-                    for run, owner, since in rows
-                    if owner is None or not self.lock.is_alive(owner)
-                )
-                return list(islice(free, min(max(limit, 0), MAX_INTEGER)))
+            rows = db.execute(SQL["due"], wanted).fetchall()
+            free = (row for row in rows if row[1] is None or not self.lock.is_alive(row[1]))
+            return [Due(str(run), since) for run, _, since in islice(free, limit)]
 
         return await self._read(work)
 
     async def has(self, run: str) -> bool:
-        refuse_text("the name of the run", run)
         if run in self._buffered:
             return True
         work = partial(_has, run)
@@ -443,8 +431,6 @@ class SqliteJournal:
         return await self._read(work)
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        refuse_text("the name of the run", run)
-
         def work(db: sqlite3.Connection) -> list[Record]:
             row = _find(db, run)[0]
             with _corruption_is_damage(run):
@@ -559,8 +545,6 @@ class SqliteJournal:
         return Place((int(row),)) if is_number else None
 
     async def remove(self, *runs: str) -> None:
-        for run in runs:
-            refuse_text("the name of the run", run)
         above = tuple(f"{run}/" for run in runs)
         family = {n: claim for n, claim in self._buffered.items() if f"{n}/".startswith(above)}
         if family.keys() >= {*runs} and all(claim.is_released for claim in family.values()):
@@ -656,6 +640,7 @@ def _shrink(db: sqlite3.Connection) -> int:
 
 
 def _has(run: str, db: sqlite3.Connection) -> bool:
+    refuse_text("the name of the run", run)
     return db.execute(SQL["run"], (run,)).fetchone() is not None
 
 
@@ -682,6 +667,7 @@ def _insert(
 
 
 def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
+    refuse_text("the name of the run", run)
     row: tuple[int, str | None] | None = db.execute(SQL["run"], (run,)).fetchone()
     if row is None:
         raise UnknownRun(run)

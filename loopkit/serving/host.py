@@ -22,7 +22,6 @@ from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import ChildEnded, Decided, Replied, Suspended
-from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.load import Loaded
@@ -34,6 +33,10 @@ from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
 """Receives each durable event of a family, with the id of its run."""
+POLL_S = 1.0
+"""The interval at which it looks for runs that are due."""
+LISTED = 100
+"""The number of due runs that it continues at once."""
 THIS_SERVER = "this server"
 """The name of this process as the driver of a run."""
 
@@ -72,7 +75,10 @@ class Host:
             clock=clock or RealClock(),
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
-        self.stopping = False
+        self._passed: dict[str, float | None] = {}
+        """The runs that were due and looked at, and since when they were due then."""
+        self._keeping: asyncio.Task[None] | None = None
+        self._stops = asyncio.Event()
         self._say = say
         self._driven: dict[asyncio.Task[None], ActiveRun] = {}
         self._hearing: defaultdict[str, list[Hear]] = defaultdict(list)
@@ -135,10 +141,6 @@ class Host:
             return "nobody"
         return THIS_SERVER
 
-    @property
-    def driven(self) -> set[str]:
-        return {active.state.run for active in self._driven.values()}
-
     async def wait_until_released(self, run: str) -> None:
         """Wait until this process no longer drives the family of a run."""
         root = root_of(run)
@@ -165,23 +167,26 @@ class Host:
 
     def stop(self) -> None:
         """Begin no more runs, and stop the current ones after their step; they can be resumed."""
-        self.stopping = True
+        self._stops.set()
         for active in self._driven.values():
             active.stop()
 
     async def close(self) -> None:
         """Stop, wait until every current step is stored, and close the journal."""
         self.stop()
+        if self._keeping is not None:
+            # It may be about to claim a run, which is released then.
+            await self._keeping
         while self._driven:
             await asyncio.wait(self._driven)
         await self.app.close()
 
     def _refuse_at_end(self) -> None:
-        if self.stopping:
+        if self._stops.is_set():
             raise NotRunnable("the server is about to end; start it again")
 
     def _drive(self, active: ActiveRun) -> None:
-        if self.stopping:
+        if self._stops.is_set():
             active.stop()
         task = asyncio.create_task(self._work(active))
         self._driven[task] = active
@@ -202,54 +207,33 @@ class Host:
         for hear in self._hearing.get(root_of(run), ()):
             hear(run, stored)
 
+    def keep_appointments(self) -> None:
+        """Continue runs that are due, from now on until it is stopped."""
+        self._keeping = asyncio.create_task(self._keep_appointments())
 
-def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
-    """The text to print about a bug, which has stopped a run or a request."""
-    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; {follows}\n{trace}"
-
-
-POLL_S = 1.0
-"""The interval at which it looks for runs that are due."""
-LISTED = 100
-"""The number of due runs that it continues at once."""
-
-
-class Appointments:
-    """Continues the runs of a host's journal that are due."""
-
-    def __init__(self, host: Host, say: Callable[[str], None]) -> None:
-        self._host = host
-        self._say = say
-        self._passed: dict[str, float | None] = {}
-        """The runs that were looked at, and since when they were due then."""
-        self._stops = asyncio.Event()
-
-    async def run(self) -> None:
+    async def _keep_appointments(self) -> None:
         while not self._stops.is_set():
             # Requests report that the journal is locked or full; here it is tried again.
             with suppress(JournalError):
-                await self.look()
+                await self.continue_due()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stops.wait(), POLL_S)
 
-    def stop(self) -> None:
-        self._stops.set()
-
-    async def look(self) -> None:
-        """Continue every run that is due; raises JournalError."""
-        found = dict(await self._host.app.journal.due(LISTED + len(self._passed), every=True))
-        known = {*found, *self._host.driven}
+    async def continue_due(self) -> None:
+        """Continue every run that is due now; raises JournalError."""
+        found = dict(await self.app.journal.due(LISTED + len(self._passed), every=True))
+        known = {*found, *(active.state.run for active in self._driven.values())}
         self._passed = {run: since for run, since in self._passed.items() if run in known}
         for run, since in found.items():
             if self._stops.is_set() or (run in self._passed and self._passed[run] == since):
                 continue
             try:
-                await self._continue(run)
+                if await self._may_continue(run):
+                    await self.go_on(run)
             except (UnknownRun, RunUnreadable):
                 pass
             except JournalError:
-                # Somebody else may have it, or the journal can't be written now.
+                # It can't be written now; it is tried again.
                 continue
             except (NotRunnable, ProblemsFound) as error:
                 if not self._stops.is_set():
@@ -258,22 +242,29 @@ class Appointments:
                 self._say(f"{run}: {bug_text(bug)}")
             self._passed[run] = since
 
-    async def _continue(self, run: str) -> None:
-        state = await self._host.app.state_of(run)
-        is_asked = state.suspended is None or state.suspended.resume_at is None
-        # One that was working when its owner was killed waits for a person.
-        if state.status != "running" and (is_asked or await self._may_resume(state)):
-            await self._host.go_on(run)
+    async def _may_continue(self, run: str) -> bool:
+        """Whether a run that is due goes on without a person.
 
-    async def _may_resume(self, state: RunState) -> bool:
-        """Whether a run was resumed in vain no more often than its agents may try a call."""
-        run = state.run
-        most = max(_attempts(await self._host.app.machine_of(state)), default=1)
-        count = count_vain_suspensions(await self._host.app.events(run))
+        One that was killed at its work does not, and neither does one that was resumed in vain more
+        often than its agents may try a call.
+        """
+        state = await self.app.state_of(run)
+        if state.status == "running":
+            return False
+        if state.suspended is None or state.suspended.resume_at is None:
+            return True
+        most = max(_attempts(await self.app.machine_of(state)), default=1)
+        count = count_vain_suspensions(await self.app.events(run))
         if count > most:
             fault = f"suspended {count} times in a row with nothing done in between"
             self._say(f"{run}: {fault}; a person resumes it: `loopkit resume {run}`")
         return count <= most
+
+
+def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
+    """The text to print about a bug, which has stopped a run or a request."""
+    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
+    return f"internal error, a bug in loopkit; {follows}\n{trace}"
 
 
 def count_vain_suspensions(history: Sequence[Stored]) -> int:
