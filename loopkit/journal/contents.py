@@ -100,8 +100,7 @@ class ContentStore(Protocol):
         """Write a kept tree to a folder (see `write_tree`)."""
 
     @property
-    def folder(self) -> Path | None:
-        """The state folder; None if there is none."""
+    def folder(self) -> Path | None: ...
 
 
 class Contents:

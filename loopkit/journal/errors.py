@@ -29,10 +29,7 @@ class RunExists(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who claimed a run: its name, which no other owner has, where, and since when in Unix seconds.
-
-    Two hosts have processes of one number; an owner without a name has released the run.
-    """
+    """Who claimed a run: a process with a name of its own, and since when in Unix seconds."""
 
     name: str
     pid: int

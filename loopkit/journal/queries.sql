@@ -138,15 +138,16 @@ UPDATE runs SET needs = :needs, due_at = :now WHERE id = :id
 
 -- name: due
 -- A child is due in its root.
-SELECT root.run, root.owner, min(some.due_at) FROM runs AS some
-JOIN runs AS root ON root.run = substr(some.run, 1, instr(some.run || '/', '/') - 1)
-WHERE (
-    some.due_at <= :now OR some.owner IS NOT NULL AND some.id = root.id AND root.needs IS NOT NULL
+SELECT root.run, root.owner, min(member.due_at) FROM runs AS member
+JOIN runs AS root ON root.run = substr(member.run, 1, instr(member.run || '/', '/') - 1)
+WHERE member.id IN (
+    SELECT id FROM runs WHERE due_at <= :now
+    UNION ALL SELECT id FROM runs WHERE owner IS NOT NULL AND needs IS NOT NULL
 ) AND (:every OR root.needs IS NOT NULL) AND NOT EXISTS (
     SELECT value FROM json_each(root.needs)
     WHERE value NOT IN (SELECT value FROM json_each(:labels))
 )
-GROUP BY root.id ORDER BY min(some.due_at)
+GROUP BY root.id ORDER BY min(member.due_at)
 
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs

@@ -81,10 +81,7 @@ class InboxMessage:
 
 
 class Place(tuple[int, ...]):
-    """A place among the records of all runs, made by a journal; later records have greater ones.
-
-    Without numbers it is the place before all records.
-    """
+    """A place among all records, made by their journal: later ones are greater; `()` is first."""
 
     __slots__ = ()
 
