@@ -12,7 +12,7 @@ from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import ActiveRun, RealClock
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.answers import new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
@@ -33,7 +33,7 @@ from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy
-from loopkit.journal.journal import Claim, open_journal
+from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.machine.program import ResolvedMachine
@@ -58,11 +58,10 @@ class App(ClaimedRuns):
     """Runs of machines over one journal."""
 
     @classmethod
-    def open(cls, state: Path | None, *, if_used: bool = False, **parts: Any) -> App:
-        """An app over the journal of a state folder (see `open_journal`)."""
+    def open(cls, state: Path | None, journal: Journal | None = None, **parts: Any) -> App:
+        """An app over the journal of a state folder, or over the given one of that folder."""
         folder = Path.cwd() if state is None else state.absolute().parent
-        clock = parts.get("clock", RealClock)
-        journal = open_journal(state, if_used=if_used, clock=clock.now)
+        journal = journal or open_journal(state)
         return cls(journal, folder=folder, **{"observe": observers, **parts})
 
     async def start(

@@ -65,7 +65,8 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
     from loopkit.app import App
 
     async def use_app() -> Result:
-        async with App.open(state_folder(), if_used=True) as app:
+        folder = state_folder()
+        async with App.open(folder, open_journal(folder, if_used=True)) as app:
             return await work(app)
 
     with report_errors():

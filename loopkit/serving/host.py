@@ -23,6 +23,7 @@ from loopkit.drive.notify import notify
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import ChildEnded, Decided, Replied, Suspended
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
+from loopkit.journal.journal import open_journal
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
@@ -57,7 +58,7 @@ class Host:
         state: Path,
         machines: Sequence[Loaded],
         say: Callable[[str], None] = print,
-        clock: Clock | None = None,
+        clock: Clock = RealClock(),  # noqa: B008 - it has no state
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `state` is the folder of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -72,7 +73,8 @@ class Host:
             self.machines[name] = loaded
         self.app = App.open(
             state,
-            clock=clock or RealClock(),
+            open_journal(state, clock=clock.now),
+            clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
         self._passed: dict[str, float | None] = {}
