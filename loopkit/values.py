@@ -1,10 +1,8 @@
 """Values: plain, frozen data; and what is like them, but changes while it lives.
 
-They are structs of msgspec. Such a class is made forty times as fast as a dataclass, which
-matters to a program that makes two hundred of them to start, and so are its instances. Making
-one checks nothing, because only loopkit makes them. Where a value is made anew in every step, the
-function `replace` costs a quarter of the method; and a call with more than fifteen keyword
-arguments, which Python passes in a dict, costs several times as much as one with fifteen.
+They are structs of msgspec: such a class is made forty times as fast as a dataclass, and two
+hundred of them are made to start. Making one checks nothing. Where a value is made anew in every
+step, the function `replace` costs a quarter of the method.
 """
 
 from __future__ import annotations

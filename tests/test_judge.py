@@ -12,7 +12,7 @@ from loopkit.language.facts import Severities
 from loopkit.language.json_schema import schema_faults
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.sandbox import FieldedText
-from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.form import Misread, OwnForm, ReportForm, report_form_of
 from loopkit.validators.judges.prompt import form_of, judge_prompt, reask_prompt
@@ -297,6 +297,10 @@ def test_where_findings_count_as_warnings_an_error_does_not_contradict_a_warning
     assert isinstance(read_answer("quality", replied, answer_form), Answer)
     uncapped = read_answer("quality", replied, answer_form.replace(cap=None))
     assert isinstance(uncapped, Misread)
+
+
+def test_the_score_of_the_example_is_one_that_can_be_given():
+    assert OwnForm(score=Score(min=0.5, max=0.9)).example["score"] == 0.5
 
 
 def test_only_a_report_in_our_own_form_is_asked_about_known_findings():

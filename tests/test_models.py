@@ -19,7 +19,6 @@ from loopkit.agents.model.agent import arguments, closed_form, form_of, is_close
 from loopkit.agents.model.pricing import (
     ROLE_TOKENS,
     TABLE,
-    Used,
     assumed_window,
     cost,
     dearest_call,
@@ -31,6 +30,7 @@ from loopkit.agents.model.pricing import (
 )
 from loopkit.agents.model.reply import read_reply
 from loopkit.agents.port import AgentError, Message, Request
+from loopkit.engine.payloads import TokenUse
 from loopkit.language.agents import is_listed, known_providers
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.notation import parse_fields
@@ -38,6 +38,7 @@ from loopkit.language.datatypes.notation import parse_fields
 MINI = "openai/gpt-4o-mini"
 CLAUDE = "anthropic/claude-sonnet-4-5"
 UNKNOWN = "openai/some-model-of-our-own"
+USED = TokenUse(input=1_000, output=100)
 
 
 def agent(**fields: Any) -> ModelAgent:
@@ -153,13 +154,12 @@ def test_a_price_of_the_agent_goes_before_the_list_price() -> None:
 
 
 def test_cached_tokens_cost_what_the_price_of_the_agent_says() -> None:
-    used = Used(input=1_000, output=100, cached=800)
+    used = TokenUse(input=1_000, output=100, cached=800)
     price = {"input": 10, "output": 20}
     assert cost(agent(price={**price, "cached": 1}), MINI, used, None) == pytest.approx(
         (200 * 10 + 800 * 1 + 100 * 20) / 1e6
     )
-    plain = cost(agent(price=price), MINI, used, None)
-    assert plain == pytest.approx((1_000 * 10 + 100 * 20) / 1e6)
+    assert cost(agent(price=price), MINI, used, None) == pytest.approx(12_000 / 1e6)
 
 
 def test_tokens_put_into_a_cache_cost_what_the_price_of_the_agent_says(litellm: Any) -> None:
@@ -189,8 +189,8 @@ def test_what_litellm_lists_but_does_not_find_costs_its_list_price(litellm: Any)
     name = "amazon_nova/nova-pro-v1"
     entry = litellm.model_cost["amazon-nova/nova-pro-v1"]
     listed = 1_000 * entry["input_cost_per_token"] + 100 * entry["output_cost_per_token"]
-    assert cost(agent(model=name), name, Used(1_000, 100), None) == pytest.approx(listed)
-    assert cost(agent(), UNKNOWN, Used(1_000, 100), None) is None
+    assert cost(agent(model=name), name, USED, None) == pytest.approx(listed)
+    assert cost(agent(), UNKNOWN, USED, None) is None
 
 
 LOCAL_MODELS = ["ollama/qwen9", "ollama_chat/qwen9", "lm_studio/any", "hosted_vllm/own/model"]
@@ -206,11 +206,11 @@ def test_a_local_model_without_a_key_costs_nothing(
     assert is_priced(local, model)
     assert dearest_call(local) == 0
     assert quote(local, request(model=model)).cost_usd == 0
-    assert cost(local, model, Used(1_000, 100), None) == 0
+    assert cost(local, model, USED, None) == 0
     assert not is_priced(agent(model=model, api_key_env="OURS"), model)
     monkeypatch.setenv(variable, "sk-somebody-bills")
     assert not is_priced(local, model)
-    assert cost(local, model, Used(1_000, 100), None) is None
+    assert cost(local, model, USED, None) is None
 
 
 def test_a_declared_price_and_a_cap_are_all_that_a_gateway_s_model_needs() -> None:

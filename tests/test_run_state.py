@@ -10,10 +10,9 @@ import pytest
 from loopkit.engine.changes import apply, fold
 from loopkit.engine.events import Event, InDoubt, Intended, Settled, Worked
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
-from loopkit.engine.rounds import Round, Rounds
+from loopkit.engine.rounds import EMPTY, Log, Round, Rounds
 from tests.support import Desk
 
 OF_A_STEP = ("worked", "decided", "entered", "emitted", "waiting", "finished", "settled")

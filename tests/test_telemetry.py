@@ -12,8 +12,8 @@ import pytest
 from loopkit.cli import invoke
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Alerted, Event
-from loopkit.engine.log import Log
-from loopkit.engine.telemetry import Counting, Figures
+from loopkit.engine.rounds import Log
+from loopkit.engine.telemetry import Figures
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.warm import ran_loopkit
 
@@ -110,14 +110,13 @@ def test_counting_goes_on_where_it_was_and_begins_anew_behind_a_step_that_was_gi
     taken: list[str] = []
     played = desk.play(ALERTING, SCRIPT)
     events = [event for event in played.events if event.type in Figures.TAKEN]
-    counting, log = Counting(), Log[Event]()
+    figures, log = Figures(), Log[Event]()
     for at, event in enumerate(events):
         before, log = log, log.plus(event)
         # Another event in its place, which is then given up.
-        counting.figures(before.plus(events[0]))
-        counted = counting.figures(log)
-        taken.append(f"{counted.works} {counted.again}")
-        assert counted.defects == whole(events[: at + 1]).defects
+        figures = figures.after(before.plus(events[0])).after(log)
+        taken.append(f"{figures.works} {figures.again}")
+        assert figures.defects == whole(events[: at + 1]).defects
     assert taken[-1] == f"{whole(events).works} {whole(events).again}"
     assert fold(played.events).figures.phases == whole(played.events).phases
 
@@ -128,14 +127,14 @@ def test_figures_that_are_asked_for_after_every_event_of_a_long_run_cost_each_ev
     played = desk.play(ALERTING, SCRIPT)
     types = [event.type for event in played.events]
     rounds = played.events[: types.index("finished")]
-    counting, log, began_s = Counting(), Log[Event](), time.monotonic()
+    figures, log, began_s = Figures(), Log[Event](), time.monotonic()
     for event in rounds * 1000:
         if event.type in Figures.TAKEN:
             log = log.plus(event)
-            counting.figures(log)
+            figures = figures.after(log)
     # Linear it takes about a second; counting all of 30,000 events anew takes many minutes.
     assert time.monotonic() - began_s < 20
-    assert counting.figures(log).works == 4000
+    assert figures.works == 4000
 
 
 def whole(events: list[Event]) -> Figures:

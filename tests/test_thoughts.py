@@ -9,16 +9,22 @@ import time
 import pytest
 
 from loopkit.engine.events import Replied
-from loopkit.text.thoughts import set_apart
+from loopkit.text.asides import set_apart
 from tests.support import Desk, console_lines, scenario
 
 ANALYSIS = "<|channel|>analysis<|message|>"
+COMMAND = "<|START_THINKING|>One.<|END_THINKING|>"
+SKY = "<|begin_of_thought|>One.<|end_of_thought|>\n\n"
 CASES = [
     ("Sure!\n<think>One.</think>\nTwo.", "Sure!\n\nTwo.", "One."),
     ("Sure! <thinking>One.</thinking> Two.", "Sure!  Two.", "One."),
     ("<Thought>One.</thought>\n\n<reasoning>Two.</reasoning>\nThree.", "Three.", "One.\n\nTwo."),
     ("[THINK]One.[/THINK]Two.", "Two.", "One."),
     ("◁think▷One.◁/think▷Two.", "Two.", "One."),
+    ("<seed:think>One.</seed:think>Two。<think>Three.</think>", "Two。", "One.\n\nThree."),
+    (f"{COMMAND}<|START_RESPONSE|>Two.<|END_RESPONSE|>", "Two.", "One."),
+    ("<unused94>thought\nOne.<unused95>Two.", "Two.", "One."),
+    (f"{SKY}<|begin_of_solution|>\nTwo.\n<|end_of_solution|>", "Two.\n", "One."),
     ("<think>\n\n</think>\n\nTwo.", "Two.", ""),
     ("<think>One.", "", "One."),
     ("Two.\n<think>One.", "Two.\n", "One."),

@@ -134,6 +134,17 @@ FIND = SEARCH.replace("search", "find")
         '<function=search>{"word": "tea"}</function>',
         '```tool_code\nsearch(word="tea")\n```',
         '```tool_code\nprint(default_api.search(word="tea"))\n```',
+        '[search(word="tea")]',
+        '<|python_tag|>search(word="tea")',
+        '{"tool": "search", "args": {"word": "tea"}}',
+        f'{{"tool_calls": [{SEARCH}]}}',
+        f"<tools>\n{SEARCH}\n</tools>",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search\n```json\n"
+        '{"word": "tea"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+        "<|channel|>analysis<|message|>I look.<|end|><|start|>assistant<|channel|>commentary"
+        ' to=functions.search <|constrain|>json<|message|>{"word": "tea"}<|call|>',
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.search:0<|tool_call_argument_begin|>"
+        '{"word": "tea"}<|tool_call_end|><|tool_calls_section_end|>',
     ],
 )
 def test_a_call_that_came_as_text_is_made(desk: Desk, written: str) -> None:

@@ -42,7 +42,7 @@ class Gate:
         self._servers = servers
         self._kept = kept
         self._answers: dict[str, dict[str, Any]] = {}
-        self._locks = [threading.Semaphore(2) for _ in servers]
+        self._locks = [threading.Semaphore(4) for _ in servers]
         self._lock = threading.Lock()
         self._client = httpx.Client(timeout=1_200, trust_env=False)
         self.tries: dict[str, Try] = {}
@@ -94,7 +94,7 @@ class Gate:
         key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         known = self._answers.get(key)
         if known is None:
-            known = self._ask(request, zlib.crc32(now.pair.encode()) % len(self._servers))
+            known = self._ask(request, int(key, 16) % len(self._servers))
             with self._lock, self._kept.open("a", encoding="utf-8") as file:
                 self._answers[key] = known
                 file.write(json.dumps({"key": key, "request": request, "answer": known}) + "\n")
@@ -104,8 +104,13 @@ class Gate:
         return 200, known
 
     def _ask(self, request: dict[str, Any], place: int) -> dict[str, Any]:
+        url = f"{self._servers[place]}/chat/completions"
         with self._locks[place]:
-            response = self._client.post(f"{self._servers[place]}/chat/completions", json=request)
+            try:
+                response = self._client.post(url, json=request)
+            except httpx.RemoteProtocolError:
+                # The server closed a connection that was kept just as this was sent.
+                response = self._client.post(url, json=request)
         response.raise_for_status()
         answer: dict[str, Any] = response.json()
         return answer

@@ -28,12 +28,10 @@ from loopkit.validators.command import Ending, ending_of
 
 STDERR_TAIL = 500
 MAX_JUDGE_CHARS = 1_000_000
-"""Characters of a judge's messages in which a verdict is looked for."""
+"""Of a judge's messages, in which a verdict is looked for."""
 
 
 class CommandAgentPort(AgentPort):
-    """One program as an agent."""
-
     def __init__(self, definition: CommandAgent) -> None:
         self._definition = definition
 
@@ -41,7 +39,6 @@ class CommandAgentPort(AgentPort):
         return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
 
     async def ask(self, request: Request) -> Reply:
-        """Run the program once; raises AgentError by the exit code and the `errors:` table."""
         templates = [parse(text).names for _, text in self._definition.templates]
         with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
             program, result = await self._run(request, own)
@@ -104,22 +101,19 @@ class CommandAgentPort(AgentPort):
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
 
     def _spent(self, stdout: str) -> tuple[float | None, int]:
-        """The cost and the tokens of a failed run: as it reports them, or else at its price."""
+        """The cost and the tokens of a failed run, as it reports them or by its price."""
         cost_usd, tokens = None, 0
         if self._definition.reply == "stream_json":
             cost_usd, tokens = _reported(result_of(list(events_of(stdout))))
         return self._definition.price_per_run if cost_usd is None else cost_usd, tokens
 
     def _read(self, stdout: str, *, may_be_empty: bool) -> Reply:
-        match self._definition.reply:
-            case "text":
-                return Reply(stdout, cost_usd=None)
-            case "stream_json":
-                return read_stream_json(stdout, may_be_empty=may_be_empty)
-            case JsonReply(json_=path):
-                return _read_json(stdout, path)
-            case _ as unknown:
-                raise AssertionError(unknown)
+        form = self._definition.reply
+        if isinstance(form, JsonReply):
+            return _read_json(stdout, form.json_)
+        if form == "stream_json":
+            return read_stream_json(stdout, may_be_empty=may_be_empty)
+        return Reply(stdout, cost_usd=None)
 
 
 @contextmanager
@@ -135,11 +129,8 @@ def as_agent_errors() -> Iterator[None]:
 
 
 def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
-    """The reply in a transcript of JSON lines: the text of its result, else the last message.
-
-    Raises AgentError if the result is missing or says that the program failed, or if there is no
-    text, unless the reply `may_be_empty`.
-    """
+    """The text of the result in a transcript of JSON lines, else its last message; raises
+    AgentError."""
     events = list(events_of(stdout))
     result = result_of(events)
     if reason := _reported_failure(events):
@@ -151,25 +142,16 @@ def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
     said = text_or_json(result["result"]) if result.get("result") is not None else ""
     text = said if said.strip() else (texts[-1] if texts else "")
     if not text and not may_be_empty:
-        raise AgentError(
-            "fatal", f"no answer can be read in the program's output{_printed(stdout)}"
-        )
+        unread = f"no answer can be read in the program's output{_printed(stdout)}"
+        raise AgentError("fatal", unread)
     session = next((s for e in reversed(events) if isinstance(s := e.get("session_id"), str)), None)
+    said_all = () if texts == (text,) else texts
     cost_usd, tokens = _reported(result)
-    return Reply(
-        text,
-        said=() if texts == (text,) else texts,
-        session=session,
-        cost_usd=cost_usd,
-        tokens=tokens,
-    )
+    return Reply(text, said=said_all, session=session, cost_usd=cost_usd, tokens=tokens)
 
 
 def _reported_failure(events: Sequence[Event], exit_code: int = 0) -> str:
-    """Why a program failed, by its last record.
-
-    A program with an exit code may have said so before, but what another has mended is no failure.
-    """
+    """Why a program failed, by its last record; one with an exit code may have said so before."""
     last = result_of(events) or (events[-1] if events else {})
     records = [last, *reversed(events)] if exit_code else [last]
     return next(filter(None, map(failure_in, records)), "")
@@ -180,10 +162,7 @@ def _printed(stdout: str) -> str:
 
 
 def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
-    """The cost and the tokens that the last line of a transcript reports.
-
-    A cost that is negative, absurd or no number is none: no limit could hold for it.
-    """
+    """The cost, if it is plausible, and the tokens that the last line of a transcript reports."""
     usage: object = result.get("usage")
     usd: Any = result.get("total_cost_usd")
     counts = map(usage.get, ("input_tokens", "output_tokens")) if isinstance(usage, dict) else ()

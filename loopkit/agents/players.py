@@ -1,4 +1,4 @@
-"""Players: who plays the agents, the commands and the person of a run, prepared once."""
+"""Players: who plays the agents, the commands and the person of a run."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from loopkit.agents.scripted import PlayedResults, ScriptedAgent, ScriptedPerson
 from loopkit.document.problems import closest, did_you_mean
 from loopkit.engine.records import Usage
 from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
+from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
@@ -55,9 +56,8 @@ class Players:
     calls_models: bool
     """Whether real models can be asked, by the run or by its children."""
     redact: Redact
-    """Removes the secrets of the environment, as it is now, from the texts of the players."""
+    """Removes the secrets of the environment from the texts of the players."""
     notify: Sequence[str]
-    """The program that is started when a run stops; empty for none."""
 
 
 def players_of(
@@ -67,27 +67,18 @@ def players_of(
     person: Person,
     clock: Timekeeper,
 ) -> Players:
-    """The players of a run: a scenario, or else functions, programs, models and a person."""
     sleep = clock.sleep if scenario else asyncio.sleep
     agents = assign_agents(machine, scenario, functions, sleep)
+    names = {path.rpartition("/")[2] for path in _models_within(machine)}
     asks_model = any(isinstance(port, ModelAgentPort) for port in agents.values())
     return Players(
         agents=agents,
         commands=PlayedResults(scenario.commands if scenario else {}),
         person=ScriptedPerson(scenario.answers if scenario else {}, person, clock),
         scenario=scenario,
-        calls_models=asks_model or (not scenario and _asks_below(machine, functions)),
+        calls_models=asks_model or (not scenario and not names <= functions.keys()),
         redact=redactor(os.environ, tuple(machine.key_names)),
         notify=() if scenario else tuple(machine.notify or ()),
-    )
-
-
-def _asks_below(machine: Machine, functions: Functions) -> bool:
-    """Whether a machine that this one runs, or one further below, asks a model."""
-    below = [state.child for state in machine.states_of(ChildrenState).values()]
-    return any(
-        not child.model_agents.keys() <= functions.keys() or _asks_below(child, functions)
-        for child in below
     )
 
 
@@ -96,7 +87,7 @@ PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     CommandAgent.kind: CommandAgentPort,
     OutsideAgent.kind: OutsideAgentPort,
 }
-"""The port for each kind of agent that neither a scenario nor a function plays."""
+"""For each kind of agent that neither a scenario nor a function plays."""
 
 Messages: TypeAlias = list[dict[str, str]]
 """The conversation that ends with the prompt: each with `role` and `content`."""
@@ -105,16 +96,11 @@ Returned: TypeAlias = str | Mapping[str, Any] | list[Any]
 AgentFunction: TypeAlias = Callable[[str, Messages], Returned | Awaitable[Returned]]
 
 Functions = Mapping[str, AgentFunction]
-"""Functions, by the name of the agent that each plays."""
 
 
 def assign_agents(
     machine: Machine, scenario: Scenario | None, functions: Functions, sleep: Sleep = asyncio.sleep
 ) -> dict[str, AgentPort]:
-    """The port of each agent: a scenario, a function, its program or its model plays it.
-
-    `sleep` waits for the delays of the scenario.
-    """
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
@@ -131,11 +117,8 @@ def assign_agents(
 
 @dataclass(frozen=True)
 class AgentChanges:
-    """Other models and options for agents, as the command line gives them, by the agent's name.
-
-    A name means the agent in the machine and in all that it runs; `STATE/AGENT` only in what that
-    state runs.
-    """
+    """Other models and options for agents, by name: of an agent in the machine and in all that it
+    runs, or `STATE/AGENT` for what that state runs."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -145,25 +128,20 @@ class AgentChanges:
     base_urls: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return any(by for _, by in self._by_option)
+        return any(self._by_name)
 
     @property
-    def _by_option(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
-        return (
-            ("--model", self.models), ("--price", self.prices), ("--param", self.params),
-            ("--base-url", self.base_urls),
-        )  # fmt: skip
+    def _by_name(self) -> tuple[Mapping[str, Any], ...]:
+        return self.models, self.prices, self.params, self.base_urls
 
     def apply_to(self, machine: Machine) -> Machine:
-        """The machine with these changes; raises NotRunnable."""
-        own = self.known_in(machine)
-        for (option, by), (_, known) in zip(self._by_option, own._by_option, strict=True):  # noqa: SLF001 - its own
+        own, options = self.known_in(machine), ("--model", "--price", "--param", "--base-url")
+        for option, by, known in zip(options, self._by_name, own._by_name, strict=True):  # noqa: SLF001 - its own
             for name in by.keys() - known.keys():
                 raise NotRunnable(_no_model(option, name, machine))
         return self._applied(machine)
 
     def known_in(self, machine: Machine) -> AgentChanges:
-        """The changes of models that a machine has, or one that it runs."""
         paths = [f"/{path}" for path in _models_within(machine)]
 
         def is_known(name: str) -> bool:
@@ -171,12 +149,12 @@ class AgentChanges:
             return any(p.startswith(f"{within}/") and p.endswith(f"/{agent}") for p in paths)
 
         return AgentChanges(*(
-            {name: one for name, one in by.items() if is_known(name)} for _, by in self._by_option
+            {name: one for name, one in by.items() if is_known(name)} for by in self._by_name
         ))  # fmt: skip
 
     def within(self, state: str) -> AgentChanges:
         """The changes in a machine that a state runs; those for it alone come last."""
-        return AgentChanges(*(_within(f"{state}/", by) for _, by in self._by_option))
+        return AgentChanges(*(_within(f"{state}/", by) for by in self._by_name))
 
     def _applied(self, machine: Machine) -> Machine:
         if not self:
@@ -209,7 +187,11 @@ class AgentChanges:
             agent = agent.model_copy(update={"base_url": base_url})
         # At some addresses LiteLLM knows who answers.
         if model is not None and agent.base_url is None and has_no_provider(model):
-            raise NotRunnable(_no_provider(name, model, aliases))
+            remedy = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+            if near := closest(model, aliases):
+                remedy = f"did you mean `{near}`?"
+            message = f"LiteLLM knows no provider for the model `{model}`"
+            raise NotRunnable(f"`--model {name}={model}`: {message}; {remedy}")
         if (price := self.prices.get(name)) is not None:
             if not 0 <= price < inf:
                 raise NotRunnable(f"`--price {name}={price:g}` is not a price")
@@ -241,14 +223,6 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
     return kept if value is None else {**kept, first: value}
 
 
-def _no_provider(name: str, model: str, aliases: Iterable[str]) -> str:
-    near = closest(model, aliases)
-    remedy = (
-        f"did you mean `{near}`?" if near else "write PROVIDER/MODEL, such as openai/gpt-5-mini"
-    )
-    return f"`--model {name}={model}`: LiteLLM knows no provider for the model `{model}`; {remedy}"
-
-
 def _no_model(option: str, name: str, machine: Machine) -> str:
     if name in machine.agents:
         kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
@@ -258,16 +232,13 @@ def _no_model(option: str, name: str, machine: Machine) -> str:
 
 
 class FunctionAgentPort(AgentPort):
-    """A plain or async function as an agent. Its calls are counted; what it spends is unknown."""
+    """A plain or async function as an agent. What its calls spend is unknown."""
 
     def __init__(self, name: str, definition: Agent, function: AgentFunction) -> None:
         self._name = name
         self._price = definition.call_usd
         self._most = Usage(agent_calls=1, cost_usd=self._price or 0.0)
         self._function = function
-        self._call: Callable[[str, Messages], Awaitable[object]] = self._call_in_thread
-        if inspect.iscoroutinefunction(function):
-            self._call = function
 
     def quote(self, _: Request) -> Usage:
         return self._most
@@ -275,8 +246,15 @@ class FunctionAgentPort(AgentPort):
     async def ask(self, request: Request) -> Reply:
         """Return what the function returns; whatever it raises becomes an AgentError."""
         messages = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+        returned: object
         try:
-            returned = await self._call(request.prompt, messages)
+            if inspect.iscoroutinefunction(self._function):
+                returned = self._function(request.prompt, messages)
+            else:
+                # It may wait for a server, and other runs must go on meanwhile.
+                returned = await asyncio.to_thread(self._call, request.prompt, messages)
+            if inspect.isawaitable(returned):
+                returned = await returned
         except Exception as error:
             # The function did not reach a server; the next try may.
             is_transient = isinstance(error, ConnectionError | TimeoutError)
@@ -288,16 +266,11 @@ class FunctionAgentPort(AgentPort):
         text = returned if isinstance(returned, str) else self._as_json(returned)
         return Reply(text, cost_usd=self._price, has_no_tools=True)
 
-    async def _call_in_thread(self, prompt: str, messages: Messages) -> object:
-        # It may wait for a server, and other runs must go on meanwhile.
-        returned = await asyncio.to_thread(self._call_function, prompt, messages)
-        return await returned if inspect.isawaitable(returned) else returned
-
-    def _call_function(self, prompt: str, messages: Messages) -> object:
+    def _call(self, prompt: str, messages: Messages) -> object:
         try:
             return self._function(prompt, messages)
         except StopIteration as error:
-            # A future refuses StopIteration and would never end. Coroutines raise RuntimeError too.
+            # A future refuses it and would never end. Coroutines raise RuntimeError too.
             raise RuntimeError("the function raised StopIteration") from error
 
     def _as_json(self, returned: object) -> str:
@@ -309,12 +282,11 @@ class FunctionAgentPort(AgentPort):
 
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
-"""Providers that LiteLLM takes for OpenAI itself if no address is given."""
+"""Providers that LiteLLM takes for OpenAI itself without an address."""
 NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
-    """Raise NotRunnable where a scenario plays something that the machine does not have."""
     judges = machine.states_of(ValidateState).values()
     rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
     agents = machine.agents.items()
@@ -342,7 +314,7 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 
 
 def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
-    """What is wrong with how the children of a state are named, and the remedy; else None."""
+    """What is wrong with how the children of a state are named, and the remedy."""
     if not part or state.has_keys == isinstance(part, Mapping):
         return None
     if state.has_keys:
@@ -354,7 +326,6 @@ def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str
 
 @contextmanager
 def _name_child(called: str) -> Iterator[None]:
-    """Prefix a NotRunnable from inside with the name of the child, if it has one."""
     try:
         yield
     except NotRunnable as error:
@@ -363,19 +334,11 @@ def _name_child(called: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Cast:
-    """The players in one run of a family."""
-
     called: str
-    """The child; empty for the root."""
     machine: Machine
     said: Parts
     limited: frozenset[str]
     """The limits on calls that hold for it, whichever machine of its family declares them."""
-
-    @property
-    def unplayed(self) -> dict[str, Agent]:
-        agents = self.machine.agents.items()
-        return {name: agent for name, agent in agents if name not in self.said.agents}
 
 
 def refuse_unplayable(
@@ -393,8 +356,8 @@ def refuse_unplayable(
 
 def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
     """The casts of a run, and of each kind of child that the scenario tells apart."""
-    own = {"cost_usd": machine.limits.cost_usd, "tokens": machine.limits.tokens}
-    limited |= {name for name, limit in own.items() if limit is not None}
+    own = dict(machine.limits)
+    limited |= {name for name in ("cost_usd", "tokens") if own[name] is not None}
     yield _Cast(called, machine, said, limited)
     children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
@@ -407,25 +370,26 @@ def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) 
 
 
 def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
-    unplayed = cast.unplayed
+    agents = cast.machine.agents.items()
+    unplayed = {name: agent for name, agent in agents if name not in cast.said.agents}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
-    models = {name: one for name, one in cast.machine.model_agents.items() if name in real}
-    if is_played and models:
-        listed = ", ".join(f"`{name}`" for name in models)
+    if is_played and (models := cast.machine.model_agents.keys() & real.keys()):
+        listed = ", ".join(f"`{name}`" for name in real if name in models)
         raise NotRunnable(
             f"the scenario plays some agents, but not {listed}, so that a real model "
             "would be called; let it play them too, or none"
         )
-    _refuse_keyless(real)
-    _refuse_astray(models)
-    if "cost_usd" in cast.limited:
-        for name, agent in real.items():
+    for name, agent in real.items():
+        for who, one in agent.labelled_in_turn(name):
+            _refuse_call(who, one)
+        if "cost_usd" in cast.limited:
             for who, what, remedy in missing_prices(name, agent, is_limited=True):
                 raise NotRunnable(f"`limits.cost_usd` can't be kept: {who} {what}; {remedy}")
-        _refuse_uncounted("cost_usd", unplayed, functions)
-    if "tokens" in cast.limited:
-        _refuse_endless(models)
-        _refuse_uncounted("tokens", unplayed, functions)
+        if "tokens" in cast.limited:
+            _refuse_endless(name, agent)
+    for limit in ("cost_usd", "tokens"):
+        if limit in cast.limited:
+            _refuse_uncounted(limit, unplayed, functions)
 
 
 def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
@@ -440,7 +404,7 @@ def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
 
 
 def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functions) -> None:
-    """Refuse a limit on what a function spends; only the price of the program it plays is known."""
+    """Refuse a limit on what a function spends; only a program's price is known."""
     for name in functions.keys() & agents.keys():
         if not agents[name].is_called:
             continue
@@ -451,35 +415,24 @@ def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functi
             )
 
 
-def _refuse_keyless(real: Mapping[str, Agent]) -> None:
-    for who, one in (one for name, agent in real.items() for one in agent.labelled_in_turn(name)):
-        variable = one.key_env
-        if variable is not None and not os.environ.get(variable):
+def _refuse_call(who: str, one: CalledAgent) -> None:
+    """Refuse an agent without its key, and a model on a server of the user's own without an
+    address: prompts would go elsewhere."""
+    if one.key_env is not None and not os.environ.get(one.key_env):
+        raise NotRunnable(
+            f"{who} takes its key from the environment variable `{one.key_env}`, which is not set"
+        )
+    rungs = one.models if getattr(one, "base_url", None) is None else ()
+    for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
+        if not os.environ.get(f"{provider.upper()}_API_BASE"):
             raise NotRunnable(
-                f"{who} takes its key from the environment variable `{variable}`, which is not set"
+                f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
             )
 
 
-def _refuse_astray(models: Mapping[str, ModelAgent]) -> None:
-    """Refuse a model on the user's own server without an address: prompts would go elsewhere."""
-    for who, one in _models_in_turn(models):
-        rungs = one.model if one.base_url is None else ()
-        for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
-            if not os.environ.get(f"{provider.upper()}_API_BASE"):
-                raise NotRunnable(
-                    f"{who} asks a server of your own (`{provider}`): add its `base_url:`"
-                )
-
-
-def _models_in_turn(models: Mapping[str, ModelAgent]) -> Iterator[tuple[str, ModelAgent]]:
-    """Every model that may be asked, each with its name in messages."""
-    return (asked for name, agent in models.items() for asked in agent.labelled_in_turn(name))
-
-
-def _refuse_endless(models: Mapping[str, ModelAgent]) -> None:
-    for who, one in _models_in_turn(models):
-        lengths = [longest_answer(one, model, is_limited=True) for model in one.model]
-        if None in lengths:
+def _refuse_endless(name: str, agent: Agent) -> None:
+    for who, one in agent.labelled_in_turn(name) if isinstance(agent, ModelAgent) else ():
+        if None in [longest_answer(one, model, is_limited=True) for model in one.model]:
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: {who} may answer at any length; "
                 "add `max_tokens` to its `params:`"

@@ -22,55 +22,44 @@ if TYPE_CHECKING:
     from loopkit.outside.processes import CommandResult
 
 CUT_OFF = "the answer was cut off at"
-"""The start of the message for an answer that ended at a cap which a limit made necessary."""
+"""How the message for an answer that ended at a cap of ours begins."""
 
 
 class AnswerCaps(NamedTuple):
-    """The caps for the tokens of an answer, where loopkit sets them."""
+    """The caps for the tokens of an answer, thoughts included, where loopkit sets them."""
 
     usual: int
     least: int
-    """Where a limit leaves no room for more. Includes the tokens that the model may think."""
+    """Where a limit leaves no room for more."""
     most: int | None
-    """The longest answer of the model; None where unknown."""
 
     def within(self, longest: int) -> AnswerCaps:
-        """The caps where no answer may be longer than this."""
         least = min(self.least, longest)
         return AnswerCaps(min(self.usual, longest), least, min(self.most or longest, longest))
 
 
 class Tool(Value, frozen=True):
-    """A function that a model may call."""
-
     name: str
     description: str
     schema: Mapping[str, Any]
-    """JSON Schema of its arguments, which are a mapping."""
+    """Of its arguments, which are a mapping."""
 
 
 class Message(Value, frozen=True):
-    """One message of a conversation."""
-
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: Sequence[ToolCall] = ()
-    """Of an assistant: the tools that it called with this message."""
     kept: Mapping[str, Any] = NOTHING
     """Of an assistant: what its provider wants back unchanged, such as signed thoughts."""
     tool_call_id: str = ""
-    """Of a tool: the call that it answers."""
 
 
 class Request(Mutable):
-    """Everything that a call needs, the conversation so far included.
-
-    The caller of the agent numbers it anew for each call; a quote may fill in the caps.
-    """
+    """Everything that a call needs. It is numbered anew for each; a quote may fill in the caps."""
 
     agent: str
     place: str
-    """Where the agent is asked: the state's name, or the validator's for a judge."""
+    """The state, or the validator of a judge."""
     role: Role
     prompt: str
     messages: Sequence[Message] = ()
@@ -80,20 +69,18 @@ class Request(Mutable):
     input: Mapping[str, Any] = NOTHING
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
-    """JSON Schema of the answer, if that has to be data."""
+    """Of the answer, if that has to be data."""
     tools: Sequence[Tool] = ()
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
-    """The rung of the ladder that is asked."""
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     folder: Path | None = None
-    """The working folder of a command."""
     session: str | None = None
-    """The session id that an external agent named before."""
+    """The id that an external agent named before."""
     whole_prompt: Callable[[], str] | None = None
-    """Fills in the prompt of a fresh session; None if no session goes on with this call."""
+    """Fills in the prompt of a fresh session, if another goes on with this call."""
     begins_anew: bool = False
     """Whether a fresh session follows at once if the one that goes on is lost."""
     is_left: bool = False
@@ -101,39 +88,33 @@ class Request(Mutable):
     is_described: bool = False
     """Whether the prompt says in words already what the schema demands."""
     in_words: bool = False
-    """Whether the schema is asked for in words alone, because it was so before."""
+    """Whether the schema is asked for in words, because it was so before."""
     is_sent_again: bool = False
     """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
     deadline_s: float = inf
-    """The time after which the caller gives the call up: the timeout, or what a limit leaves."""
+    """After which the caller gives the call up: the timeout, or what a limit leaves."""
     is_limited: bool = False
     """Whether money or tokens are limited, so a maximum has to be known."""
     caps: AnswerCaps | None = None
-    """Filled in by `quote`, if the answer can be capped."""
     cap: int | None = None
-    """The cap in tokens that a limit makes necessary; None where the agent's own options have
-    one."""
+    """In tokens, where a limit makes it necessary and the agent's own options have none."""
     key: str = ""
-    """The call's idempotency key."""
     task_index: int = 0
     """How many pieces of work the agent had before this one, in this run."""
     place_index: int = 0
-    """How many of these pieces were at this place."""
+    """How many of these were at this place."""
     call_index: int = 0
     """How many calls for this piece of work were settled before."""
     lost_index: int = 0
-    """How many of these calls never came back, because the process died: they were in doubt."""
+    """How many of these calls were in doubt, because the process died."""
 
 
 class Reply(Value, frozen=True):
-    """The reply of an agent to one call."""
-
     text: str
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
     thoughts: str = ""
-    """What the model wrote for itself, which is no part of `text`."""
     raw: str = ""
     """The whole answer, where thoughts or repetitions were taken out of it."""
     loops: bool = False
@@ -142,19 +123,18 @@ class Reply(Value, frozen=True):
     in_words: str = ""
     """Why the schema was asked for in words for the first time, though the model takes schemas."""
     prompt_cut: str = ""
-    """That the server left out a part of the prompt, and the remedy; empty if it did not."""
+    """That the server left out a part of the prompt, and the remedy."""
     played: bool = False
     """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The tools that the agent calls, in order; it goes on once it has their results."""
+    """The agent goes on once it has their results."""
     kept: Mapping[str, Any] = NOTHING
     """What the provider wants back unchanged if the conversation goes on."""
     has_no_tools: bool = False
-    """The agent can't call tools, and was not offered any."""
+    """The agent can't call tools, and was offered none."""
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """Of a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None
@@ -164,13 +144,12 @@ class Reply(Value, frozen=True):
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None
-    """The tokens by kind; None where they were not counted."""
     held: bool = False
     """The tokens were not counted: tokens and cost are what was reserved."""
     workspace: str = ""
-    """Of a played reply: what stands for the files that it left; empty where they are read."""
+    """Of a played reply: what stands for the files that it left, if they are not read."""
     folder: LeftFolder | None = None
-    """Of a played reply: what it left in its output folder; None where that is read."""
+    """The same for its output folder."""
     cost_usd: float | None = 0.0
     """None is unknown."""
 
@@ -188,7 +167,7 @@ class AgentError(Exception):
     charged: bool = False
     """The call may have been billed all the same: it counts at its reservation."""
     timed_out: bool = False
-    """It was ended because it took too long, and may have done its work all the same."""
+    """It took too long, and may have done its work all the same."""
     unreadable: bool = False
     """An answer came but can't be read: it is requested once more, and only once."""
     capped: bool = False
@@ -197,25 +176,23 @@ class AgentError(Exception):
     """A kept session can't go on: it is too long for the model, or its program failed with it.
     After a transient failure that is so once no try is left."""
     refuses_schema: bool = False
-    """The provider does not take the request's schema: it can be asked for in words."""
+    """The schema can be asked for in words."""
     in_words: str = ""
     """As with a reply."""
     unavailable: bool = False
-    """The model is unavailable for now: if there is a fallback, it is asked at once."""
+    """A fallback is asked at once, if there is one."""
     sent: bool = True
-    """False if it is known that no request was sent and no program started: that is no call."""
+    """False if surely no request was sent and no program started: that is no call."""
 
     def __post_init__(self) -> None:
         super().__init__(self.message)
 
 
 class Crashed(Exception):
-    """The scenario simulates that this process dies here, in the middle of a call."""
+    """The scenario plays that this process dies in the middle of a call."""
 
 
 class AgentPort(Protocol):
-    """An agent that can be asked."""
-
     async def ready(self) -> None:
         """Wait for what a call needs but does not include, before the call is recorded."""
         return None
@@ -225,32 +202,26 @@ class AgentPort(Protocol):
         ...
 
     async def ask(self, request: Request) -> Reply:
-        """The reply; raises AgentError. The caller keeps time and cancels at the deadline."""
+        """The reply; raises AgentError. The caller cancels at the deadline."""
         ...
 
 
 class PlayedCommands(Protocol):
-    """Command results that a scenario prepares."""
-
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
-        """The n-th result of the command at a place; None where the command is really run.
-
-        `earlier` counts the tries before this one that brought no result.
-        """
+        """The n-th result of the command at a place, after so many tries that brought none; None
+        where the command is really run."""
         ...
 
-    def plays(self, place: str) -> bool:
-        """Whether no command at this place is really run."""
-        ...
+    def plays(self, place: str) -> bool: ...
 
 
 class Person(Protocol):
     """A person who can answer a question now."""
 
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
-        """The answer to the run's open question, or None: then the run waits without a process."""
+        """The answer to the run's question, or None: then the run waits without a process."""
         ...
 
 
@@ -259,8 +230,6 @@ class NotRunnable(Exception):
 
 
 class OutsideAgentPort(AgentPort):
-    """An agent that is played from outside."""
-
     def __init__(self, definition: OutsideAgent) -> None:
         self.definition = definition
 

@@ -50,12 +50,10 @@ FAULTS: Mapping[str, tuple[ErrorClass, str]] = {
     "refusal": ("content", "the agent says that it has no answer"),
 }
 UNAVAILABLE = frozenset({"quota", "missing_model", "region_outage"})
-"""Faults of an unavailable model, so that a fallback is asked at once."""
 BROKEN: Mapping[str, Reply] = {
     "cut_off": Reply("The answer ends in the mid", cut_off=True),
     "invalid_json": Reply('{"verdict": "pass", "findings": ['),
 }
-"""Faults that come as an answer."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -67,16 +65,12 @@ class Unprepared(AgentError):
 
 
 class Timekeeper(Protocol):
-    """The clock of a question: it tells the time, and sleeps."""
-
     def now(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class ScriptedAgent(AgentPort):
-    """One agent's part in a scenario."""
-
     def __init__(
         self,
         name: str,
@@ -116,7 +110,7 @@ class ScriptedAgent(AgentPort):
             )
         if played.fault is not None and played.fault in FAULTS:
             raise _failure(played, played.fault)
-        write_files(request.folder, played.files)
+        _write_files(request.folder, played.files)
         return self._reply(played, request)
 
     def _reply(self, played: Played, request: Request) -> Reply:
@@ -125,7 +119,7 @@ class ScriptedAgent(AgentPort):
         reply = reply or Reply(played.text, said=played.said, cut_off=played.cut_off)
         spent = played.usage
         counted = TokenUse(input=spent.input, output=spent.output) if spent.is_counted else None
-        folder = None if played.folder is None else LeftFolder(**left_folder_fields(played.folder))
+        left = _left_folder_fields(played.folder)
         tool_calls = tuple(
             ToolCall(id=f"call_{number}", name=one.name, arguments=one.text)
             for number, one in enumerate(played.tool_calls, 1)
@@ -137,13 +131,15 @@ class ScriptedAgent(AgentPort):
             cost_usd=played.cost_usd,
             played=not played.recorded,
             workspace=played.workspace,
-            folder=folder,
+            folder=LeftFolder(**left) if left else None,
             tool_calls=tool_calls,
             has_no_tools=not played.tools or request.fallback in self._without_tools,
         )
 
     def _next(self, request: Request) -> Played:
-        attempts, index = self._attempts(request)
+        attempts, index = self._part, request.task_index
+        if isinstance(attempts, Mapping):
+            attempts, index = attempts.get(request.place, ()), request.place_index
         if index >= len(attempts):
             raise Unprepared(
                 f"the scenario has {plural(len(attempts), 'attempt')} for agent `{self._name}` "
@@ -157,11 +153,6 @@ class ScriptedAgent(AgentPort):
                 f"`{self._name}`, and another one was made"
             )
         return calls[position]
-
-    def _attempts(self, request: Request) -> tuple[Attempts, int]:
-        if isinstance(self._part, Mapping):
-            return self._part.get(request.place, ()), request.place_index
-        return self._part, request.task_index
 
 
 def _failure(played: Played, fault: str) -> AgentError:
@@ -181,14 +172,15 @@ def _failure(played: Played, fault: str) -> AgentError:
     )
 
 
-def left_folder_fields(played: PlayedFolder) -> dict[str, Any]:
-    """The fields of a LeftFolder for the output folder that a scenario plays."""
+def _left_folder_fields(played: PlayedFolder | None) -> dict[str, Any] | None:
+    if played is None:
+        return None
     tree = played.tree or hashlib.sha256(played.change.encode()).hexdigest()
     return {**played.model_dump(), "tree": tree}
 
 
-def write_files(folder: Path | None, files: Mapping[str, str]) -> None:
-    """Write what a scenario's agent writes, confined to its workspace; raises AgentError."""
+def _write_files(folder: Path | None, files: Mapping[str, str]) -> None:
+    """Write what a scenario plays into its workspace; raises AgentError."""
     for relative, text in files.items():
         try:
             path = resolve_inside(prepare(folder or Path.cwd()), relative)
@@ -209,10 +201,6 @@ class PlayedResults:
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
-        """The n-th result of the command at a place, from 0; None where it is really run.
-
-        Raises AgentError for a played fault, and where the scenario has no result left.
-        """
         if place not in self._commands:
             return None
         results = self._commands[place]
@@ -231,12 +219,10 @@ class PlayedResults:
         if played.fault == "timeout":
             raise CommandTimeout(place, 0.0, played.stdout, played.stderr, played.message)
         if played.fault == "not_found":
-            message = played.message or f"`{place}` can't be started: not found"
-            raise CommandNotStarted(message)
-        write_files(folder, played.files)
-        texts = played.stdout, played.stderr
-        left_folder = None if played.folder is None else left_folder_fields(played.folder)
-        return CommandResult(played.exit_code, *texts, 0.0, False, played.workspace, left_folder)
+            raise CommandNotStarted(played.message or f"`{place}` can't be started: not found")
+        _write_files(folder, played.files)
+        texts, left = (played.stdout, played.stderr), _left_folder_fields(played.folder)
+        return CommandResult(played.exit_code, *texts, 0.0, False, played.workspace, left)
 
 
 class ScriptedPerson:

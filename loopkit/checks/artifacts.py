@@ -35,7 +35,6 @@ REPORT = "report"
 
 
 def check_judged(subject: Subject) -> Iterator[Problem]:
-    """The artifact of a validate state is written on every path, errors and limits included."""
     for name, state in subject.judges.items():
         path = ("states", name, "validate")
         yield from _check_artifact(subject, path, state.validate_, name, on_errors=True)
@@ -103,7 +102,6 @@ def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
 
 
 def check_content(subject: Subject) -> Iterator[Problem]:
-    """A missing, empty, cut or unreadable answer is judged on every path, or caught."""
     if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
         # An unknown artifact may be a misspelt one that is judged; it is reported first.
         return
@@ -127,7 +125,6 @@ def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
 
 
 def _path_without_judge(subject: Subject, name: str) -> str:
-    """The path on which nothing judges an answer, for the end of a message."""
     artifact = subject.graph.written.get(name)
     judges = subject.graph.judged.get(artifact or "", ())
     way = shortest_path(
@@ -140,7 +137,6 @@ def _path_without_judge(subject: Subject, name: str) -> str:
 
 
 def check_files(subject: Subject) -> Iterator[Problem]:
-    """Files of states and rules that lead out of the workspace, whatever is filled in."""
     outputs = ((name, state.output_at(name)) for name, state in subject.states.items())
     files: list[tuple[DocPath, str | None]] = [
         *((("states", name, "output"), output.file) for name, output in outputs if output),
@@ -161,7 +157,6 @@ def check_files(subject: Subject) -> Iterator[Problem]:
 
 
 def check_folders(subject: Subject) -> Iterator[Problem]:
-    """Folders that nothing can write, that should be data, or that a person should edit."""
     machine = subject.machine
     for name, state in machine.states.items():
         at: DocPath = ("states", name, "output", "folder")
@@ -183,7 +178,6 @@ def check_folders(subject: Subject) -> Iterator[Problem]:
 
 
 def check_best_folders(subject: Subject) -> Iterator[Problem]:
-    """Folders that have to go back to an earlier version in a workspace that others see."""
     for path, authors in _going_back(subject):
         for author in authors:
             if _writes_folder(subject, author) and subject.machine.works_in_sight(author):
@@ -219,7 +213,6 @@ _Passed = frozenset[tuple[str, str]]
 
 
 def check_judged_before(subject: Subject) -> Iterator[Problem]:
-    """A note for each rule that an earlier state makes superfluous."""
     if not any(len(states) > 1 for states in subject.graph.judged.values()):
         return
     entering = _entering(subject)
@@ -278,7 +271,6 @@ def _is_for_valid(subject: Subject, edge: Edge) -> bool:
 
 
 def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, str]:
-    """The artifact and the demand of a rule, with the pattern in place of its name."""
     demand = rule.model_dump(mode="json", by_alias=True, exclude=TOLD)
     patterns = subject.machine.patterns
     if rule.sees_only_artifact:
@@ -287,7 +279,6 @@ def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, st
 
 
 def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
-    """A warning where a program cannot see what it judges, because that is isolated."""
     machine = subject.machine
     judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
     for name in sorted(judging):

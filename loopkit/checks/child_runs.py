@@ -39,7 +39,6 @@ from loopkit.machine.scope import shape_of
 from loopkit.values import Value
 
 APART = ("serial", "alone", "group", "exclusive")
-"""The keys that say which items do not overlap."""
 
 
 def check_child_runs(subject: Subject) -> Iterator[Problem]:
@@ -123,7 +122,6 @@ PLAIN = frozenset({"type", "description"})
 
 
 def check_child_content(subject: Subject) -> Iterator[Problem]:
-    """A state whose items or inputs a run makes says where bad ones lead."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         if subject.graph.on(name, "content"):
             continue
@@ -186,7 +184,6 @@ TEXT = DataType({}, scalar="str")
 
 
 def check_child_inputs(subject: Subject) -> Iterator[Problem]:
-    """The input of every child machine, compared with what that machine declares."""
     for name, state in subject.machine.states_of(ChildrenState).items():
         wanted = parse_record(state.child.input)
         yield from _missing(subject, name, state, wanted)
@@ -221,7 +218,9 @@ def _wrong(
     read = template_of(value)
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
-        message = f"`{path[-1]}` {_what_it_takes(known)}, and {made}"
+        wants = "takes a list" if known.items is not None else "takes fields"
+        wants = what_it_takes(known) if known.scalar is not None else wants
+        message = f"`{path[-1]}` {wants}, and {made}"
         remedy = HAND_ON if not read.is_expression else ""
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
@@ -274,7 +273,6 @@ def template_of(value: object) -> Template | None:
 
 
 def _is_fixed(value: object) -> bool:
-    """Whether no template in a value has to be filled."""
     if isinstance(value, str):
         return "{{" not in value and "{%" not in value and "{#" not in value
     if isinstance(value, Mapping):
@@ -282,14 +280,7 @@ def _is_fixed(value: object) -> bool:
     return all(map(_is_fixed, value)) if isinstance(value, list) else True
 
 
-def _what_it_takes(known: DataType) -> str:
-    if known.scalar is not None:
-        return what_it_takes(known)
-    return "takes a list" if known.items is not None else "takes fields"
-
-
 def check_item_paths(subject: Subject) -> Iterator[Problem]:
-    """The list of each `each` state, its length, and the keys and relations of its items."""
     for name, state in subject.machine.states_of(EachState).items():
         item = _Found(None)
         problems = list(

@@ -95,7 +95,6 @@ def _check_item(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]
 
 
 def check_fields(subject: Subject) -> Iterator[Problem]:
-    """Fields of forms and schemas do not hide names that their state's guards already have."""
     for name, state in subject.states.items():
         if state.asked_form is not None:
             yield from _check_form(subject, name, state.asked_form, frozenset(state.said))
@@ -168,7 +167,6 @@ OF_VERDICT = (
 
 
 def check_finding_keys(subject: Subject) -> Iterator[Problem]:
-    """`settle_after` and `merge` of each validate state find a key in the reports that need one."""
     for placed in subject.rules:
         lacking = _lacking(subject, placed.rule)
         for name in placed.judged_at if lacking else ():
@@ -295,7 +293,6 @@ def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Proble
 
 
 def check_counting(subject: Subject) -> Iterator[Problem]:
-    """`quorum`, `combine`, `merge` and `settle_after` of each validate state."""
     for name, state in subject.judges.items():
         judges = sum(rule.asks is not None for rule in subject.graph.rules_at(name))
         if state.quorum is not None and state.quorum > judges:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from loopkit.checks.references import revise_edges
 from loopkit.checks.subject import Subject, arrows, forward_path, leading_to, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
@@ -35,7 +36,6 @@ MOVE_UP = "delete it, or move it up"
 
 
 def check_exits(subject: Subject) -> Iterator[Problem]:
-    """States in which a run could be stuck, and transitions that no run takes."""
     for name in subject.states:
         table = table_of(subject, name)
         if table is not None and table.exits:
@@ -257,7 +257,6 @@ def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 
 def check_reachability(subject: Subject) -> Iterator[Problem]:
-    """States that no path enters, and those from which no final state can be reached."""
     if not subject.machine.finals:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
@@ -366,7 +365,6 @@ def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
 
 
 def check_revise_targets(subject: Subject) -> Iterator[Problem]:
-    """A revise target reaches its source by forward edges, or is it."""
     for edge in subject.graph.edges:
         if not edge.back or edge.target not in subject.states:
             continue
@@ -381,12 +379,10 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
-    """`resets` needs a total that is never reset, and edges that it can reset."""
-    for edge in subject.graph.edges:
-        resets = _resets(subject, edge)
+    for edge, written in revise_edges(subject):
+        path, resets = (*edge.path, "resets"), getattr(written, "resets", ())
         if not resets:
             continue
-        path = (*edge.path, "resets")
         if subject.machine.limits.total_revisions is None:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
@@ -395,10 +391,3 @@ def check_resets(subject: Subject) -> Iterator[Problem]:
             names = " or ".join(f"`{name}`" for name in resets)
             message = f"no other edge revises {names}, so there is nothing to reset"
             yield subject.no_effect(path, message)
-
-
-def _resets(subject: Subject, edge: Edge) -> tuple[str, ...]:
-    transitions = getattr(subject.states[edge.source], "transitions", None)
-    if edge.event != "done" or not transitions or not isinstance(edge.path[-1], int):
-        return ()
-    return tuple(transitions[edge.path[-1]].resets)

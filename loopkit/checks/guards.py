@@ -24,8 +24,6 @@ from loopkit.values import Value
 
 
 class Use(Value, frozen=True):
-    """A guard, its place, and the names that it may read there."""
-
     path: DocPath
     text: str
     types: Mapping[str, GuardType]

@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
-from math import ceil, prod
+from collections.abc import Iterator, Mapping
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from loopkit.checks.references import revise_edges
@@ -29,7 +28,7 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import TOTAL, Edge, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
-from loopkit.proof.outcomes.table import input_ranges
+from loopkit.proof.outcomes.table import bounded_inputs
 from loopkit.text import plural
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ MOST_REVISIONS = 1000
 
 
 def check_limit_target(subject: Subject) -> Iterator[Problem]:
-    """No agent or judge works after `limits.then`, because the limit is used up there."""
     then = subject.machine.limits.then
     if then is None or then not in subject.states:
         return
@@ -66,13 +64,12 @@ def _request_text(subject: Subject, name: str) -> str:
 
 
 def check_bounds(subject: Subject) -> Iterator[Problem]:
-    """An input that bounds revisions is a whole number with a minimum and a maximum."""
     limits = subject.machine.limits
     bounds: list[tuple[DocPath, Bound | None]] = [
         (("limits", "revisions"), limits.revisions),
         (("limits", "total_revisions"), limits.total_revisions),
         *((("limits", "budgets", name), bound) for name, bound in limits.budgets.items()),
-        *(((*path, "max"), edge.max) for path, edge in revise_edges(subject)),
+        *(((*edge.path, "max"), written.max) for edge, written in revise_edges(subject)),
     ]
     for path, bound in bounds:
         if isinstance(bound, str):
@@ -109,7 +106,6 @@ def _unfit(datatype: DataType) -> str:
 
 
 def check_from_best(subject: Subject) -> Iterator[Problem]:
-    """Each edge with `from: best`, and all that has to go back to the best version with it."""
     for edge in subject.graph.edges:
         if not edge.from_best or edge.target not in subject.states:
             continue
@@ -163,114 +159,55 @@ def _is_judged_by_files(subject: Subject, author: str) -> bool:
     return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
 
 
-MOST_CASES = 20_000
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
-Case = Mapping[str, int]
-"""A value for each input that bounds a counter."""
 
 
 def check_never_binds(subject: Subject) -> Iterator[Problem]:
-    """A warning for each cap, budget and limit that nothing in a run can reach."""
+    for path, message in (*_of_counters(subject), *_of_calls(subject)):
+        yield subject.warning(path, "never-binds", message, "lower it, or delete it")
+
+
+def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+    limits, document = subject.machine.limits, subject.source.document
     back = [edge for edge in subject.graph.edges if edge.back]
-    cases = list(_cases(subject))
-    for path, message in (*_of_counters(subject, back, cases), *_of_calls(subject)):
-        remedy = "lower it, or delete it"
-        yield subject.warning(path, "never-binds", message, remedy)
+    known = bounded_inputs(subject.scope.input)
 
+    def ends(bound: Bound) -> range:
+        # An input without bounds is reported elsewhere.
+        return range(bound, bound + 1) if isinstance(bound, int) else known.get(bound, range(1))
 
-def _of_counters(
-    subject: Subject, back: Sequence[Edge], cases: Sequence[Case]
-) -> Iterator[tuple[DocPath, str]]:
-    limits, caps = subject.machine.limits, subject.graph.caps
-    if not cases:
-        return
-    resetting = {counter for edge in back for counter in edge.resets}
+    caps = {counter: ends(cap) for counter, cap in subject.graph.caps.items()}
+    own = {edge.id: caps[edge.id][-1] for edge in back if edge.id in edge.counters}
+    resets = {counter for edge in back for counter in edge.resets}
     for name in limits.budgets:
         key = budget_key(name)
-        sharing = [edge for edge in back if key in edge.counters]
-        own = [_own(edge) for edge in sharing]
-        if not sharing or not all(own) or resetting & {*own}:
-            continue
-        if all(_at(caps[key], case) >= _sum(caps, own, case) for case in cases):
-            message = (
-                f"the budget `{name}` is never used up: the caps of its edges are reached first"
-            )
-            yield ("limits", "budgets", name), message
-    yield from _of_total(subject, back, cases, resetting)
-    if "revisions" in limits.model_fields_set and not any(_is_default(subject, e) for e in back):
+        sharing = {edge.id for edge in back if key in edge.counters}
+        together = sum(own.get(edge, inf) for edge in sharing)
+        if sharing and not resets & sharing and caps[key][0] >= together:
+            message = "never used up: the caps of its edges are reached first"
+            yield ("limits", "budgets", name), f"the budget `{name}` is {message}"
+    written: dict[DocPath, range] = {
+        (*edge.path, "max"): caps[edge.id] for edge in back if edge.id in own
+    }
+    places = {place for place in written if document.node(place) is not None}
+    if "revisions" in limits.model_fields_set and len(places) == len(written):
         yield ("limits", "revisions"), "no revise edge uses it"
-
-
-def _of_total(
-    subject: Subject, back: Sequence[Edge], cases: Sequence[Case], resetting: set[str]
-) -> Iterator[tuple[DocPath, str]]:
-    caps = subject.graph.caps
     if TOTAL not in caps:
         return
-    if not resetting and all(
-        _at(caps[TOTAL], case) >= _spendable(caps, back, case) for case in cases
-    ):
-        most = max(_spendable(caps, back, case) for case in cases)
+    granted: dict[str, float] = {}
+    for edge in back:
+        first = edge.counters[0]
+        granted[first] = granted.get(first, 0) + own.get(edge.id, inf)
+    most = sum(min(some, caps.get(key, range(1))[-1]) for key, some in granted.items())
+    if not resets and caps[TOTAL][0] >= most:
         message = f"the total is never used up: all revise edges together allow at most {most}"
         yield ("limits", "total_revisions"), message
         return
-    for path, bound in _narrower(subject, back):
-        if all(_at(bound, case) > _at(caps[TOTAL], case) for case in cases):
+    written |= {("limits", "budgets", name): ends(cap) for name, cap in limits.budgets.items()}
+    written["limits", "revisions"] = ends(limits.revisions)
+    for path, bound in written.items():
+        if bound[0] > caps[TOTAL][-1] and document.node(path) is not None:
             yield path, "it is above `limits.total_revisions`, which is reached first"
-
-
-def _narrower(subject: Subject, back: Sequence[Edge]) -> Iterator[tuple[DocPath, Bound]]:
-    """Every written bound of some edges, beside the total of all."""
-    limits, caps = subject.machine.limits, subject.graph.caps
-    for name, bound in limits.budgets.items():
-        yield ("limits", "budgets", name), bound
-    if "revisions" in limits.model_fields_set:
-        yield ("limits", "revisions"), limits.revisions
-    for edge in back:
-        if (own := _own(edge)) and not _is_default(subject, edge):
-            yield (*edge.path, "max"), caps[own]
-
-
-def _spendable(caps: Mapping[str, Bound], back: Sequence[Edge], case: Case) -> int:
-    """The number of revisions that all edges together grant, without the total."""
-    budgets = {edge.counters[0] for edge in back if edge.counters[0].startswith(budget_key(""))}
-    spent = 0
-    for key in budgets:
-        own = [_own(edge) for edge in back if key in edge.counters]
-        most = _at(caps.get(key, 0), case)
-        spent += min(most, _sum(caps, own, case)) if all(own) else most
-    alone = [_own(edge) for edge in back if not budgets & {*edge.counters}]
-    return spent + _sum(caps, alone, case)
-
-
-def _sum(caps: Mapping[str, Bound], counters: Sequence[str], case: Case) -> int:
-    return sum(_at(caps[counter], case) for counter in counters)
-
-
-def _at(bound: Bound, case: Case) -> int:
-    return case[bound] if isinstance(bound, str) else bound
-
-
-def _own(edge: Edge) -> str:
-    return edge.id if edge.id in edge.counters else ""
-
-
-def _is_default(subject: Subject, edge: Edge) -> bool:
-    """Whether the cap of an edge is `limits.revisions`."""
-    return bool(_own(edge)) and subject.source.document.node((*edge.path, "max")) is None
-
-
-def _cases(subject: Subject) -> Iterator[Case]:
-    """Every combination of the inputs that bound counters; none if there are too many, or if one
-    is unknown or unbounded, which is reported elsewhere."""
-    known = input_ranges(subject.scope.input)
-    limits = subject.machine.limits
-    bounds = (limits.revisions, *limits.budgets.values(), *subject.graph.caps.values())
-    named = {bound for bound in bounds if isinstance(bound, str)}
-    ranges = {name: known[name] for name in sorted(named) if name in known}
-    if len(ranges) == len(named) and prod(map(len, ranges.values())) <= MOST_CASES:
-        for values in product(*ranges.values()):
-            yield dict(zip(ranges, values, strict=True))
 
 
 def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
@@ -292,8 +229,6 @@ SHORTEST_ANSWER = 20_000
 ADDED_TOKENS = 4_000
 """More than what a chat format, tools and the form of a report add to a prompt."""
 UNITS = {"agent_calls": "call", "tool_calls": "call", "tokens": "token", "cost_usd": ""}
-OF_NUMBERS = ("agent_calls", "tool_calls")
-"""The limits that count calls, whatever these take."""
 
 
 def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Iterator[Problem]:
@@ -318,7 +253,7 @@ def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Ite
             whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
             message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
             remedy = f"raise it to `{enough} {_plain(least)}` or more"
-            if name not in OF_NUMBERS and isinstance(agent, ModelAgent):
+            if unit != "call" and isinstance(agent, ModelAgent):
                 remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
             elif name == "cost_usd" and agent.call_usd:
                 remedy += ", or lower `price_per_run` of the agent if its runs cost less"
@@ -389,7 +324,6 @@ def _least(subject: Subject, called: str, agent: Agent, name: str, limit: float)
 
 
 def _prompts(subject: Subject, called: str) -> list[str]:
-    """The prompts of the states that ask an agent."""
     states = subject.machine.states_of(AgentState).values()
     return [state.prompt for state in states if called in state.asks]
 

@@ -40,7 +40,6 @@ MOST_SHOWN = 12
 
 
 def check_lookups(subject: Subject) -> Iterator[Problem]:
-    """The files, inputs and artifacts of `lookup:` rules, at each state that judges by them."""
     for given in subject.rules_of(AcyclicRule):
         if (name := given.rule.acyclic.given) is not None:
             for state in given.used_at:
@@ -224,7 +223,6 @@ OF_TOOLS = ("max_tool_calls", "tool_use")
 
 
 def check_tools(subject: Subject) -> Iterator[Problem]:
-    """A warning for each tool, and each key about tools, that changes nothing."""
     authors = {agent for asked in subject.machine.authoring.values() for agent in asked}
     judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     for name, agent in subject.machine.model_agents.items():

@@ -65,7 +65,6 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
 
 
 def check_validators(subject: Subject) -> Iterator[Problem]:
-    """The validators in `by:` of states and of tools, each once."""
     named: list[tuple[DocPath, str]] = []
     for state, judging in subject.judges.items():
         items = enumerate(judging.by)
@@ -83,26 +82,25 @@ def check_validators(subject: Subject) -> Iterator[Problem]:
 
 def check_budgets(subject: Subject) -> Iterator[Problem]:
     budgets = subject.machine.limits.budgets
-    for path, edge in revise_edges(subject):
-        for at, name in edge.budgets:
+    for edge, written in revise_edges(subject):
+        for at, name in written.budgets:
             if name not in budgets:
                 declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
-                yield _unknown_name(subject, (*path, *at), "budget", name, budgets, declare)
+                yield _unknown_name(subject, (*edge.path, *at), "budget", name, budgets, declare)
 
 
 def check_feedback_names(subject: Subject) -> Iterator[Problem]:
     """A plain id as `feedback:` is a key of the section of that name."""
-    for path, edge in revise_edges(subject):
+    known = subject.machine.feedback
+    for edge, _ in revise_edges(subject):
         written = edge.feedback
-        if written is None or not is_plain_id(written) or written in subject.machine.feedback:
-            continue
-        declare = f"add `{written}:` to a section `feedback:`, or write a template here"
-        at, known = (*path, "feedback"), subject.machine.feedback
-        yield _unknown_name(subject, at, "feedback", written, known, declare)
+        if written is not None and is_plain_id(written) and written not in known:
+            declare = f"add `{written}:` to a section `feedback:`, or write a template here"
+            at = (*edge.path, "feedback")
+            yield _unknown_name(subject, at, "feedback", written, known, declare)
 
 
 def check_best_of(subject: Subject) -> Iterator[Problem]:
-    """`of:` names a validate state, and `pick: best` an artifact that is judged."""
     for name, final in subject.machine.finals.items():
         path: DocPath = ("states", name, "of")
         if final.of is not None and final.of not in subject.judges:
@@ -114,8 +112,8 @@ def check_best_of(subject: Subject) -> Iterator[Problem]:
             yield subject.no_effect(path, message, "add `pick: best`")
 
 
-def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | ErrorEdge]]:
-    """Every back edge as it is written, with its place, each once."""
+def revise_edges(subject: Subject) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:
+    """Every back edge, and as it is written, each once."""
     edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
     for path, edge in edges.items():
         state = subject.states[edge.source]
@@ -125,7 +123,7 @@ def revise_edges(subject: Subject) -> Iterator[tuple[DocPath, Transition | Error
         else:
             found = getattr(written, str(path[-1]), written)
         if isinstance(found, Transition | ErrorEdge):
-            yield path, found
+            yield edge, found
 
 
 def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
@@ -156,7 +154,6 @@ ALIKE = {
 
 
 def check_agent_choices(subject: Subject) -> Iterator[Problem]:
-    """The word that chooses an agent, and the agents among which it chooses."""
     for name, choice in subject.machine.choices.items():
         path: DocPath = ("states", name, "agent")
         template = _word(choice)
@@ -261,7 +258,6 @@ RESERVED = {
 
 
 def check_models(subject: Subject) -> Iterator[Problem]:
-    """`params:` has only options of the provider that loopkit does not set itself."""
     for path, asked in _asked_models(subject.machine):
         for key, code, message, remedy in wrong_options(asked.params or {}):
             place, at_key = (*path, "params", key), key in RESERVED
@@ -327,7 +323,6 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
 
 
 def check_outside_agents(subject: Subject) -> Iterator[Problem]:
-    """No judge is played from outside: whoever delivers work must not judge it."""
     agents = subject.machine.agents
     for placed in subject.rules_of(JudgeRule):
         judge = placed.rule.judge
@@ -413,7 +408,6 @@ def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> It
 
 
 def check_questions(subject: Subject) -> Iterator[Problem]:
-    """`choices:`, `timeout:` and `otherwise:` of every human state."""
     for name, state in subject.machine.states_of(HumanState).items():
         for index, choice in enumerate(state.choices):
             if state.choices.index(choice) < index:
@@ -494,7 +488,6 @@ def check_servers(subject: Subject) -> Iterator[Problem]:
 
 
 def check_targets(subject: Subject) -> Iterator[Problem]:
-    """The targets of edges, `resets`, `limits.then` and `initial`."""
     for name, path in _target_names(subject):
         if name not in subject.states:
             remedy = did_you_mean(name, subject.states)
@@ -524,7 +517,6 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
 
 
 def check_names_in_data(subject: Subject) -> Iterator[Problem]:
-    """A warning for each name in defaults and in inputs of children that is nearly a field."""
     written, given = subject.machine.input, list[tuple[DocPath, object, DataType]]()
     for name, known in (parse_record(written).fields or {}).items():
         given.append((("input", *field_place(written, name), "default"), known.default, known))

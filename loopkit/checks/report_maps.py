@@ -27,7 +27,6 @@ from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
 from loopkit.language.section import WAITS, ErrorRule
-from loopkit.language.states.state import ExtractAll, ExtractCount, ExtractMatch
 from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
@@ -46,7 +45,6 @@ TABLES = ("verdicts", "severities", "codes", "origins")
 
 
 def check_report_maps(subject: Subject) -> Iterator[Problem]:
-    """Each `map` by itself, and whether its judge knows the form of its answer."""
     for placed in subject.rules:
         rule, path = placed.rule, (*placed.path, "map")
         if rule.report_map is None:
@@ -111,7 +109,6 @@ def ambiguous(
 def one_sided(
     subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
 ) -> Iterator[Problem]:
-    """A warning for words that can't accept anything, or can't reject anything."""
     meanings = set(words.values())
     if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
         return
@@ -131,7 +128,12 @@ def check_patterns(subject: Subject) -> Iterator[Problem]:
         if pattern not in named:
             yield from _pattern(subject, path, pattern)
             yield from _misspelt_pattern(subject, path, pattern)
-    for path, errors in _error_rules(subject):
+    agents = subject.machine.agents.items()
+    placed: list[tuple[DocPath, tuple[ErrorRule, ...]]] = [
+        *((("agents", name), agent.error_rules) for name, agent in agents),
+        *((placed.path, placed.rule.errors) for placed in subject.rules_of(CommandRule)),
+    ]
+    for path, errors in placed:
         for index, rule in enumerate(errors):
             for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
                 if text is not None:
@@ -147,21 +149,9 @@ def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for name, state in subject.states.items():
         output = state.output_at(name)
         for field, how in output.fields.items() if output is not None else ():
-            path: DocPath = ("states", name, "output", "fields", field)
-            match how:
-                case ExtractMatch(match=pattern):
-                    yield (*path, "match"), pattern
-                case ExtractAll(all=pattern):
-                    yield (*path, "all"), pattern
-                case ExtractCount(count=pattern):
-                    yield (*path, "count"), pattern
-
-
-def _error_rules(subject: Subject) -> Iterator[tuple[DocPath, tuple[ErrorRule, ...]]]:
-    for name, agent in subject.machine.agents.items():
-        yield ("agents", name), agent.error_rules
-    for placed in subject.rules_of(CommandRule):
-        yield placed.path, placed.rule.errors
+            for key in ("match", "all", "count"):
+                if pattern := getattr(how, key, ""):
+                    yield ("states", name, "output", "fields", field, key), pattern
 
 
 def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
@@ -232,7 +222,6 @@ class _Fit(Value, frozen=True):
 
 
 def check_report_schemas(subject: Subject) -> Iterator[Problem]:
-    """The paths of a map lead to fields of the schema, and its tables know all words there."""
     for placed in subject.rules_of(JudgeRule):
         rule, machine = placed.rule, subject.machine
         agent = machine.agents.get(rule.judge)
@@ -378,7 +367,6 @@ _DATA = "a file of data is the default of an input: `{type: {...: any}, default:
 
 
 def check_silent_schemas(subject: Subject) -> Iterator[Problem]:
-    """A warning for each schema that has words but no keyword."""
     machine = json.loads(subject.loaded.resolved)["machine"]
     for path, schema in schemas_in(machine):
         for silence in silent_parts(schema):
@@ -436,7 +424,6 @@ OF_REPORTS = ("map", "score")
 
 
 def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
-    """Each `verdict:` of a rule by itself, and together with other readings of the answer."""
     for placed in subject.rules:
         path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
         if reading is None:

@@ -61,24 +61,19 @@ KNOWN_TO = (
     (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
     (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
 )
-"""Names that are known in few places, with these places."""
 
 
 class Use(Value, frozen=True):
-    """One filling of a template."""
-
     path: DocPath
     text: str
     names: Names | None
     """None if nothing ever fills it, so that only its syntax can be checked."""
     state: str | None = None
-    """The state whose work needs it."""
     used_at: DocPath | None = None
     """The place that fills it, if it is written elsewhere."""
 
 
 def check_templates(subject: Subject) -> Iterator[Problem]:
-    """The syntax of every template, and its names in each place that fills it."""
     for use in uses(subject):
         try:
             template = parse(use.text)
@@ -314,7 +309,6 @@ def _uses_by_states(
 
 
 def check_baselines(subject: Subject) -> Iterator[Problem]:
-    """The templates of rules with `baseline`, and the workspaces in which they run."""
     places: dict[DocPath, str] = {}
     for placed in subject.rules_of(CommandRule):
         if placed.rule.baseline:
@@ -338,7 +332,6 @@ def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
 
 
 def check_feedback(subject: Subject) -> Iterator[Problem]:
-    """A revise edge without a report has feedback, and somebody receives the feedback."""
     for edge in subject.graph.edges:
         if edge.back and not edge.judges_again(subject.states):
             yield from _check_presence(subject, edge)
@@ -397,7 +390,6 @@ def _readers(subject: Subject, edge: Edge) -> str:
 
 
 def check_needs(subject: Subject) -> Iterator[Problem]:
-    """The names under `needs` exist on every path to the state, which may be kept."""
     for name, state in subject.states.items():
         yield from _missing(subject, name, state)
         if state.needed is None or name in subject.graph.keeping:
@@ -433,7 +425,6 @@ def _why_not(subject: Subject, name: str, state: State) -> str:
 
 
 def check_plain_texts(subject: Subject) -> Iterator[Problem]:
-    """A warning for `{{ }}` in the `system:` of agents, in rubrics and in messages of checks."""
     for path, text in _plain_texts(subject):
         for number, line in enumerate(text.split("\n"), 1):
             if "{{" in line and "}}" in line:
@@ -462,7 +453,6 @@ def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
 
 
 def check_sees(subject: Subject) -> Iterator[Problem]:
-    """The paths under `sees:`, at each state that judges by the rule; a value may be missing."""
     for placed in subject.rules:
         for index, seen in enumerate(placed.rule.shown):
             path = (*placed.path, "sees", index)

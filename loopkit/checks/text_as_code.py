@@ -84,7 +84,6 @@ _WRAPPERS: Mapping[str, int] = {
     "find flock": 99,
 }
 INTERPRETERS = {name: how for names, how in _INTERPRETERS.items() for name in names.split()}
-"""What runs code, by the name of the program."""
 WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.split()}
 """What runs another program, with the number of operands before that."""
 VALUED = (
@@ -221,7 +220,6 @@ def _evaluated(words: Sequence[str], index: int) -> Iterator[int]:
 Node = tuple[str, Path]
 """A state, or a tool of an agent, and a name with its fields as a template reads it there."""
 Wrote = tuple[str, str]
-"""Who wrote a text, and its name."""
 
 
 def check_text_as_code(

@@ -59,7 +59,7 @@ def check_unused(subject: Subject) -> Iterator[Problem]:
     Those can be named on the command line, too.
     """
     machine = subject.machine
-    budgets = {name for _, edge in revise_edges(subject) for _, name in edge.budgets}
+    budgets = {name for _, written in revise_edges(subject) for _, name in written.budgets}
     feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
     patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
     items = (item for state in subject.judges.values() for item in state.by)
@@ -115,7 +115,6 @@ def _guards(subject: Subject) -> set[object]:
 
 
 def check_infeasible(subject: Subject) -> Iterator[Problem]:
-    """`infeasible:` names a bool field of the agent's schema, or one that may be left out."""
     for name, agent in subject.machine.agents.items():
         if agent.infeasible is None:
             continue
@@ -195,7 +194,6 @@ OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are t
 
 
 def check_errors(subject: Subject) -> Iterator[Problem]:
-    """A warning for `on_error` on a state whose work cannot fail."""
     for name, state in subject.machine.states_of(WorkingState).items():
         if state.on_error is not None and not state.faults:
             path = ("states", name, "on_error")
@@ -204,7 +202,6 @@ def check_errors(subject: Subject) -> Iterator[Problem]:
 
 
 def check_outputs(subject: Subject) -> Iterator[Problem]:
-    """A warning for keys of `output` that the work of its state does not ask for."""
     for name, filled in subject.machine.states_of(FilledState).items():
         written = filled.output_at(name)
         if written.else_ is not None:
@@ -225,7 +222,6 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
 
 
 def check_opinions(subject: Subject) -> Iterator[Problem]:
-    """A warning for each `samples`, `confirm` and `combine` of a judge that changes nothing."""
     for placed in subject.rules_of(JudgeRule):
         rule = placed.rule
         levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
@@ -247,12 +243,13 @@ OF_REPORTS = frozenset(
 
 
 def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
-    """A warning for a validate state whose verdict decides nothing and is shown to nobody."""
     if not subject.judges or _is_shown(subject):
         return
     read = subject.guards.names_in(use.text for use in guards.uses(subject))
     for name in subject.judges:
-        if not _decides(subject, name) and not any(is_of(fact, name) for fact in read):
+        own = own_names(subject.graph, name).keys() & subject.names_read(name)
+        decides = own or any(edge.back for edge in subject.graph.on(name, "done"))
+        if not decides and not any(is_of(fact, name) for fact in read):
             message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
             remedy = "add a transition with `guard: valid`, or one that revises; "
             remedy += "or delete the state"
@@ -357,12 +354,6 @@ def _reads(
         is_printed = any(prints_value(text, artifact or "", silent) for text in filled)
         is_told = artifact in result or (is_data and is_printed)
     return is_told or bool(told & names) or any(is_of(fact, failed) for fact in names)
-
-
-def _decides(subject: Subject, name: str) -> bool:
-    own = own_names(subject.graph, name).keys()
-    edges = subject.graph.on(name, "done")
-    return any(edge.back for edge in edges) or bool(own & subject.names_read(name))
 
 
 def _is_shown(subject: Subject) -> bool:

@@ -63,9 +63,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return None
-        command: click.Command = getattr(
-            importlib.import_module(self._lazy[cmd_name][0]), f"{cmd_name}_command"
-        )
+        module = importlib.import_module(self._lazy[cmd_name][0])
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +96,6 @@ def app() -> None:
 
 
 def main() -> None:
-    """The program: runs one command and ends the process with its exit code."""
     sys.unraisablehook = _unraisable
     prepare_output()
     # What is loaded stays, and there is no garbage in it. With the search for some, `check` of
@@ -151,7 +149,6 @@ def invoke(argv: list[str]) -> int:
 
 
 def _logging() -> AbstractContextManager[None]:
-    """Log to a file meanwhile, if one is named."""
     path = os.environ.get("LOOPKIT_LOG")
     if not path:
         return nullcontext()

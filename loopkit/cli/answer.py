@@ -1,7 +1,4 @@
-"""`loopkit answer` and `reply`, which give a run what it waits for; `resume`; and `cancel`.
-
-An answer and a delivery are posted and driven on in the same way.
-"""
+"""`loopkit answer` and `reply`, which give a run what it waits for; `resume`; and `cancel`."""
 
 from __future__ import annotations
 
@@ -76,8 +73,7 @@ def answer_command(
     of them is waiting, the answer goes there.
     """
     if BLANK in (comment, *(field.partition("=")[2] for field in form)):
-        message = f"error: `{BLANK}` stands for your own words: put them there"
-        raise Stop(USAGE, message)
+        raise Stop(USAGE, f"error: `{BLANK}` stands for your own words: put them there")
     answer = HumanAnswer(
         choice=choice,
         comment=comment,
@@ -185,9 +181,6 @@ def cancel_command(run: str, reason: str) -> int:
     return OK
 
 
-STDIN = "-"
-
-
 @click.command(
     epilog=examples("loopkit reply plan-1f09ab plan.md", "loopkit reply fix-77c0de --by alex")
 )
@@ -208,7 +201,7 @@ def reply_command(
     async def give(app: App) -> list[tuple[str, AnyAnswer]]:
         text = None
         if file is not None:
-            text = read_stdin() if file == STDIN else read_text(Path(file))
+            text = read_stdin() if file == "-" else read_text(Path(file))
         return [(await run_asking(app, run, DELIVERY), Delivery(text=text, by=by))]
 
     return give_and_drive(run, DELIVERY, give, (output, notify), again=again)

@@ -1,8 +1,7 @@
 """`loopkit run --batch`: a machine for every line of a file, a JSON object with a run's inputs.
 
-So many lines run at a time, each as a run of its own. The result of each that ended is a line of
-JSON. What is wrong with the lines, with files that they would write over and with secrets that they
-would store is said before anything is spent.
+What is wrong with the lines, with files that they would write over and with secrets that they would
+store is said before anything is spent.
 """
 
 from __future__ import annotations
@@ -140,9 +139,8 @@ def run_batch(
 ) -> int:
     """Run the unfinished lines of a batch; the exit code."""
     if not batch.inputs.is_file():
-        what = "is not there"
-        if batch.inputs.exists():
-            what = "is not a regular file, but has to be read twice"
+        irregular = "is not a regular file, but has to be read twice"
+        what = irregular if batch.inputs.exists() else "is not there"
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
     if batch.key and (fault := key_fault(loaded.machine, batch.key)):
         raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
@@ -199,16 +197,15 @@ def _errors_reported() -> Iterator[None]:
 
 def _refuse_shared_files(machine: Machine) -> None:
     """Raise Stop where lines that run at the same time write one file; warn where they may."""
-    shared = list(shared_files(machine))
+    shared, remedy = list(shared_files(machine)), f"{OWN_FOLDER}, or add `--parallel 1`"
     for state, file in shared:
         if file:
             told = f"error: lines that run at the same time would all write `{file}` (`{state}`)"
-            raise Stop(USAGE, f"{told}: {OWN_FOLDER}, or add `--parallel 1`")
+            raise Stop(USAGE, f"{told}: {remedy}")
     if shared:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
-        told += f": if programs write files there, {OWN_FOLDER}, or add `--parallel 1`"
-        say(told)
+        say(f"{told}: if programs write files there, {remedy}")
 
 
 def _code(driver: BatchDriver) -> int:
@@ -227,7 +224,6 @@ def _code(driver: BatchDriver) -> int:
 
 
 MOST_TOLD = 20
-"""The maximum number of lines named in one report."""
 
 
 @dataclass
@@ -269,7 +265,7 @@ class Tally:
 
 @dataclass
 class BatchDriver:
-    """Runs the unfinished lines of a batch. It can be stopped like a run."""
+    """Runs the unfinished lines of a batch."""
 
     app: App
     loaded: Loaded
@@ -403,11 +399,9 @@ def _change_message(line: Line) -> str:
 
 MINUTE_S = 60
 WAITING = "waiting"
-"""The status of runs that wait for a person, beside the reasons for a suspension."""
 
 
 def status(driver: BatchDriver, elapsed_s: float) -> str:
-    """The progress of a running batch: lines, outcomes, cost, rate."""
     tally, done = driver.tally, _done(driver.tally)
     parts = _lines(tally)
     if driver.running:
@@ -424,7 +418,6 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
 
 
 def last_lines(driver: BatchDriver) -> Iterator[str]:
-    """The result of a batch, and how to resume it."""
     tally = driver.tally
     yield from tally.news()
     yield " · ".join((*_lines(tally), usage_text(driver.budget.used)))
@@ -470,7 +463,6 @@ def _done(tally: Tally) -> int:
 
 
 READABLE = re.compile(r"[A-Za-z0-9_]{1,40}")
-"""Keys that may be a part of a run's id as they are."""
 DIGEST_CHARS = 16
 
 
@@ -487,8 +479,6 @@ class Line:
 
 
 class RefusedLine(Exception):
-    """A line that can't be run; the message says why."""
-
     number = 0
 
 
@@ -507,7 +497,6 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """The prefix of the ids of all its runs."""
         places = (str(self.inputs.resolve()), str(self.results and self.results.resolve()))
         # Escaped, because the name of a file need not be UTF-8.
         digest = digest_of(ascii((*places, self.key)))
@@ -559,7 +548,6 @@ def key_fault(machine: Machine, key: str) -> str:
 
 
 def digest_of_input(complete: Mapping[str, Any]) -> str:
-    """A digest of the input that does not depend on the order of its keys."""
     return digest_of(json.dumps(complete, sort_keys=True))[:DIGEST_CHARS]
 
 
@@ -610,13 +598,9 @@ to start has it open for a moment longer."""
 
 
 class Result(Record, frozen=True, kw_only=True):
-    """The facts that a batch needs about a line that ended."""
-
     run: str
     digest: str
-    """The digest of the line's input."""
     definition: str
-    """Digest of the definition with which the run ended."""
     outcome: str | None
     """The final state; none where the run was cancelled."""
     success: bool | None
@@ -624,8 +608,6 @@ class Result(Record, frozen=True, kw_only=True):
 
 
 class Results:
-    """The destination of results, and those that are there already."""
-
     def __init__(self, stream: BinaryIO, known: Mapping[str, Result]) -> None:
         self.known = known
         """The results that were there when the batch began, by run."""
@@ -671,7 +653,6 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
 
 
 def _lock(path: Path, stream: BinaryIO) -> None:
-    """Keep others from writing the file; raises Stop where somebody writes it."""
     until = time.monotonic() + LET_GO_S
     while True:
         try:

@@ -88,17 +88,17 @@ def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
     Raises Stop where a folder has no machine: a check of nothing must not look like success.
     """
     machines: dict[Path, None] = {}
-    others: set[Path] = set()
+    every: set[Path] = set()
     for path in paths:
         if not path.is_dir():
             machines[path] = None
             continue
-        found = {file: _is_machine(file) for file in _yaml_below(path)}
-        if not any(found.values()):
+        below = list(_yaml_below(path))
+        if not (found := dict.fromkeys(filter(_is_machine, below))):
             raise Stop(USAGE, f"error: no machine file lies below `{path}`")
-        machines |= dict.fromkeys(file for file, is_machine in found.items() if is_machine)
-        others |= {file for file, is_machine in found.items() if not is_machine}
-    return list(machines), len(others - machines.keys())
+        machines |= found
+        every.update(below)
+    return list(machines), len(every - machines.keys())
 
 
 def _yaml_below(folder: Path) -> Iterator[Path]:

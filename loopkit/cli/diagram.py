@@ -101,16 +101,13 @@ def _load_run(run: str) -> tuple[Machine, RunState, str]:
 
 def _compare(committed: Path, text: str, again: str) -> int:
     try:
-        stale = committed.read_text(encoding="utf-8", errors="replace") != text
+        if committed.read_text(encoding="utf-8", errors="replace") == text:
+            terminal.say(f"{committed} is up to date")
+            return terminal.OK
+        terminal.say(f"{committed} is out of date; draw it again with\n  {again}")
     except FileNotFoundError:
         terminal.say(f"{committed} is not there; make it with\n  {again}")
-        return terminal.FAILURE
     except OSError as error:
-        raise terminal.Stop(
-            terminal.USAGE, f"error: cannot read {committed}: {error.strerror}"
-        ) from error
-    if stale:
-        terminal.say(f"{committed} is out of date; draw it again with\n  {again}")
-        return terminal.FAILURE
-    terminal.say(f"{committed} is up to date")
-    return terminal.OK
+        told = f"error: cannot read {committed}: {error.strerror}"
+        raise terminal.Stop(terminal.USAGE, told) from error
+    return terminal.FAILURE

@@ -1,7 +1,4 @@
-"""Driving a run from the command line: signals, progress, the person, the exit code.
-
-The first signal finishes the step, the second ends the process.
-"""
+"""Driving a run from the command line: signals, progress, the person, the exit code."""
 
 from __future__ import annotations
 
@@ -117,7 +114,6 @@ async def _drive(
 
 
 def _watcher_for(output: str) -> Watcher:
-    """The watcher that `--output` names; `auto` is the live one at a terminal."""
     if output == "jsonl":
         return Events()
     if output == "quiet":
@@ -131,7 +127,6 @@ def _watcher_for(output: str) -> Watcher:
 
 
 async def _begin(app: App, watcher: Watcher, state: RunState) -> None:
-    """Tell the watcher the earlier events of a run and its children."""
     watcher.begin(state.run, await app.events(state.run))
     for child in open_children(state):
         if await app.journal.has(child.started.child):
@@ -163,8 +158,6 @@ async def _is_answered(app: App, active: ActiveRun, person: PersonAtTerminal) ->
 
 @dataclass
 class Stopper:
-    """Work that a signal stops by a function."""
-
     stop: Callable[[], object]
     stopping: bool = False
 
@@ -201,14 +194,10 @@ def _print_end(state: RunState, usage: Usage, hints: Sequence[str], output: str)
 def exit_code(state: RunState) -> int:
     if state.finished is not None:
         return terminal.OK if state.finished.success else terminal.FAILURE
-    if state.status == "waiting":
+    if state.status == "waiting" or state.waits_for_children:
         return terminal.WAITING
     if state.suspended is not None:
-        codes = {
-            "limit": terminal.LIMIT,
-            "interrupted": terminal.SIGINT,
-            "waiting": terminal.WAITING,
-        }
+        codes = {"limit": terminal.LIMIT, "interrupted": terminal.SIGINT}
         return codes.get(state.suspended.reason, terminal.ERROR)
     return terminal.FAILURE if state.status == "cancelled" else terminal.ERROR
 
@@ -235,9 +224,8 @@ def _print_result(
 
 
 FIRST = "the step in hand is finished first; a second {second} aborts its call"
-"""The message after the first signal to a running drive."""
+"""The message after the first signal."""
 FAMILY = "the steps in hand are finished first; a second {second} aborts their calls"
-"""The message after the first signal to a run with children, which may be many."""
 
 
 class Stoppable(Protocol):
@@ -247,14 +235,12 @@ class Stoppable(Protocol):
 
     def stop(self) -> object:
         """Stop as soon as nothing is lost by it: a run stops once its current step is stored."""
-        ...
 
 
 class Interruption:
     """The first signal finishes the step and stores it; the second ends the process.
 
-    It does so in its handler, which runs between any two steps of Python, whatever the event loop
-    is busy with; a pattern of a rule looks out for signals as well. What is being written to the
+    It does so in its handler, whatever the event loop is busy with. What is being written to the
     journal then is written whole or not at all.
     """
 

@@ -89,7 +89,6 @@ def inputs_from_options(
     set_json: Iterable[str],
     option: str = "--set",
 ) -> dict[str, Any]:
-    """The inputs on the command line, each text converted to its field's type."""
     given: dict[str, Any] = _from_file(input_file) if input_file else {}
     for written in sets:
         path, value = _split(written, option)
@@ -125,7 +124,6 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 
 def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
-    """A text from the command line as its field's type; else unchanged for `conform` to report."""
     if datatype is None or datatype.scalar == "str" or datatype.is_file:
         return text
     if file.endswith(YAML):

@@ -38,8 +38,6 @@ LEAST_ROOM = 20
 
 
 class LiveLines(PlainLines):
-    """Lines that scroll, above one that is drawn again and again."""
-
     erased = f"{BROKEN}{ERASE}"
 
     def __init__(self, terminal: TextIO) -> None:
@@ -103,10 +101,7 @@ class LiveLines(PlainLines):
         self._terminal.flush()
 
     def _rows(self, line: Line) -> list[Text]:
-        """A line with its tone, broken between words and indented to where its text begins.
-
-        No markup in it is followed.
-        """
+        """A line with its tone, broken between words and indented to where its text begins."""
         before = _safe(line.before)
         body = Text.assemble((_safe(line.word), STYLES[line.tone]), _safe(line.after))
         mark = BULLET if body.plain.startswith(BULLET) else ""
@@ -118,7 +113,6 @@ class LiveLines(PlainLines):
         return [Text(head) + row for head, row in zip(heads, rows, strict=True)]
 
     def _status(self) -> str:
-        """The status as it is drawn now, in one row of the terminal."""
         room = _width(self._terminal) - 1
         parts = self._progress.status(time.time())
         line = Text(MARK + fit(parts, room - cell_len(MARK), cell_len), style="cyan")
@@ -129,7 +123,6 @@ class LiveLines(PlainLines):
 
 
 def _safe(text: str) -> str:
-    """One row, even if an agent's text has line breaks."""
     return " ".join(printable(text).splitlines())
 
 

@@ -1,7 +1,4 @@
-"""Machine files for commands: loaded and checked, with the warnings printed.
-
-Options change their agents (`--model`, `--param` and so on) and their limit for the cost.
-"""
+"""Machine files for commands: loaded, checked, and changed by options such as `--model`."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ def load_changed(path: Path, changes: AgentChanges | None, max_cost: float | Non
 
 
 def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:
-    """The machine with another limit for the cost; with none it keeps its own."""
     if max_cost is None:
         return machine
     limits = machine.limits.model_copy(update={"cost_usd": max_cost})
@@ -59,7 +55,6 @@ def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:
 
 
 def _sound(path: Path) -> tuple[Loaded, list[Problem]]:
-    """A machine without errors, of a file or for `-` of standard input, and its warnings."""
     is_stdin = str(path) == "-"
     loaded = load_text(read_stdin(), "<stdin>", Path.cwd()) if is_stdin else load(path)
     problems = check(loaded)
@@ -124,7 +119,6 @@ def max_cost_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
-    """The values of `agent=VALUE` options by agent; raises Stop."""
     values: dict[str, str] = {}
     for text in written:
         name, _, value = text.partition("=")
@@ -135,7 +129,6 @@ def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
 
 
 def amounts(prices: Iterable[str]) -> dict[str, float]:
-    """The values of `--price` options by agent; raises Stop."""
     found: dict[str, float] = {}
     for name, text in by_agent("--price", prices).items():
         try:

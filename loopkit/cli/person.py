@@ -36,7 +36,6 @@ from loopkit.views.review import choice_lines, review
 WAKING_BYTES = 4096
 """More than the bytes of the signals that can have come, each of which leaves one."""
 Ask = Callable[[str], str]
-"""Asks for a line and waits for it."""
 beside_options = with_options(
     click.option(
         "--origin", "origins", multiple=True, metavar="FINDING=STATE",
@@ -46,7 +45,6 @@ beside_options = with_options(
         "--set", "sets", multiple=True, metavar="limits.K=V", help="Raise the total of revisions."
     ),
 )  # fmt: skip
-"""The options of an answer that apply before its choice is made."""
 _ASKED_NEXT = "type the choice alone: a comment and everything else are asked for next"
 
 
@@ -61,8 +59,6 @@ class Expired(Exception):
 
 
 class PersonAtTerminal:
-    """Asks until there is an answer that the question takes."""
-
     def __init__(
         self,
         paused: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -171,7 +167,6 @@ def _comment(choice: Choice, ask: Ask) -> str:
 
 
 def _form(form: DataType, ask: Ask) -> dict[str, Any]:
-    """Every field of the form, each asked for until it fits."""
     answers: dict[str, Any] = {}
     for name, field in (form.fields or {}).items():
         while said := ask(f"{name} ({describe_type(field)}): ") or field.required:

@@ -14,7 +14,7 @@ from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
-from loopkit.views.plan.plan_as_text import plan_text
+from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def plan_command(
 def _tell_of_runs(machine: str) -> None:
     # Only this part of a plan needs the journal.
     from loopkit.cli.stored_runs import newest_runs
-    from loopkit.views.plan.past import past_of, past_text
 
     past = past_of(newest_runs(machine))
     if past is None:

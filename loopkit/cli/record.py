@@ -30,11 +30,8 @@ record_options = with_options(
 
 @dataclass
 class Recorder:
-    """The file and case in which a run will be recorded."""
-
     target: Target | None
     run: str = ""
-    """Its id, once it has begun."""
 
     def write(self) -> None:
         """Record the run as far as it has come, and say so."""
@@ -90,13 +87,12 @@ def record_run(into: Target, run: str) -> Recording:
 def print_recording(made: Recording) -> None:
     for note in made.notes:
         terminal.say(f"not played: {note}")
-    where = f"recorded as case `{made.case}` of {made.path}"
+    came = "its replay produces the same events"
     if made.is_repaired:
-        terminal.say(f"{where}; the machine as it is now takes the same path")
-    elif made.difference is None:
-        terminal.say(f"{where}; its replay produces the same events")
-    else:
-        terminal.say(f"{where}; its replay differs in {made.difference}")
+        came = "the machine as it is now takes the same path"
+    elif made.difference is not None:
+        came = f"its replay differs in {made.difference}"
+    terminal.say(f"recorded as case `{made.case}` of {made.path}; {came}")
 
 
 @contextmanager

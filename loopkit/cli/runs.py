@@ -1,7 +1,4 @@
-"""`loopkit runs`: a command for each thing that is done with stored runs.
-
-Here are `diff`, which compares two versions of an artifact, `logs` and `ls`.
-"""
+"""`loopkit runs`, with its commands `diff`, `logs` and `ls`."""
 
 from __future__ import annotations
 
@@ -80,7 +77,6 @@ def diff_command(run: str, artifact: str | None, first: int | None, last: int | 
 def _compare(
     found: dict[str, list[KeptVersion]], name: str, first: int | None, last: int | None
 ) -> Iterator[str]:
-    """The difference of two versions; raises Stop if a version does not exist."""
     if name not in found:
         known = did_you_mean(name, found) or "the run has written none"
         raise Stop(USAGE, f"error: there is no artifact `{name}`; {known}")
@@ -181,7 +177,6 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
 
 
 async def _row(stored: StoredRuns, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
-    """A run's line in the table; its unreadable parts go to `faults`."""
     ago = age(time.time() - row.updated_at)
     try:
         if row.damage is not None:

@@ -130,10 +130,8 @@ def _tell(listening: Listening, machines: Sequence[Loaded], *, may_answer: bool)
 
 
 USUAL_PORTS = {"http": 80, "https": 443}
-"""The ports that browsers leave out of an origin."""
 GIVE_IT = f"give it in {TOKEN} or with `--token-file`"
 STOPPING = "the server ends; steps in hand are finished first; a second {second} aborts their calls"
-"""The message after the first signal to a server."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +168,6 @@ def read_token(file: Path | None) -> Token:
 
 @dataclass(frozen=True)
 class Listening:
-    """A listening socket, and the access to the server behind it."""
-
     socket: socket.socket
     host: str
     address: str
@@ -211,7 +207,6 @@ def listening_at(
 
 
 def _origin(url: str) -> str:
-    """The origin of a URL, as browsers write it; raises Stop."""
     remedy = f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`"
     try:
         parts = urlsplit(url.lower().removesuffix("/"))

@@ -67,16 +67,12 @@ def rm_command(run: tuple[str, ...]) -> int:
 
 
 async def _open_calls_note(app: App, run: str) -> str:
-    """A note on the run's open calls, whose results are lost once the run is removed."""
     calls = [call async for call in _open_calls(app, run)]
     asked = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.asks_agent))
     tools = ", ".join(dict.fromkeys(f"`{call.agent}`" for call in calls if call.role == "tool"))
-    note = ""
-    if asked:
-        note += f"; it had asked {asked} without an answer, and that call may have been paid for"
-    if tools:
-        note += f"; it had called {tools}, and nobody knows what came of it"
-    return note
+    paid = f"; it had asked {asked} without an answer, and that call may have been paid for"
+    unknown = f"; it had called {tools}, and nobody knows what came of it"
+    return (paid if asked else "") + (unknown if tools else "")
 
 
 async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
@@ -127,7 +123,6 @@ def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
 
 
 async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
-    """The children of a run in lines, and to whom it belongs itself."""
     lines: list[str] = []
     for name, rows in rows_of(state):
         known = {

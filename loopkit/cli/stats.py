@@ -18,10 +18,15 @@ from loopkit.text import plural
 from loopkit.views import stats
 from loopkit.views.plot import Point, plot, point_of
 from loopkit.views.statistics import RunStats
-from loopkit.views.stats import Totals, children_of, defect_table, machine_text, stats_of
+from loopkit.views.stats import (
+    Totals,
+    children_of,
+    defect_table,
+    machine_text,
+    stats_of,
+)
 
 PAGE = 50
-"""Runs that are read at once."""
 Read = RunStats | RunUnreadable
 
 
@@ -75,7 +80,6 @@ def stats_command(
 
 
 async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
-    """The figures of all runs, or of those of a machine, the newest first."""
     before: int | None = None
     while found := await stored.journal.histories(machine, before=before, limit=PAGE):
         for history in found:
@@ -94,7 +98,6 @@ async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
 async def _figures_of(
     stored: StoredRuns, runs: tuple[str, ...], machine: str | None
 ) -> AsyncIterator[Read]:
-    """The figures of runs and of those that they have begun, each once."""
     waiting, seen = list(reversed(runs)), set[str]()
     while waiting:
         run = waiting.pop()
@@ -152,8 +155,6 @@ class Json:
 
 
 class Csv:
-    """A header, and a row for each run or defect."""
-
     def __init__(self, *, of_defects: bool) -> None:
         self._of_defects = of_defects
         print(stats.header(of_defects=of_defects), end="")
@@ -166,4 +167,3 @@ class Csv:
 
 
 PRINTERS: dict[str, type[Tables | Json | Csv]] = {"table": Tables, "json": Json, "csv": Csv}
-"""How runs are printed as they are read, and their sums at the end."""

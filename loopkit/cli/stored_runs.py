@@ -1,7 +1,4 @@
-"""Work with stored runs: the journal is opened for it where there is one, and closed behind it.
-
-What only reads them needs no app, and so none of what drives a run.
-"""
+"""Work with stored runs: the journal is opened for it where there is one, and closed behind it."""
 
 from __future__ import annotations
 
@@ -26,9 +23,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 NEWEST = 200
-"""Runs that the figures of past runs are made of, at most."""
 OFFERED = 50
-"""Ids that a shell is offered at most."""
 
 
 def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
@@ -61,7 +56,6 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
-    """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:

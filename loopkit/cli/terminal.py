@@ -27,7 +27,6 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """A decorator that adds options, in the order of the help."""
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
@@ -36,7 +35,6 @@ UNWRAPPED = "\b"
 
 
 def examples(*lines: str) -> str:
-    """An epilog with command lines, each as it can be pasted."""
     heading = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join([UNWRAPPED, heading, *(f"  {line}" for line in lines)])
 
@@ -101,7 +99,6 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, color: bool | No
 
 
 def say(text: str) -> None:
-    """A text to stderr, where errors and hints go."""
     echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
@@ -206,9 +203,7 @@ COLOURS = (
     (r"^The cost is (not known):", "yellow"),
     (r"  (unknown)$", "yellow"),
 )
-"""The coloured parts of a line: as in the progress of a run.
-
-Only a terminal needs them, so they are compiled then."""
+"""The coloured parts of a line: only a terminal needs them, so they are compiled then."""
 
 
 def echo_wrapped(paragraphs: Iterable[str]) -> None:
@@ -227,7 +222,6 @@ def fit_to_terminal(text: str, stream: TextIO | None) -> str:
 
 
 def in_colour(row: str, stream: TextIO | None) -> str:
-    """A row of a table: in colour at a terminal, and never broken."""
     return row if columns_of(stream) is None else _colour(row)
 
 
@@ -243,14 +237,8 @@ def wrap(line: str, width: int) -> str:
     margin = " " * (len(line) - len(text))
     label = LABELS.match(line)
     hanging = " " * label.end() if label else margin + "  "
-    return textwrap.fill(
-        text,
-        width,
-        initial_indent=margin,
-        subsequent_indent=hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, width, initial_indent=margin, subsequent_indent=hanging, **whole)
 
 
 def columns_of(stream: TextIO | None) -> int | None:

@@ -68,8 +68,6 @@ class Watcher:
 
 
 class Events(Watcher):
-    """Every event as a line of JSON on standard output."""
-
     def tell(self, run: str, stored: Stored) -> None:
         if self.fault is None:
             try:
@@ -79,8 +77,6 @@ class Events(Watcher):
 
 
 class PlainLines(Watcher):
-    """Prints events as lines on standard error."""
-
     def __init__(self) -> None:
         self._progress = FamilyProgress()
 

@@ -1,23 +1,22 @@
 """The parser: YAML text → a document, with every mistake of it.
 
 It is ruamel's in pure Python, because the C parser crashes the process on deep nesting, without
-some of its waste: that recomputes known facts for every question about a token, compares its first
-character with two dozen others in turn, and checks the context for each character of a word. Its
-events stay the same. The tree is built here from them, because the parser's own trees lose tags
-and aliases, and let a few aliases grow without bounds. Slips of authors that are valid YAML of
-another meaning are found on the way.
+some of its waste: that recomputes known facts for every question about a token, and checks the
+context for each character of a word. Its events stay the same. The tree is built here from them,
+because the parser's own trees lose tags and aliases, and let a few aliases grow without bounds.
+Slips of authors that are valid YAML of another meaning are found on the way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, StringMark
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     CollectionStartEvent,
@@ -350,7 +349,6 @@ def _sources(merged: Node) -> tuple[Node, ...]:
 
 
 def kind_of(node: Node) -> str:
-    """The kind of the value, in the words of a message."""
     if isinstance(node.value, Mapping):
         return "a mapping"
     if isinstance(node.value, tuple):
@@ -425,13 +423,7 @@ _QUOTED = re.compile(
     r'|"[^"\\\0\r\n\x85\u2028\u2029\ufeff]*+"'
 )
 """A quoted text in one line in which every character stands for itself."""
-_BLANKS = re.compile(r" *+(?=[^ \t\r\n#\0\x85\u2028\u2029\ufeff])")
-"""What stands before a token in the same line."""
 _PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")
-_NOT_A_COLUMN = re.compile("[\r\n\ufeff]")
-"""Characters that do not take one column: line ends, and byte order marks."""
-_LONGEST_KEY = 1024
-"""Characters of the longest key that ruamel takes without a `?`."""
 
 
 class ParserGaveUp(Exception):
@@ -462,33 +454,7 @@ def events(text: str) -> Iterator[Any]:
         raise ParserGaveUp(error) from error
 
 
-class _Mark(StringMark):
-    """The place of a reader, made by one constructor instead of two."""
-
-    __slots__ = ()
-
-    def __init__(self, reader: Reader) -> None:
-        self.name, self.buffer, self.pointer = reader.name, reader.buffer, reader.pointer
-        self.index, self.line, self.column = reader.index, reader.line, reader.column
-
-
 class _Reader(Reader):
-    _last: _Mark | None = None
-    """Where a token ends, another often begins."""
-
-    def get_mark(self) -> _Mark:
-        mark = self._last
-        if mark is None or mark.index != self.index:
-            mark = self._last = _Mark(self)
-        return mark
-
-    def forward(self, length: int = 1) -> None:
-        end = self.pointer + length
-        if end >= len(self.buffer) or _NOT_A_COLUMN.search(self.buffer, self.pointer, end):
-            super().forward(length)
-        else:
-            self.forward_in_line(length)
-
     def forward_in_line(self, length: int) -> None:
         """Go forward over characters that take one column each."""
         self.pointer += length
@@ -516,12 +482,9 @@ class _Parser(Parser):
 class _Scanner(Scanner):
     """Stops at brackets that are too deep, and at names of anchors and tags that are none.
 
-    The scanner looks 1,024 characters ahead, at a cost that grows with the square of the open
-    brackets, before the builder sees the first of them. It reads names character by character,
-    and tags at a cost that grows with the square of their length.
+    What the scanner reads ahead costs the square of the open brackets, and of the length of a tag.
     """
 
-    flow_level = 0
     _is_ready = False
     """Whether the next token is known; it stays the same until it is taken."""
 
@@ -530,7 +493,7 @@ class _Scanner(Scanner):
         return self.loader.reader
 
     def reset_scanner(self) -> None:
-        self.flow_level, self._is_ready = 0, False
+        self._is_ready = False
         super().reset_scanner()
 
     def check_token(self, *choices: Any) -> bool:
@@ -560,20 +523,6 @@ class _Scanner(Scanner):
         oldest = next(iter(self.possible_simple_keys.values()), None)
         return oldest is not None and oldest.token_number == self.tokens_taken
 
-    def fetch_more_tokens(self) -> Any:
-        self.scan_to_next_token()
-        self.stale_possible_simple_keys()
-        reader = self.reader
-        if not self.flow_level and self.indent > reader.column:
-            self.unwind_indent(reader.column)
-        character = reader.buffer[reader.pointer]
-        if character.isalnum():
-            return self.fetch_plain()
-        if character == ":" and self.check_value():
-            return self.fetch_value()
-        fetch = _FETCHES.get(character)
-        return fetch(self) if fetch else super().fetch_more_tokens()
-
     def check_key(self) -> Any:
         return bool(super().check_key()) and not self._is_plain_question()
 
@@ -584,31 +533,10 @@ class _Scanner(Scanner):
         """Whether a question mark begins a text: ruamel drops it in a flow collection."""
         return bool(_PLAIN_QUESTION.match(self.reader.buffer, self.reader.pointer))
 
-    def scan_to_next_token(self) -> Any:
-        reader = self.reader
-        blanks = _BLANKS.match(reader.buffer, reader.pointer)
-        if blanks is None:
-            return super().scan_to_next_token()
-        if length := blanks.end() - reader.pointer:
-            reader.forward_in_line(length)
-        return None
-
-    def stale_possible_simple_keys(self) -> None:
-        line, oldest = self.reader.line, self.reader.index - _LONGEST_KEY
-        for key in self.possible_simple_keys.values():
-            if key.line != line or key.index < oldest:
-                super().stale_possible_simple_keys()
-                return
-
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
         if self.flow_level >= MAX_LEVELS:
             raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
         super().fetch_flow_collection_start(TokenClass, to_push)
-        self.flow_level = len(self.flow_context)
-
-    def fetch_flow_collection_end(self, TokenClass: Any) -> None:  # noqa: N803
-        super().fetch_flow_collection_end(TokenClass)
-        self.flow_level = len(self.flow_context)
 
     def scan_plain(self) -> Any:
         reader = self.reader
@@ -640,15 +568,3 @@ class _Scanner(Scanner):
         if _LONG_NAME.match(self.reader.buffer, self.reader.pointer):
             mark = self.reader.get_mark()
             raise ScannerError(context, mark, "the name is too long", mark)
-
-
-_FETCHES: dict[str, Callable[[_Scanner], Any]] = {
-    "[": _Scanner.fetch_flow_sequence_start,
-    "{": _Scanner.fetch_flow_mapping_start,
-    "]": _Scanner.fetch_flow_sequence_end,
-    "}": _Scanner.fetch_flow_mapping_end,
-    ",": _Scanner.fetch_flow_entry,
-    "'": _Scanner.fetch_single,
-    '"': _Scanner.fetch_double,
-}
-"""What a character begins wherever a token can begin."""

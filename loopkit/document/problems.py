@@ -84,25 +84,11 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
     """
     if len(word) > _LONGEST_WORD:
         return None
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only mistakes need it
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
-    matcher = SequenceMatcher(b=word.casefold())
-    most: list[tuple[float, str]] = []
-    for choice in by_folded:
-        matcher.set_seq1(choice)
-        if matcher.real_quick_ratio() >= likeness and (alike := matcher.quick_ratio()) >= likeness:
-            most.append((alike, choice))
-    near: tuple[float, str] | None = None
-    # What is alike at most comes first, because how much it is takes far longer to tell.
-    for bound, choice in sorted(most, reverse=True):
-        if near and bound < near[0]:
-            break
-        matcher.set_seq1(choice)
-        told = matcher.ratio(), choice
-        if told[0] >= likeness:
-            near = max(near or told, told)
-    return by_folded[near[1]] if near else None
+    near = get_close_matches(word.casefold(), by_folded, 1, likeness)
+    return by_folded[near[0]] if near else None
 
 
 def is_slip(word: str, meant: str) -> bool:
@@ -177,7 +163,6 @@ def _kind(problem: Problem) -> tuple[str, str]:
 
 
 def place_of(problem: Problem) -> tuple[str, int, int]:
-    """The sort key of problems: file, line and column."""
     span = problem.span
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 

@@ -52,7 +52,6 @@ class Failure(Value, frozen=True):
         return self.source.span(start, default if end is None else max(start, end))
 
     def line_span(self, start: int) -> Span:
-        """The place from `start` to the end of the text on its line."""
         return self.span(start, self.line_end(start))
 
     @property
@@ -81,7 +80,6 @@ _BLOCK_HEADER = re.compile(r"(?:^|\s)[|>][-+0-9]*(?:\s+#.*)?\s*$")
 
 
 def blank(failure: Failure) -> Problem | None:
-    """Recognise a tab, or a blank of another width, where only spaces count."""
     found = failure.char(failure.at)
     if not found.isspace() or found in " \r\n":
         return None
@@ -178,7 +176,6 @@ def reserved_character(failure: Failure) -> Problem | None:
 
 
 def block_text(failure: Failure) -> Problem | None:
-    """Recognise mistakes at the `|` or `>` of a text on several lines."""
     start = failure.at if failure.opened is None else failure.opened
     if "block scalar" in f"{failure.context} {failure.reason}" and failure.char(start) in "|>":
         return Problem(
@@ -253,7 +250,6 @@ def keyless_line(failure: Failure) -> Problem | None:
 
 
 def flow(failure: Failure) -> Problem | None:
-    """Recognise mistakes inside `{ }` and `[ ]`."""
     opener = failure.char(failure.opened)
     if not failure.context.startswith("while parsing a flow ") or opener not in _CLOSERS:
         return None
@@ -275,7 +271,6 @@ def flow(failure: Failure) -> Problem | None:
 
 
 def value_out_of_place(failure: Failure) -> Problem | None:
-    """Recognise a list or a key that starts where there can be none."""
     if failure.reason not in _MISPLACED:
         return None
     message, remedy = _MISPLACED[failure.reason]

@@ -37,7 +37,6 @@ class SourceText(Value, frozen=True):
         return cls(file, text, (0, *(found.end() for found in LINE_BREAK.finditer(text))))
 
     def span(self, start: int, end: int) -> Span:
-        """The place of `text[start:end]`."""
         return Span(self.file, *self.position(start), *self.position(end))
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -46,7 +45,6 @@ class SourceText(Value, frozen=True):
         return line, offset - self.starts[line - 1] + 1
 
     def offset(self, line: int, column: int) -> int:
-        """The offset of a line and column."""
         return self.starts[line - 1] + column - 1
 
     def line_around(self, offset: int) -> tuple[int, str]:

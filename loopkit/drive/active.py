@@ -143,10 +143,7 @@ class ChildRuns(StoredRuns, ABC):
 
 
 class Occupancy:
-    """The workspaces in which runs of one app work.
-
-    It does not keep these runs apart: that is up to whoever drives them together.
-    """
+    """The workspaces in which runs of one app work; who drives these keeps them apart."""
 
     def __init__(self) -> None:
         self._locks: dict[Path, int] = {}
@@ -272,8 +269,6 @@ class Gate:
 
 @dataclass(slots=True)
 class ActiveRun:
-    """One run that this process has claimed."""
-
     program: Program
     engine: Engine
     claim: Claim
@@ -283,11 +278,8 @@ class ActiveRun:
     person: Person
     children: ChildRuns
     scenario: Scenario | None = None
-    """The scenario that plays the agents, if there is one."""
     breakers: Breakers = field(default_factory=Breakers)
-    """The circuit breakers of the providers, shared by all runs of this process."""
     redact: Redact = str
-    """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
     due: float | None = None
     """The Unix time at which a run that waits has to be continued."""
@@ -311,19 +303,14 @@ class ActiveRun:
     contents: ContentStore = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
-    """The workspaces that runs of other apps must not use."""
     servers: Servers | None = None
-    """The MCP servers that it is connected to, once a tool of one was needed."""
     may_merge: Callable[[], bool] = lambda: True
-    """Whether it is the run's turn to merge its work."""
     trees_above: Mapping[str, str] = field(default_factory=dict)
     """By workspace: the trees of its ancestors, in which it works too."""
     gate: Gate | None = None
-    """Decides which of its states and its siblings' states may work at the same time."""
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of the run's own is made."""
     keeps_texts: bool = True
-    """Whether its journal keeps records as texts."""
     _staged: list[Event] = field(default_factory=list)
     """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)
@@ -355,10 +342,7 @@ class ActiveRun:
 
     @asynccontextmanager
     async def in_hand(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
-        """Entered for work that ends after `seconds` at the latest, and at once at an abort.
-
-        Raises TimeoutError, and Stopped at an abort.
-        """
+        """Entered for work that ends after `seconds` with TimeoutError, and at an abort Stopped."""
         # What has begun is ended in the usual way, although the abort came before.
         deadline = asyncio.timeout(0 if self.aborting else seconds)
         self._in_hand.add(deadline)
@@ -377,7 +361,6 @@ class ActiveRun:
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep with nothing in flight; raises Stopped as `wait_for` does."""
         await self.wait_for(lambda: self.clock.sleep(seconds))
 
     async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:
@@ -394,24 +377,19 @@ class ActiveRun:
             raise Stopped
 
     def stage(self, *events: Event) -> None:
-        """Apply events; the next append writes them, before anything is spent.
-
-        Raises JournalError, and stages nothing, if one of them can't be stored.
-        """
+        """Apply events, for the next append to write; raises JournalError, and stages none then."""
         if self.keeps_texts:
             self._texts += _as_texts(events)
         for event in events:
             apply(self.state, event, self._staged)
 
     def take(self, step: Macrostep) -> None:
-        """Move to the state after a macrostep, and stage its events."""
         if self.keeps_texts:
             self._texts += _as_texts(step.events)
         self._staged += step.events
         self.state = step.run
 
     def mark(self) -> Mark:
-        """The current state and the number of staged events, for `roll_back`."""
         return self.state, len(self._staged)
 
     def roll_back(self, mark: Mark) -> None:
@@ -425,8 +403,7 @@ class ActiveRun:
     ) -> None:
         """Make events durable, together with those staged before.
 
-        Raises MessageWaits, and writes nothing, if messages of the kinds `unless` wait: everything
-        stays staged.
+        Raises MessageWaits, and leaves all of them staged, if messages of the kinds `unless` wait.
         """
         if events:
             self.stage(*events)
@@ -459,11 +436,7 @@ class ActiveRun:
 
 
 def _as_texts(events: Iterable[Event]) -> list[str]:
-    """The JSON texts of events; raises JournalError if one is too long.
-
-    Events that are kept in memory are not measured: that would cost as much as writing them, and
-    they take no more memory than they do already.
-    """
+    """The JSON texts of events; raises JournalError if one is too long."""
     written: list[str] = []
     for event in events:
         data = encode(event)
@@ -474,7 +447,5 @@ def _as_texts(events: Iterable[Event]) -> list[str]:
 
 
 class NobodyThere:
-    """No person can be asked: the run waits."""
-
     async def answer(self, engine: Engine, run: RunState) -> HumanAnswer | None:
         return None

@@ -1,8 +1,7 @@
 """`advance`, the driver's loop: does the work of the active state, appends the events, repeats.
 
-It goes on until the run is over, waits for a person, is suspended, or is asked to stop. Each turn
-is one completed piece of work, one macrostep of the engine and one durable append. At the end, the
-run's own trees are merged after a success, and left where they are after a failure.
+Each turn is one completed piece of work, one macrostep of the engine and one durable append. At the
+end, the run's own trees are merged after a success, and left where they are after a failure.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.inbox import ANSWER, consume, heeding_cancellation, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
-from loopkit.drive.judging.commands import take_baselines
+from loopkit.drive.judging import take_baselines
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.states.performers import PERFORMERS
-from loopkit.drive.states.setting import set_at_end
+from loopkit.drive.states.performers import PERFORMERS, set_at_end
 from loopkit.engine.events import Finished, InDoubt, Kept, Refused, Suspended, Waiting, Worked
 from loopkit.engine.macrostep import Macrostep, is_kept, suspend
 from loopkit.engine.payloads import HumanAnswer
@@ -106,8 +104,8 @@ async def _begin(active: ActiveRun) -> bool:
     try:
         step = active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
-        work = _work_with_template_error(active, error)
-        step = suspend(active.state, work.replace(state=active.program.machine.start))
+        start, visit = active.program.machine.start, active.state.visit
+        step = suspend(active.state, Worked.with_failure(start, visit, _of_template(error)))
     active.take(step)
     if not step.begins_call:
         await store(active, before, ())
@@ -232,7 +230,7 @@ async def _end_early(active: ActiveRun, error: Exception) -> Worked | None:
         case CallFailed():
             work = _work_with_failure(active, error.failure)
         case TemplateError():
-            work = _work_with_template_error(active, error)
+            work = _work_with_failure(active, _of_template(error))
         case NotJudged() | PatternTimeout():
             reason = "the answer could not be checked against its schema"
             if isinstance(error, PatternTimeout):
@@ -248,20 +246,14 @@ async def _stop(active: ActiveRun, work: Worked) -> None:
 
 
 def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
-    """Stage the macrostep of completed work, and return it.
-
-    The run is suspended if a template can't be filled in, no edge is enabled, or the step can't be
-    stored.
-    """
+    """Stage and return the macrostep of completed work; it suspends the run if it can't be made."""
     try:
         try:
             step = active.engine.step(active.state, work, active.clock.now())
-        except TemplateError as error:
-            step = suspend(active.state, _work_with_template_error(active, error))
-        except NoEdge as error:
-            step = suspend(
-                active.state, _work_with_failure(active, Failure("fatal", str(error), CHANGE_IT))
-            )
+        except (TemplateError, NoEdge) as error:
+            lost = Failure("fatal", str(error), CHANGE_IT)
+            lost = _of_template(error) if isinstance(error, TemplateError) else lost
+            step = suspend(active.state, _work_with_failure(active, lost))
         active.take(step)
     except JournalError as error:
         lost = Failure("fatal", f"what the step leaves can't be kept: {error}", CHANGE_IT)
@@ -270,10 +262,9 @@ def stage_macrostep(active: ActiveRun, work: Worked | Kept) -> Macrostep:
     return step
 
 
-def _work_with_template_error(active: ActiveRun, error: TemplateError) -> Worked:
+def _of_template(error: TemplateError) -> Failure:
     remedy = f"{error.help}; {CHANGE_IT}" if error.help else CHANGE_IT
-    message = f"a template could not be filled in: {error}"
-    return _work_with_failure(active, Failure("fatal", message, remedy))
+    return Failure("fatal", f"a template could not be filled in: {error}", remedy)
 
 
 def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
@@ -281,10 +272,7 @@ def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """One event for each call that an earlier process left open, with the policy of the call.
-
-    A request for a delivery stays open: loopkit does not make that call itself.
-    """
+    """One event for each call that an earlier process left open, with the policy of the call."""
     return [
         InDoubt(key=key, policy=policy_of(called_in(machine, call)))
         for key, call in run.calls_in_flight.items()

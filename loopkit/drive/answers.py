@@ -103,7 +103,6 @@ def step_of_answer(engine: Engine, run: RunState, answer: HumanAnswer, now: floa
 
 
 def _settlement(call: str, answer: HumanAnswer) -> Settled:
-    """The event with which an answer settles a call in doubt; raises AnswerRefused."""
     if answer.choice == "retry":
         return Settled(key=call, choice="retry")
     if answer.choice == "fail":
@@ -112,7 +111,6 @@ def _settlement(call: str, answer: HumanAnswer) -> Settled:
 
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
-    """The completed work of the active human state; raises AnswerRefused."""
     about, ahead = consider_answer(engine, run, answer)
     _refuse_choice(engine, ahead, state, answer)
     form_type = parse_record(state.form)
@@ -136,10 +134,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
 def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
-    """What an answer decides about, and the run with its origins and limits.
-
-    Raises AnswerRefused.
-    """
+    """What an answer decides about, and the run with its origins; raises AnswerRefused."""
     if answer.limits and (fault := _limits_fault(engine, run, answer.limits)):
         raise AnswerUnfit(fault, "limits")
     try:
@@ -199,7 +194,6 @@ def _complete_form(given: Mapping[str, object], form_type: DataType) -> dict[str
 def _artifact_with_edit(
     engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer
 ) -> Artifact | None:
-    """The version that a person was shown, with their text."""
     if answer.edit is None or state.edit is None:
         return None
     shown, _ = engine.questions.contents(run)
@@ -225,7 +219,6 @@ def new_question(engine: Engine, run: RunState, now: float) -> tuple[Waiting, ..
 
 
 async def ask_about_doubt(active: ActiveRun) -> None:
-    """Ask a person about the first call in doubt, if nothing else is asked."""
     if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))

@@ -1,14 +1,13 @@
 """One call to an agent: reserved, intended, made, and its reply or failure appended.
 
 A call that an earlier process got an answer to is not made again; one that may have been made is in
-doubt, and its policy decides. Which callee has the next try follows from the run's events alone, so
-that a resumed run goes on with the same one.
+doubt, and its policy decides. The run's events alone say which callee has the next try.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from itertools import islice
 from math import inf, isfinite
 from typing import Any, TypeVar
@@ -27,6 +26,7 @@ from loopkit.drive.replies import (
     usage_of,
 )
 from loopkit.drive.retries import (
+    IN_DOUBT,
     PROBE_S,
     CallFailed,
     SessionLost,
@@ -58,7 +58,6 @@ class CallSeries(Value, frozen=True):
     task: str
     """`state:visit:role`, with the validator for a judge."""
     callees: tuple[Callee, ...]
-    """The callees, which are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Awaitable[Written]] | None = None
@@ -67,10 +66,8 @@ class CallSeries(Value, frozen=True):
     """Computes the digest of the files that the call left in its workspace, if it leaves any."""
     digests: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
-    ready: Callable[[], Awaitable[None]] | None = None
-    """Waits for what a call needs before it can be made."""
+    ready: Callable[[], Awaitable[object]] | None = None
     opinion: str = ""
-    """Which of a judge's opinions this is, if it is asked for several."""
     goes_on: bool = False
     """Whether tool results are sent instead of the prompt."""
     instead_of: str = ""
@@ -83,20 +80,18 @@ def exchanges_of(active: ActiveRun, work: CallSeries) -> tuple[Exchange, ...]:
 
 
 def find_stored_reply(
-    active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] | None = None
+    active: ActiveRun, work: CallSeries, is_mended: Callable[[Replied], bool] = lambda _: False
 ) -> Replied | None:
     """The reply that an earlier process stored, if it can still be used.
 
     A reply that was unusable before a resume is used if `is_mended` accepts it under the repaired
     definition.
     """
-    if (task := active.state.tasks.get(work.task)) is None:
+    task = active.state.tasks.get(work.task)
+    if task is None or not task.exchanges:
         return None
-    if usable := task.exchanges[task.renewed :]:
-        return usable[-1].reply
-    unusable = task.exchanges[-1].reply if task.exchanges else None
-    is_usable = unusable is not None and is_mended is not None and is_mended(unusable)
-    return unusable if is_usable else None
+    last = task.exchanges[-1].reply
+    return last if task.renewed < len(task.exchanges) or is_mended(last) else None
 
 
 async def call(
@@ -113,7 +108,10 @@ async def call(
         try:
             reply = await caller.attempt()
         except TryFailed as failure:
-            active.breakers.record(callee.provider, failure, active.clock.monotonic())
+            if failure.error.error_class == "transient":
+                active.breakers.record_failure(callee.provider, active.clock.monotonic())
+            else:
+                active.breakers.record_answer(callee.provider)
             wait_s = await caller.record_failure(failure)
             continue
         except BaseException:
@@ -133,7 +131,6 @@ class Caller:
         self.active, self.work, self.request = active, work, request
         self.turns = request.messages
         self.passed: list[GivenUp] = []
-        """The callees that were skipped without a try."""
 
     @property
     def task(self) -> Task | None:
@@ -174,26 +171,22 @@ class Caller:
         That is if a fallback is left, or the wait is too long.
         """
         active, [callee, *others] = self.active, self.work.callees[index:]
-        most_s, circuits = callee.retry.max_backoff, active.breakers
-        while wait_s := circuits.seconds_to_wait(callee.provider, active.clock.monotonic()):
+        most_s, circuits, provider = callee.retry.max_backoff, active.breakers, callee.provider
+        while wait_s := circuits.seconds_to_wait(provider, active.clock.monotonic()):
             until = active.clock.now() + wait_s
-            reason = (
-                f"`{callee.provider}` failed {circuits.failures(callee.provider)} times in a row"
-            )
+            reason = f"`{provider}` failed {circuits.failures(provider)} times in a row"
             if others or PROBE_S < wait_s <= most_s:
                 held = Held(
                     task=self.work.task,
                     state=active.state.state,
-                    provider=callee.provider,
+                    provider=provider,
                     until=until,
                     reason=reason,
                     instead=others[0].model if others else "",
                 )
                 await active.append(held)
             if others or wait_s > most_s:
-                failed = Failed(
-                    key="", error_class="transient", message=reason, resume_at=until, usage=Usage()
-                )
+                failed = IN_DOUBT.replace(message=reason, resume_at=until)
                 self.passed.append(GivenUp(index, 0, failed))
                 return True
             await active.pause(wait_s)
@@ -360,21 +353,15 @@ class Caller:
         if task and task.tries:
             tried.append(GivenUp(task.fallback, task.tries, task.failed))
         by_place = {one.fallback: one for one in (*tried, *self.passed)}
-        lost = [by_place[place] for place in sorted(by_place) if place < len(callees)]
-        named = [one.failed.resume_at for one in lost if one.failed is not None]
-        return CallFailed(
-            lost[-1].failed.error_class if lost[-1].failed else "transient",
-            "; ".join(_failure_line(one, callees) for one in lost),
-            resume_at=min((time for time in named if time is not None), default=None),
-        )
-
-
-def _failure_line(lost: GivenUp, callees: Sequence[Callee]) -> str:
-    failed = lost.failed
-    message = failed.message if failed else "the call was in doubt too often"
-    if lost.tries > 1 and (failed is None or failed.error_class == "transient"):
-        message = f"{message} ({lost.tries} tries)"
-    return f"fallback `{callees[lost.fallback].model}`: {message}" if lost.fallback else message
+        lost, lines, named = IN_DOUBT, list[str](), list[float]()
+        for place in sorted(place for place in by_place if place < len(callees)):
+            lost, tries = by_place[place].failed or IN_DOUBT, by_place[place].tries
+            is_repeated = tries > 1 and lost.error_class == "transient"
+            message = f"{lost.message} ({tries} tries)" if is_repeated else lost.message
+            lines.append(f"fallback `{callees[place].model}`: {message}" if place else message)
+            named += [lost.resume_at] if lost.resume_at is not None else []
+        resume_at = min(named, default=None)
+        return CallFailed(lost.error_class, "; ".join(lines), resume_at=resume_at)
 
 
 def intent_of(active: ActiveRun, work: CallSeries, request: Request, reserved: Usage) -> Intended:

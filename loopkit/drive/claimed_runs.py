@@ -28,7 +28,7 @@ from loopkit.drive.active import (
 from loopkit.drive.advance import advance
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
-from loopkit.drive.judging.commands import answer_without_rules
+from loopkit.drive.judging import answer_without_rules
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
 from loopkit.drive.retries import Breakers
@@ -75,16 +75,15 @@ class ClaimedRuns(ChildRuns):
     ) -> None:
         """`token` gives the random end of the ids of new runs, short enough to be typed.
 
-        `listeners` are told of the events of runs, but not of their children; `listeners_of` gives
-        instead those of each run, by its id. `observe` gives those who watch all runs, and is
-        called when the first one is claimed. `functions` play agents, by the names of these.
-        `notify` is started instead of the notifiers of machines.
+        `listeners` hear of runs, but not of their children; `listeners_of` gives those of each run
+        instead. `observe` gives those who watch all runs, when the first one is claimed. `notify`
+        is started instead of the notifiers of machines.
         """
         super().__init__(journal)
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
-        self._listeners, self._listeners_of = listeners, listeners_of
+        self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
         self._observe = observe
         self._observers: Sequence[Observer] | None = None
         self.breakers = breakers or Breakers()
@@ -94,7 +93,7 @@ class ClaimedRuns(ChildRuns):
         """The ids of runs that were started here and may not be stored yet."""
         self._token = token
         self._playable: set[str] = set()
-        """Digests of definitions that the players of all runs are known to be able to play."""
+        """Digests of definitions that can be played without a scenario."""
         self._known_players: dict[str, Players] = {}
         """By digest of the definition, the players without a scenario."""
         self.functions = functions or {}
@@ -125,15 +124,20 @@ class ClaimedRuns(ChildRuns):
                 await client.ready()
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        child = await self._child(parent, started)
-        if isinstance(child, ActiveRun):
-            child.trees_above = await _trees_for_children(parent)
-        return child
-
-    async def _child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
         told = parent.scenario
         scenario = told and told.of_child(started.state, started.key, started.visit)
-        if not await self.journal.has(started.child):
+        if await self.journal.has(started.child):
+            state = await self.state_of(started.child)
+            if state.is_over:
+                return state
+            machine = await self.machine_of(state)
+            claim = await self.journal.claim(started.child)
+            engine = self.engine(machine, state.definition)
+            players = self._players(machine, state.definition, scenario)
+            child = await self._active(claim, state, engine, players)
+            if state.status == "suspended":
+                await child.append(Resumed())
+        else:
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
             if isolate != "none":
@@ -147,18 +151,9 @@ class ClaimedRuns(ChildRuns):
                 feedback=started.feedback,
                 isolate=started.isolate,
             )
-            return await self._begin(begins, definition, scenario)
-        state = await self.state_of(started.child)
-        if state.is_over:
-            return state
-        machine = await self.machine_of(state)
-        claim = await self.journal.claim(started.child)
-        engine = self.engine(machine, state.definition)
-        players = self._players(machine, state.definition, scenario)
-        active = await self._active(claim, state, engine, players)
-        if state.status == "suspended":
-            await active.append(Resumed())
-        return active
+            child = await self._begin(begins, definition, scenario)
+        child.trees_above = await _trees_for_children(parent)
+        return child
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         if not await self.journal.has(run):
@@ -214,12 +209,10 @@ class ClaimedRuns(ChildRuns):
         return self._engines[digest]
 
     def _players(self, machine: Machine, digest: str, scenario: Scenario | None) -> Players:
-        if scenario is None and digest in self._known_players:
-            return self._known_players[digest]
-        players = players_of(machine, scenario, self.functions, self.person, self.clock)
-        if scenario is None:
-            self._known_players[digest] = players
-        return players
+        known = self._known_players if scenario is None else dict[str, Players]()
+        if digest not in known:
+            known[digest] = players_of(machine, scenario, self.functions, self.person, self.clock)
+        return known[digest]
 
     async def _active(
         self, claim: Claim, state: RunState, engine: Engine, players: Players
@@ -233,9 +226,6 @@ class ClaimedRuns(ChildRuns):
         if not is_root and players.scenario is None:
             # Nobody is asked while siblings work; when all have stopped, somebody can answer.
             person = NobodyThere()
-        listeners = self._listeners if is_root else ()
-        if self._listeners_of is not None:
-            listeners = self._listeners_of(run)
         active = ActiveRun(
             program=engine.program,
             engine=engine,
@@ -248,7 +238,7 @@ class ClaimedRuns(ChildRuns):
             scenario=players.scenario,
             breakers=self.breakers,
             redact=players.redact,
-            listeners=listeners,
+            listeners=self._listeners_of(run),
             notify=self._notify or players.notify,
             contents=self.journal.contents,
             occupancy=self._occupancy,
@@ -269,7 +259,6 @@ class ClaimedRuns(ChildRuns):
         return await self.events(run) if await self.journal.has(run) else ()
 
     async def close(self) -> None:
-        """Let the observers pass on the events that are left."""
         for observer in self._observers or ():
             await observer.close()
 
@@ -374,10 +363,7 @@ class StandaloneValidator:
         return with_machine(self.loaded, changed)
 
     def read(self, text: str) -> Artifact:
-        """The artifact of a text: the data in it, if agents answer with data.
-
-        Raises NoReport if it is longer than any text that a template can print.
-        """
+        """The artifact of a text, or of the data in it; raises NoReport if it is too long."""
         if len(text) > MAX_OUTPUT:
             told = f"the text has {len(text):,} characters"
             raise NoReport(f"{told}; at most {MAX_OUTPUT:,} can be judged")
@@ -410,7 +396,6 @@ class StandaloneValidator:
         return report.replace(state="", author="", artifact=artifact)
 
     def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The input that the judging machine starts with; missing values are None."""
         fields = parse_record(self.machine.input).fields or {}
         judged = artifact.data if artifact.is_data else artifact.text
         return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}

@@ -24,7 +24,7 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
-from loopkit.drive.replies import LONGEST_ANSWER, NOTHING_WRITTEN, Written, is_answer, reply_event
+from loopkit.drive.replies import LONGEST_ANSWER, NOTHING_WRITTEN, is_answer, reply_event
 from loopkit.engine.events import Event, Failed, Waiting
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Delivery, Wanted
@@ -32,7 +32,6 @@ from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import render
 from loopkit.language.machine import Machine
-from loopkit.language.states.state import Output
 from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees import Folder, TooLarge, read_tree
@@ -48,7 +47,6 @@ class Awaited(Exception):
 async def await_delivery(
     active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request, port: OutsideAgentPort
 ) -> NoReturn:
-    """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
     number_call(run, work, request)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
@@ -149,10 +147,7 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
 
 
 async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event]:
-    """Take a delivery, its text and the output in the workspace, as the reply to the open request.
-
-    The next turn completes the work. Raises CallFailed if the workspace can't be read.
-    """
+    """Take a delivery as the reply to the open request; raises CallFailed if it can't be read."""
     name, wanted = active.state.state, _wanted_by(active.state)
     asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output
@@ -161,25 +156,19 @@ async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
     request = Request(agent=wanted.agent, place=name, role="outside", prompt="", key=wanted.call)
-    written = await _read_output(active, folder, output, wanted)
+    written = NOTHING_WRITTEN
+    if wanted.form == "folder":
+        task = active.state.open_calls[wanted.call].task
+        written = await (await watch_folder(active, folder, output, wanted.path, task))()
+    elif wanted.form == "file":
+        before = FileMark.of_text(wanted.before)
+        written = await asyncio.to_thread(read_written, folder, wanted.path, before)
     reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
     active.stage(reply.replace(by=delivery.by))
     return ()
 
 
-async def _read_output(active: ActiveRun, folder: Path, output: Output, wanted: Wanted) -> Written:
-    if wanted.form == "folder":
-        task = active.state.open_calls[wanted.call].task
-        left = await watch_folder(active, folder, output, wanted.path, task)
-        return await left()
-    if wanted.form == "file":
-        before = FileMark.of_text(wanted.before)
-        return await asyncio.to_thread(read_written, folder, wanted.path, before)
-    return NOTHING_WRITTEN
-
-
 def delivery_failures(run: RunState, why: str) -> tuple[Failed, ...]:
-    """The event that ends the wait for a delivery without one; none if the run does not wait."""
     if run.awaited is None:
         return ()
     return (Failed(key=run.awaited, error_class="transient", message=why, usage=Usage()),)

@@ -1,4 +1,4 @@
-"""Families: a run, and the runs of other machines that one of its states has begun.
+"""Families: a run, and the runs of other machines that an `each` or `machine` state has begun.
 
 A state that is entered again keeps the results that no finding names.
 """
@@ -16,22 +16,25 @@ from typing import Any
 from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
 from loopkit.drive.inbox import INBOX_SECONDS, WAKE
 from loopkit.drive.limits import Budget
-from loopkit.engine.events import ChildEnded, ChildStarted, Suspended
+from loopkit.drive.replies import data_artifact
+from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Worked
 from loopkit.engine.feedback import default_feedback
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Feedback
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
-from loopkit.engine.template_values import blocking_for, plain_findings
+from loopkit.engine.template_values import AllNames, blocking_for, plain_findings
+from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states.each import (
     BLOCKED,
     CANCELLED,
     CHANGED_TOO,
     CONFLICT,
-    ChildrenState,
     EachState,
+    MachineState,
 )
-from loopkit.machine.item_list import Item
+from loopkit.machine.inputs import child_input, child_inputs
+from loopkit.machine.item_list import Item, items_of
 from loopkit.text import one_line
 from loopkit.text.run_ids import place_of
 
@@ -43,6 +46,47 @@ NOT_MERGED = (
     "Others changed the same files meanwhile, so your work could not be merged. Do it again on "
     "what they have left in:"
 )
+ONLY = Item(key="", value=None, location="")
+"""The item of the only child."""
+Inputs = Mapping[str, dict[str, Any]]
+"""The input of each child, by the key of its item."""
+
+
+async def perform_children(active: ActiveRun, name: str, state: EachState | MachineState) -> Worked:
+    """Run the other machine for each item, or once; what can't be used is a content error."""
+    names, visit = AllNames(active.program, active.state), active.state.visit
+    items: Sequence[Item] = (ONLY,)
+    try:
+        if isinstance(state, EachState):
+            items = items_of(state, names)
+            inputs: Inputs = child_inputs(state, items, names)
+        else:
+            inputs = {ONLY.key: child_input(state, names)}
+    except InvalidInput as error:
+        message = "; ".join(fault.message for fault in error.faults)
+        return Worked(state=name, visit=visit, outcome="content", error=message)
+    family = Family(active, name, state, items, inputs)
+    data: Mapping[str, Any] = await family.results()
+    if isinstance(state, EachState):
+        succeeded = sum(result["success"] for result in data.values())
+        facts: dict[str, Any] = {
+            "succeeded": succeeded,
+            "failed": len(data) - succeeded,
+            "total": len(data),
+            "deadlocked": any(result["outcome"] == BLOCKED for result in data.values()),
+        }
+    else:
+        data = data[ONLY.key]
+        facts = {"outcome": data["outcome"]}
+    attempt = active.state.attempts.get(name, 0) + 1
+    return Worked(
+        state=name,
+        visit=visit,
+        outcome="done",
+        facts=facts,
+        artifact=data_artifact(name, attempt, data),
+        time_s=family.time_s,
+    )
 
 
 class Family:
@@ -52,17 +96,15 @@ class Family:
         self,
         active: ActiveRun,
         name: str,
+        state: EachState | MachineState,
         items: Sequence[Item],
-        inputs: Mapping[str, dict[str, Any]],
+        inputs: Inputs,
     ) -> None:
-        """`inputs` are those of the children, by key."""
-        state = active.program.machine.states[name]
-        assert isinstance(state, ChildrenState)
         self._active = active
+        self._visit = active.state.visit
         self._name = name
         self._state = state
-        self._keys = [item.key for item in items]
-        self._places = {key: place for place, key in enumerate(self._keys)}
+        self._places = {item.key: place for place, item in enumerate(items)}
         self._inputs = inputs
         self._budget = Budget(active.state.run, run=active, parent=active.budget.parent)
         self._hands: dict[str, ActiveRun] = {}
@@ -71,7 +113,7 @@ class Family:
         self._stopped: dict[str, RunState] = {}
         """By their keys, the children that stopped before their end."""
         self._woken: set[str] = set()
-        """The runs of children that were answered while they were about to stop."""
+        """The runs of children that were answered before they stopped."""
         self._results: dict[str, Result] = {}
         self._feedback: Mapping[str, Feedback] = {}
         if self._visit > 1:
@@ -85,7 +127,6 @@ class Family:
         self._schedule = Schedule(items, each, begun=of_visit, ended=outcomes)
         self._isolate = each.isolate if each else "none"
         self._to_merge = deque(self._schedule.merge_order() if self._isolate != "none" else ())
-        """The keys of those that have not ended, in the order in which they are merged."""
         self._held: set[str] = set()
         """The keys of those that are done but have to let others merge first."""
         self._gate = Gate(each.serial, each.alone) if each and (each.serial or each.alone) else None
@@ -120,20 +161,15 @@ class Family:
         if self._is_halted:
             await self._cancel(f"another item of `{self._name}` ended as one that stops all others")
         if self._stopped:
-            stopped = {key: self._stopped[key] for key in self._keys if key in self._stopped}
+            stopped = {key: self._stopped[key] for key in self._places if key in self._stopped}
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
         waits, blocked = "it waits for `{}`, which is {}", self._schedule.blocked
         left = {k: without_run(BLOCKED, waits.format(*why)) for k, why in blocked.items()}
-        return {key: self._results.get(key) or left[key] for key in self._keys}
+        return {key: self._results.get(key) or left[key] for key in self._places}
 
     @property
     def time_s(self) -> float:
-        """Seconds of work that no record has yet."""
         return self._budget.take_time()
-
-    @property
-    def _visit(self) -> int:
-        return self._active.state.visit
 
     @property
     def _begun(self) -> Mapping[str, Child]:
@@ -150,7 +186,7 @@ class Family:
             state = await self._active.children.cancel_child(child.started.child, reason)
             if state is not None:
                 await self._end(key, state)
-        for key in self._keys:
+        for key in self._places:
             if key not in self._schedule.blocked:
                 self._results.setdefault(key, without_run(CANCELLED))
 
@@ -249,10 +285,8 @@ class Family:
         return self._again and is_conflict and not child.started.again
 
     async def _record_start(self, key: str) -> ChildStarted:
-        """Record the start of a child, before the child itself is stored; returns the event."""
         begun = self._begun.get(key)
-        if begun is not None and begun.started.visit != self._visit:
-            begun = None
+        begun = begun if begun and begun.started.visit == self._visit else None
         if begun is not None and not self._has_to_run_again(begun):
             return begun.started
         started = ChildStarted(
@@ -266,7 +300,7 @@ class Family:
             isolate=self._isolate,
             again=begun is not None,
             index=self._places[key],
-            of=len(self._keys),
+            of=len(self._places),
         )
         await self._active.append(started)
         return started
@@ -316,7 +350,7 @@ class Family:
 
 
 def plan_reentry(
-    active: ActiveRun, name: str, items: Sequence[Item], inputs: Mapping[str, dict[str, Any]]
+    active: ActiveRun, name: str, items: Sequence[Item], inputs: Inputs
 ) -> tuple[dict[str, Result], dict[str, Feedback]]:
     """The results of the items that are not run again, and the feedback for the others, by key.
 
@@ -330,28 +364,19 @@ def plan_reentry(
     found: Sequence[Finding] = report.blocking if report else ()
     if active.program.graph.origins:
         found = blocking_for(active.program, active.state, name)
-    keyed, others = _split_by_item(found, items)
-    kept = _results_to_keep(active, name, items, inputs, keyed)
-    if waiting and not keyed and len(kept) == len(items):
+    keys, by_key = {item.key for item in items}, dict[str | None, list[Finding]]()
+    for finding in found:
+        by_key.setdefault(_key_in(finding.location, keys), []).append(finding)
+    others = by_key.pop(None, [])
+    kept = _results_to_keep(active, name, items, inputs, by_key.keys())
+    if waiting and not by_key and len(kept) == len(items):
         kept = {}
     feedback: dict[str, Feedback] = {}
     for item in items:
         if waiting and item.key not in kept:
-            own = (*keyed.get(item.key, ()), *others)
+            own = (*by_key.get(item.key, ()), *others)
             feedback[item.key] = _feedback_for_item(active, name, waiting, report, own)
     return kept, feedback
-
-
-def _split_by_item(
-    findings: Iterable[Finding], items: Sequence[Item]
-) -> tuple[dict[str, list[Finding]], list[Finding]]:
-    keys = {item.key for item in items}
-    keyed: dict[str, list[Finding]] = {}
-    others: list[Finding] = []
-    for finding in findings:
-        key = _key_in(finding.location, keys)
-        (others if key is None else keyed.setdefault(key, [])).append(finding)
-    return keyed, others
 
 
 def _key_in(location: str, keys: set[str]) -> str | None:
@@ -365,8 +390,8 @@ def _results_to_keep(
     active: ActiveRun,
     name: str,
     items: Sequence[Item],
-    inputs: Mapping[str, dict[str, Any]],
-    keyed: Mapping[str, object],
+    inputs: Inputs,
+    named: Collection[str | None],
 ) -> dict[str, Mapping[str, Any]]:
     before, visit = active.state.children.get(name, {}), active.state.visit
     known = {item.key: item for item in items}
@@ -381,7 +406,7 @@ def _results_to_keep(
         or not child.ended.result["success"]
         or child.started.input != inputs[key]
         or not _is_current(child, now, visit)
-        or key in keyed
+        or key in named
     }
     dependents, front = _dependents(items), list(lost)
     while front:
@@ -419,10 +444,12 @@ def _feedback_for_item(
     report: Report | None,
     findings: Sequence[Finding],
 ) -> Feedback:
-    """The feedback for one item: the texts of edges, and its findings if an edge has no text."""
-    # What a child has to mend are findings of its own.
     last = waiting[-1].replace(tells=None)
-    texts = [each.text for each in waiting if report is None or _is_worded(active, each)]
+    by_id, texts = active.program.graph.by_id, list[str]()
+    for each in waiting:
+        edge = by_id.get((each.tells.edge if each.tells else active.state.entered_by) or "")
+        if report is None or (edge is not None and edge.feedback is not None):
+            texts.append(each.text)
     hides = not any(texts)
     if report is not None and len(texts) < len(waiting):
         own = report.replace(findings=tuple(findings))
@@ -430,12 +457,6 @@ def _feedback_for_item(
         texts.append(default_feedback(active.program, own, name, revision, None, hides))
     # A child begins anew, without the version before.
     return last.replace(text="\n\n".join(filter(None, texts)), hides_previous=hides)
-
-
-def _is_worded(active: ActiveRun, feedback: Feedback) -> bool:
-    told_by = feedback.tells.edge if feedback.tells else active.state.entered_by
-    edge = active.program.graph.by_id.get(told_by or "")
-    return edge is not None and edge.feedback is not None
 
 
 Result = Mapping[str, Any]
@@ -481,10 +502,7 @@ class Schedule:
         begun: Collection[str],
         ended: Mapping[str, str],
     ) -> None:
-        """`each` is the state, if it has more than one item.
-
-        Items that were `begun` before come first. `ended` are the outcomes of those that are over.
-        """
+        """Items that were `begun` before come first; `ended` are the outcomes of those over."""
         self._awaited = frozenset(each.awaited if each else ())
         self._parallel = each.parallel if each else 1
         self._is_grouped = each is not None and each.group is not None
@@ -506,7 +524,8 @@ class Schedule:
     def begin(self) -> Iterator[Item]:
         while len(self._running) < self._parallel and (group := self._next_group()) is not None:
             ready, passed = self._ready[group], []
-            while ready and not self._is_free(ready[0][1]):
+            taken = set[str]().union(*(self._items[key].exclusive for key in self._running))
+            while ready and not taken.isdisjoint(self._items[ready[0][1]].exclusive):
                 passed.append(heappop(ready))
             key = heappop(ready)[1] if ready else None
             for entry in passed:
@@ -518,16 +537,11 @@ class Schedule:
             self._running[key] = group
             yield self._items[key]
 
-    def _is_free(self, key: str) -> bool:
-        needed = self._items[key].exclusive
-        return all(needed.isdisjoint(self._items[other].exclusive) for other in self._running)
-
     def leave(self, key: str) -> None:
         """Free the place of an item that has no work for now."""
         del self._running[key]
 
     def end(self, key: str, outcome: str) -> None:
-        """Mark an item as over, whether it was running or not."""
         self._running.pop(key, None)
         self._over.add(key)
         ended = [(key, outcome)]
@@ -584,10 +598,6 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
-    """The suspension of a state whose children stopped, with the most urgent of their reasons.
-
-    `stopped` has the children by their keys, in the order of the list.
-    """
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
     remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]

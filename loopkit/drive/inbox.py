@@ -56,11 +56,9 @@ class Kind(NamedTuple):
     """What differs between the kinds of what is given to a run."""
 
     name: str
-    """Its name in messages, and in the inbox."""
+    """Its name in messages and in the inbox, before what it is given to and the verb for that."""
     noun: str
-    """What it is given to, in messages."""
     verb: str
-    """What is done by giving it, in messages."""
     judge: Callable[[Engine, RunState, Any, float], object]
     """Raises AnswerRefused if the open question does not take it."""
     take: Callable[[ActiveRun, Any, bool], Awaitable[Sequence[Event]]]
@@ -137,9 +135,8 @@ async def post(
     if before is not None and await _is_repeated(kind, state, [before], given):
         message = f"the last {kind.noun} of `{question.state}` had this {kind.name} already"
         raise AnsweredTwice(f"{message}, and this is a new one", f"{kind.verb} the same")
-    content: dict[str, Any] = {kind.name: given}
-    posted = Posting(question=question.question, to_all=to_all, **content)
-    first = await _post(run, kind.name, posted, now)
+    content: dict[str, Any] = {kind.name: given, "to_all": to_all}
+    first = await _post(run, kind.name, Posting(question=question.question, **content), now)
     if first is not None and not is_same(first.given, given):
         raise _late(kind, state, question.question, first.given)
     return first is None
@@ -155,10 +152,7 @@ def _why_not(state: RunState) -> str:
 async def _is_for_last(
     kind: Kind, run: StoredRun, last: Iterable[AnyAnswer], given: AnyAnswer, now: float
 ) -> bool:
-    """Whether this is what the question before was given, and the open one can't take it.
-
-    Raises AnswerRefused for everything else that the open one does not take.
-    """
+    """Whether it is for the question before; raises AnswerRefused if neither takes it."""
     try:
         kind.judge(run.engine, run.state, given, now)
     except AnswerUnfit as unfit:
@@ -197,7 +191,7 @@ def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[
 
 
 def _asked(question: Waiting) -> Asked:
-    return question.state, question.wanted.agent if question.wanted is not None else ""
+    return question.state, question.wanted.agent if question.wanted else ""
 
 
 def is_same(before: AnyAnswer, given: AnyAnswer) -> bool:
@@ -219,7 +213,6 @@ def who_gave(before: AnyAnswer) -> str:
 def _late(
     kind: Kind, state: RunState, named: str, before: AnyAnswer | None = None
 ) -> AnswerRefused:
-    """The refusal of what is for a question that is over; `before` is what it was given."""
     now = state.question.question if state.question is not None else named
     message = f"{kind.noun} `{named}` is no longer open"
     message += f"; `{now}` is" if now != named else ""
@@ -243,10 +236,9 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
 
 @contextmanager
 def heeding_cancellation(active: ActiveRun) -> Iterator[None]:
-    """Abort a run as soon as its inbox asks for its end, whatever it does then.
+    """Abort a run as soon as its inbox asks for its end; a child is aborted by its root.
 
-    Children are aborted by their root. A timer comes first, because a task for each run would take
-    longer than most runs in memory do.
+    A timer comes first, because a task for each run would take longer than most runs in memory do.
     """
     watching: list[asyncio.Task[None]] = []
     timer = asyncio.get_running_loop().call_later(
@@ -273,10 +265,7 @@ async def _watch(active: ActiveRun) -> None:
 
 
 async def consume(active: ActiveRun) -> None:
-    """Carry out every message that waits; one that can't be carried out is refused with the reason.
-
-    A cancellation takes precedence over answers.
-    """
+    """Carry out each message that waits, cancellations first, or refuse it with the reason."""
     messages = await active.claim.inbox()
     if not messages:
         return

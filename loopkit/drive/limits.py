@@ -47,9 +47,7 @@ class LimitReached(Exception):
     budget: Budget | None = None
     """The budget whose limit it is, if it is not the run's own."""
     reserved: Usage = Usage()
-    """The maximum of the next call."""
     call: RefusedCall | None = None
-    """The call that was not made, if it was a call."""
     commands: tuple[Ran, ...] = ()
     """The runs of command validators in the same round."""
     time_s: float = 0.0
@@ -82,7 +80,6 @@ class LimitReached(Exception):
 
     @property
     def as_own(self) -> LimitReached:
-        """The error for the run whose own limit it is."""
         return LimitReached(self.name, self.limit, self.spent, self.asked, self.held)
 
 
@@ -118,10 +115,7 @@ def _amount(name: str, number: float) -> str:
 def require_room(
     limits: Mapping[str, Any], committed: Usage, asked: Usage, budget: Budget | None = None
 ) -> float:
-    """The seconds of work that are left for a call.
-
-    Raises LimitReached, of that budget, if the maximum of the call does not fit or no time is left.
-    """
+    """The seconds left for a call; raises LimitReached, of that budget, if it does not fit."""
     for name in COUNTED:
         most, limit = getattr(asked, name), limits.get(name)
         if limit is None or most == 0:
@@ -167,7 +161,6 @@ class Line:
             self.move_up()
 
     def move_up(self) -> None:
-        """Let the first in line check again whether it is admitted."""
         if self._waiting:
             self._waiting[0].set()
 
@@ -229,16 +222,12 @@ class Budget:
         self.at_rest = self.at_rest.plus(committed)
 
     def strike(self, committed: Usage) -> None:
-        """Stop counting usage that was booked."""
         for budget in (self, *self.around):
             budget.at_rest = budget.at_rest.minus(committed)
 
     @contextmanager
     def driving(self, active: ActiveRun) -> Iterator[None]:
-        """Count a run while it is driven by what its state has, instead of what was booked.
-
-        Anything that it had committed has to be booked before.
-        """
+        """Count a run while it is driven by what its state has, instead of what was booked."""
         active.budget.parent = self
         budgets = (self, *self.around)
         for budget in budgets:
@@ -279,10 +268,7 @@ class Budget:
         return self.total(lambda run: run.state.usage)
 
     def require(self, asked: Usage, usage_of: Callable[[ActiveRun], Usage] = _committed) -> float:
-        """The seconds of work that are left for a call.
-
-        Raises LimitReached if it does not fit here or into a budget around.
-        """
+        """The seconds left for a call; raises LimitReached if it does not fit here or around."""
         left_s = inf
         for budget in (self, *self.around):
             if budget.limits:
@@ -298,17 +284,13 @@ class Budget:
         return True
 
     def left_s(self) -> float:
-        """The seconds of work that are left; raises LimitReached."""
         try:
             return self.require(Usage())
         except LimitReached as reached:
             raise _noted(reached) from None
 
     def out_of_time(self, spent_s: float = 0.0) -> LimitReached:
-        """The limit on time that ended work: the run's own, or one around.
-
-        `spent_s` are seconds of that work that no event has.
-        """
+        """The limit on time, own or around, that ended work; no event has its `spent_s` yet."""
         spent, limit = self.used.time_s + spent_s, _seconds(self.limits)
         if spent < limit:
             try:
@@ -387,7 +369,6 @@ class Budget:
 
 
 def remedy_for_longer(active: ActiveRun, quote: Quote, request: Request) -> str:
-    """The remedy for an answer that was cut off at a cap: the command line to resume with."""
     # A played answer has no cap; the usual one is used.
     caps, cut_at = request.caps, request.cap or USUAL_ANSWER
     cap = max(2 * cut_at, caps.usual if caps else 0)

@@ -22,8 +22,7 @@ LONGEST_S = 30.0
 async def notify(active: ActiveRun) -> str:
     """Start the run's notifier if the run has stopped; returns why that failed, or an empty string.
 
-    A run that waits with the question that was open when it was claimed had stopped before. The
-    result of the notifier does not affect the run.
+    A run that waits with the question that was open when it was claimed had stopped before.
     """
     fault = await active.alarm if active.alarm is not None else ""
     question = active.state.question
@@ -36,10 +35,7 @@ async def notify(active: ActiveRun) -> str:
 
 
 def alert_listener(active: ActiveRun) -> Listener:
-    """Starts the notifier of a run when that raises its alert; the run goes on meanwhile.
-
-    If the run stops in the same step, `notify` reports the alert as well.
-    """
+    """Starts the notifier of a run that raises its alert and goes on; `notify` tells the others."""
 
     def hear(stored: Stored) -> None:
         if isinstance(stored.event, Alerted) and not _has_stopped(active.state):
@@ -49,7 +45,6 @@ def alert_listener(active: ActiveRun) -> Listener:
 
 
 async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
-    """Start the notifier with the outcome of the run so far; returns why that failed."""
     alerted = active.state.alerted
     outcome = {**outcome_of(active.state, asked), "alert": alerted.plain() if alerted else None}
     text = json.dumps(outcome, ensure_ascii=False)
@@ -70,7 +65,6 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
 
 
 def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:
-    """Where a run stopped, and its results, as JSON data; `asked` are its children's questions."""
     finished = state.finished
     return {
         "run": state.run,

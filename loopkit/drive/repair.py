@@ -54,7 +54,6 @@ class Definition:
     machine: Machine
     resolved: str
     source: Source | None = None
-    """Where it stands in a file, if it was read from one."""
 
     @property
     def digest(self) -> str:
@@ -82,7 +81,6 @@ class Mend:
         return bool(self.loaded or self.agents)
 
     def apply_to(self, stored: str) -> Definition:
-        """A stored definition with all changes applied; raises NotRunnable."""
         machine, resolved, source = load_resolved(stored), stored, None
         if self.loaded is not None:
             machine, resolved = self.loaded.machine, self.loaded.resolved
@@ -92,7 +90,6 @@ class Mend:
 
 
 def changed_machine(machine: Machine, changes: AgentChanges) -> Machine:
-    """The machine with other models and options for its agents; raises NotRunnable."""
     for name, options in changes.params.items():
         for key, _, message, remedy in wrong_options(options):
             raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
@@ -108,7 +105,6 @@ class Fitting:
     old: Machine
     new: Machine
     raised: Mapping[str, Any]
-    """Limits that are set for the run together with the new machine."""
 
     @cached_property
     def graphs(self) -> tuple[Graph, Graph]:
@@ -151,8 +147,7 @@ class Fitting:
 def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str, Any]) -> Repaired:
     """The event with which a run goes on with a definition; raises ProblemsFound.
 
-    It has no changes if the run has that definition already. Everything ahead of the run is
-    explored from where it stands then.
+    It has no changes if the run has that definition already.
     """
     fitting = Fitting(run, old, wanted.machine, raised)
     for rules in (OF_WAY, OF_SPENDING):
@@ -266,7 +261,6 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _children(fitting: Fitting) -> Iterator[Misfit]:
-    """Children that have begun keep their items, whose keys have to be those of the list."""
     name = fitting.run.state
     old, new = fitting.old.states.get(name), fitting.new.states.get(name)
     begun = fitting.run.children.get(name, {}).values()
@@ -290,10 +284,7 @@ def _inputs(fitting: Fitting) -> Iterator[Misfit]:
 
 
 def _facts(fitting: Fitting) -> Iterator[Misfit]:
-    """Facts that guards read of states whose earlier work left something else.
-
-    The state that is at work now is left out: it will leave new facts.
-    """
+    """Facts that guards read of states whose work left others; the one at work leaves new ones."""
     run, graph = fitting.run, fitting.graphs[1]
     program = Program(graph.machine, "")
     left = {name: flat_facts(facts) for name, facts in run.facts.items() if name != run.state}

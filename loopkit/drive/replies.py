@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from loopkit.agents.model.pricing import OUTPUT_CAPS
@@ -26,11 +27,9 @@ from loopkit.machine.graph import BREAKS_SCHEMA, CUT_OFF, EMPTY, LOOPS, MISSING,
 from loopkit.machine.inputs import extract
 from loopkit.outside.redaction import Redact
 from loopkit.text import HALF, is_broken, one_line, or_empty, storable, without_loop
-from loopkit.text.json_slips import mend
-from loopkit.text.json_text import NoJson, entries_of, extract_json, text_or_json
+from loopkit.text.asides import WrittenCall, read_call, set_apart
+from loopkit.text.json_text import NoJson, entries_of, extract_json, mend, text_or_json
 from loopkit.text.markdown import code_blocks
-from loopkit.text.thoughts import set_apart
-from loopkit.text.written_calls import WrittenCall, read_call
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
@@ -57,8 +56,6 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Written(Value, frozen=True):
-    """What an attempt left in its output file or folder."""
-
     text: str | None = None
     """The text of the file; None if the attempt did not write it."""
     place: str = ""
@@ -71,10 +68,7 @@ NOTHING_WRITTEN = Written()
 
 
 async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
-    """The reply of an agent, without its thoughts and without what an author repeats at its end.
-
-    Raises AgentError.
-    """
+    """The reply of an agent without its thoughts and an author's loop; raises AgentError."""
     reply = await port.ask(request)
     thoughts: Any = getattr(agent, "thoughts", "keep")
     text, thought = set_apart(reply.text, thoughts)
@@ -102,33 +96,31 @@ def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
-    written = storable_output(redact, written)
-    text = storable_text(redact, reply.text)
-    is_agent = request.role in ANSWERING
-    is_cut = is_agent and len(text) > LONGEST_ANSWER
+    written, clean = storable_output(redact, written), partial(storable_text, redact)
+    text, is_agent = clean(reply.text), request.role in ANSWERING
+    is_cut = is_agent and not is_answer(text)
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
     session = reply.session
-    if session is not None:
-        # One that is too long is no name.
-        session = storable(session) if len(session) <= LONGEST_NAME else None
+    # One that is too long is no name.
+    session = storable(session) if session is not None and len(session) <= LONGEST_NAME else None
     replied = Replied(
         key=request.key,
         text=shorten(text) if is_cut else text if is_agent else _output(text),
-        said=tuple([storable_text(redact, message) for message in reply.said]),
-        thoughts=_output(storable_text(redact, reply.thoughts)),
+        said=tuple(map(clean, reply.said)),
+        thoughts=_output(clean(reply.thoughts)),
         loops=reply.loops,
-        raw=_output(storable_text(redact, reply.raw)),
+        raw=_output(clean(reply.raw)),
         cut_off=reply.cut_off or is_cut,
-        in_words=storable_text(redact, reply.in_words),
-        prompt_cut=storable_text(redact, reply.prompt_cut),
+        in_words=clean(reply.in_words),
+        prompt_cut=clean(reply.prompt_cut),
         played=reply.played,
         tool_calls=_tool_calls(redact, reply.tool_calls),
         kept=_provider_data(redact, reply.kept) if reply.kept else NOTHING,
         has_no_tools=reply.has_no_tools,
         exit_code=reply.exit_code,
-        stderr=_output(storable_text(redact, reply.stderr)),
+        stderr=_output(clean(reply.stderr)),
         session=session,
-        model=storable_text(redact, reply.model[:LONGEST_NAME]),
+        model=clean(reply.model[:LONGEST_NAME]),
         workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
         counted=reply.counted,
@@ -148,13 +140,7 @@ def reply_event(
     return replied
 
 
-def fits(text: str) -> bool:
-    """Whether a text can be stored, together with others that are as long."""
-    return len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES or size_as_json(text) <= MOST_BYTES
-
-
 def size_as_json(text: str) -> int:
-    """The bytes of a text as it is stored."""
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 
@@ -164,7 +150,6 @@ def is_answer(text: str) -> bool:
 
 
 def shorten(text: str, most: int = KEPT_CHARS) -> str:
-    """Both ends of a text, with a line between them that says how much is missing."""
     half = most // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"
@@ -177,8 +162,7 @@ def storable_text(redact: Redact, text: str) -> str:
 def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     """Tool calls as they may be stored: together they are not much longer than an answer.
 
-    If there is no room for arguments, their middle is left out, so that they are not JSON. Later
-    calls are left out.
+    Arguments without room lose their middle, so that they are not JSON; later calls are left out.
     """
     kept: list[ToolCall] = []
     left = LONGEST_ANSWER
@@ -204,7 +188,6 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable_output(redact: Redact, written: Written) -> Written:
-    """The output file as it may be stored; a text that is too long is a fault."""
     if written.text is None:
         return written
     text = storable_text(redact, written.text)
@@ -215,8 +198,9 @@ def storable_output(redact: Redact, written: Written) -> Written:
 
 
 def _output(text: str) -> str:
-    """The output of a program; without its middle if it is too long to be stored."""
-    return text if fits(text) else shorten(text)
+    """The output of a program; without its middle if it is too long to be stored with others."""
+    is_short = len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES
+    return text if is_short or size_as_json(text) <= MOST_BYTES else shorten(text)
 
 
 def usage_of(role: Role, tokens: int, cost_usd: float | None, spent_s: float) -> Usage:
@@ -306,6 +290,11 @@ def faulty_artifact(output: Output, author: str, attempt: int, code: str, fault:
     )
 
 
+def data_artifact(author: str, attempt: int, data: object) -> Artifact:
+    text = json.dumps(data, ensure_ascii=False)
+    return Artifact(name=author, author=author, attempt=attempt, text=text, data=data, is_data=True)
+
+
 def _text_of(reply: Replied, output: Output, agent: Agent | None) -> tuple[str, str, str]:
     """(text, fault code, fault) of a reply; with a schema, the whole text with the data in it."""
     written = reply.artifact_text if reply.folder is None else reply.folder.change
@@ -380,7 +369,6 @@ def _with_data(plain: Artifact, agent: Agent) -> Artifact:
 
 
 def violation_findings(faults: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding for each field of an answer that does not fit its schema."""
     for where, what in faults:
         field, message = violation(where, what)
         found = Finding(
@@ -402,7 +390,6 @@ def _says_something(value: object) -> bool:
 
 
 def _words_of(said: object) -> str:
-    """The words of an author about why it can't be done; empty if it only says so."""
     named = [said.get(key) for key in REASONS] if isinstance(said, Mapping) else []
     words = next((one for one in named if isinstance(one, str) and one.strip()), said)
     return "" if words is True else one_line(text_or_json(words), LONGEST_REASON)
@@ -433,8 +420,7 @@ def conversation(
 ) -> list[Message]:
     """The turns so far, and the new prompt, which is None if tool results are sent.
 
-    `tasks` have the results of the tools that were called in these turns; without them the result
-    of each call is that it was received.
+    `tasks` have the results of the tools that were called; without them each call was received.
     """
     messages: list[Message] = []
     for exchange in exchanges:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import inf
 
 from loopkit.agents.port import AgentError
-from loopkit.engine.records import Failure
+from loopkit.engine.events import Failed
+from loopkit.engine.records import Failure, Usage
 from loopkit.engine.state import Task
 from loopkit.language.section import ErrorClass, Retry
 from loopkit.machine.program import Callee
@@ -23,6 +24,10 @@ MOST_UNREAD = 2
 """Tries that may return an unreadable answer; each of them is paid for."""
 _MOST_DOUBLINGS = 60
 """With more doublings, a wait would be longer than any run waits."""
+IN_DOUBT = Failed(
+    key="", error_class="transient", message="the call was in doubt too often", usage=Usage()
+)
+"""What stands for the failure of a callee that is not known to have failed."""
 
 
 class CallFailed(Exception):
@@ -44,18 +49,16 @@ class SessionLost(Exception):
     """A kept session can't go on, and a fresh one may: the call is to be prepared anew."""
 
 
+@dataclass(eq=False)
 class TryFailed(Exception):
     """One try of a call failed, after `spent_s` seconds; the message can be stored."""
 
-    def __init__(self, error: AgentError, message: str, spent_s: float) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-        self.spent_s = spent_s
+    error: AgentError
+    message: str
+    spent_s: float
 
 
 def has_try_left(retry: Retry, failures: int, unread: int) -> bool:
-    """Whether a call is tried again after `failures`, of which `unread` were unreadable answers."""
     return failures < retry.attempts and unread < MOST_UNREAD
 
 
@@ -72,10 +75,9 @@ def wait_after(task: Task, retry: Retry, now: float) -> float:
     A wait for the next try was at most `max_backoff`; longer it can only seem because the time of
     day has gone back.
     """
-    failed = task.failed
-    until = max(failed.retry_at or now, failed.resume_at or now) if failed else now
-    is_awaited = failed is not None and failed.retry_at is not None
-    return min(max(0.0, until - now), retry.max_backoff if is_awaited else inf)
+    failed = task.failed or IN_DOUBT
+    until = max(failed.retry_at or now, failed.resume_at or now)
+    return min(max(0.0, until - now), inf if failed.retry_at is None else retry.max_backoff)
 
 
 def index_of_last(task: Task, callees: Sequence[Callee]) -> int:
@@ -84,21 +86,17 @@ def index_of_last(task: Task, callees: Sequence[Callee]) -> int:
 
 
 def next_index(task: Task, callees: Sequence[Callee], wait_s: float) -> int:
-    """The index of the callee that has the next try; behind the last one if none is left.
-
-    The same one may be asked again after `wait_s`.
-    """
-    index, failed = index_of_last(task, callees), task.failed
-    callee, is_transient = callees[index], failed is None or failed.error_class == "transient"
-    is_lost = failed is not None and bool(failed.begins_anew)
-    is_unavailable = failed is not None and failed.unavailable
-    is_better_elsewhere = is_unavailable and index + 1 < len(callees)
+    """The index of the callee that has the next try, the same one after `wait_s`; else the end."""
+    index, failed = index_of_last(task, callees), task.failed or IN_DOUBT
+    callee, is_transient = callees[index], failed.error_class == "transient"
+    is_better_elsewhere = failed.unavailable and index + 1 < len(callees)
     is_due = is_transient and wait_s <= callee.retry.max_backoff and not is_better_elsewhere
     # Only the tries of a program can be used up before it is known that its session is lost.
+    is_lost = bool(failed.begins_anew)
     tries = task.tries - (is_lost and (callee.retry.attempts == 1 or not callee.model))
     if (is_lost or is_due) and has_try_left(callee.retry, tries, task.unread):
         return index
-    return index + 1 if is_transient or is_unavailable else len(callees)
+    return index + 1 if is_transient or failed.unavailable else len(callees)
 
 
 THRESHOLD = 5
@@ -139,18 +137,11 @@ class Breakers:
         return 0.0
 
     def failures(self, provider: str) -> int:
-        """Transient failures in a row."""
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
 
-    def record(self, provider: str, failure: TryFailed, now: float) -> None:
-        """Record a failed try; a provider that refuses has answered."""
-        if failure.error.error_class == "transient":
-            self.record_failure(provider, now)
-        else:
-            self.record_answer(provider)
-
     def record_failure(self, provider: str, now: float) -> None:
+        """Record a transient failure; a provider that refuses has answered."""
         circuit = self._circuits.setdefault(provider, _Circuit())
         circuit.failures += 1
         circuit.open_until = now + self._cooldown_s

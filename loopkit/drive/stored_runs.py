@@ -17,7 +17,6 @@ from loopkit.document.problems import ProblemsFound
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,
-    ChildStarted,
     Decided,
     Emitted,
     Entered,
@@ -98,7 +97,6 @@ class StoredRuns:
         return machine
 
     async def machine_name_of(self, state: RunState) -> Path:
-        """The path that the run's machine was read from, as it was given then."""
         return await definition(self.journal, state.run, state.definition, file_of_definition)
 
     async def machine_file_of(self, state: RunState) -> Path | None:
@@ -108,7 +106,6 @@ class StoredRuns:
         return next((path for path in paths if path.is_file()), None)
 
     async def machine_file_if_changed(self, run: str) -> Path | None:
-        """The run's machine file, if it no longer matches the run's definition."""
         state = await self.state_of(run)
         stored = await definition(self.journal, run, state.definition, str)
         return file_if_changed(stored, await self.machine_file_of(state))
@@ -123,11 +120,10 @@ class StoredRuns:
 
     async def usage_of(self, state: RunState) -> Usage:
         """The usage of a run and of its open children, which it does not count yet."""
-        total = state.usage
-        async for _, child in self._open_children(state):
-            inner = await self.usage_of(child)
+        total = Usage(time_s=state.usage.time_s)
+        async for _, each in self._family(state):
             # Which part of the time of children counts is known only at their end.
-            total = total.plus(inner.replace(time_s=0.0))
+            total = total.plus(each.usage.replace(time_s=0.0))
         return total
 
     async def questions(
@@ -145,14 +141,12 @@ class StoredRuns:
         chosen = [one for one in every if (one.question.wanted is not None) == is_for_artifact]
         return chosen or every
 
-    async def questions_of(self, state: RunState, place: str = "") -> list[OpenQuestion]:
-        """The open questions of a run in this state and of its children."""
-        asked: list[OpenQuestion] = []
-        if state.status == "waiting" and state.question is not None:
-            asked.append(OpenQuestion(place, state, state.question))
-        async for begun, child in self._open_children(state):
-            asked += await self.questions_of(child, place_of(begun.state, begun.key, place))
-        return asked
+    async def questions_of(self, state: RunState) -> list[OpenQuestion]:
+        return [
+            OpenQuestion(place, each, each.question)
+            async for place, each in self._family(state)
+            if each.status == "waiting" and each.question is not None
+        ]
 
     async def commitment(self, run: str) -> Usage:
         """The committed usage of a run and all its children; zero if the run has not begun."""
@@ -161,35 +155,27 @@ class StoredRuns:
         return await self.commitment_of(await self.state_of(run))
 
     async def commitment_of(self, state: RunState) -> Usage:
-        total = state.committed
-        async for _, child in self._open_children(state):
-            total = total.plus(await self.commitment_of(child))
+        total = Usage()
+        async for _, each in self._family(state):
+            total = total.plus(each.committed)
         return total
 
-    async def _open_children(self, state: RunState) -> AsyncIterator[tuple[ChildStarted, RunState]]:
-        """The open children of a run that are stored, in order, each with its state."""
-        for child in open_children(state):
-            if await self.journal.has(child.started.child):
-                yield child.started, await self.state_of(child.started.child)
+    async def _family(
+        self, state: RunState, place: str = ""
+    ) -> AsyncIterator[tuple[str, RunState]]:
+        """A run and its stored open children, and theirs, in order, each with its place."""
+        yield place, state
+        for begun in (child.started for child in open_children(state)):
+            if await self.journal.has(begun.child):
+                at = place_of(begun.state, begun.key, place)
+                async for inner in self._family(await self.state_of(begun.child), at):
+                    yield inner
 
     async def lost_time(self, state: RunState) -> float:
-        """The seconds in which open children of a run worked and which it has not counted.
-
-        There are some if the process that drove the run was killed.
-        """
-        if not (children := open_children(state)):
-            return 0.0
-        spans = [span for child in children for span in await self._spans(child.started.child)]
-        return seconds_in(spans, last_counted(await self.events(state.run)))
-
-    async def _spans(self, run: str) -> list[Span]:
-        if not await self.journal.has(run):
-            return []
-        history = await self.events(run)
-        spans = list(spans_of(history))
-        for child in open_children(state_after(run, history)):
-            spans += await self._spans(child.started.child)
-        return spans
+        """The seconds of work of open children that a process did not count because of a kill."""
+        inner = [each.run async for _, each in self._family(state) if each is not state]
+        spans = [span for run in inner for span in spans_of(await self.events(run))]
+        return seconds_in(spans, last_counted(await self.events(state.run))) if spans else 0.0
 
 
 def open_children(state: RunState) -> list[Child]:
@@ -259,7 +245,6 @@ def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> No
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
-    """The definition or scenario of a run, made by `read` from the stored text."""
     try:
         text = await journal.definition(digest)
     except UnknownDefinition as error:
@@ -274,10 +259,7 @@ async def definition(journal: Journal, run: str, digest: str, read: Callable[[st
 
 
 def file_if_changed(resolved: str, path: Path | None) -> Path | None:
-    """The machine file of a definition, if it says something else by now.
-
-    A file that is gone counts as unchanged; one that cannot be read any more has changed.
-    """
+    """The machine file of a definition, if it is there and is unreadable or says something else."""
     if path is None:
         return None
     try:

@@ -75,15 +75,8 @@ def _leads_to_origin(run: RunState, edge: Edge, entry: Round) -> bool:
     return ((is_last and last.origin) or report.origin) == edge.origin
 
 
-def after_going_back(run: RunState, event: Best) -> RunState:
-    """The run after going back; the run before is not changed."""
-    after = run.copy()
-    go_back(after, event)
-    return after
-
-
-def go_back(run: RunState, event: Best) -> None:
-    """Make a version the current one again, with everything that was known about it then.
+def go_back(run: RunState, event: Best) -> RunState:
+    """The run, changed: a version is the current one again, with all that was known of it then.
 
     Attempts, counters and what guards read go on; so do the rounds that tell whether revising has
     stalled.
@@ -99,6 +92,7 @@ def go_back(run: RunState, event: Best) -> None:
     run.returns = {**run.returns, len(run.rounds): best.number}
     run.reports = {**run.reports, **best.reports}
     run.last_report = best.report
+    return run
 
 
 def _rounds_at(run: RunState, best: Round) -> dict[str, Rounds]:
@@ -149,10 +143,8 @@ REASONS = {
 
 def attempts_at(program: Program, run: RunState, artifact: str) -> int:
     """How often authors have begun to work on an artifact, including the current work."""
-    begun = 0
-    for name in program.graph.attempting.get(artifact, ()):
-        begun += run.visits.get(name, 0) - run.times_kept.get(name, 0)
-    return begun
+    names = program.graph.attempting.get(artifact, ())
+    return sum(run.visits.get(name, 0) - run.times_kept.get(name, 0) for name in names)
 
 
 def with_version(program: Program, run: RunState, work: Worked, made: Artifact) -> Worked:

@@ -40,12 +40,11 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Report
-from loopkit.engine.log import Log
 from loopkit.engine.payloads import Artifact, Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import after_edge
-from loopkit.engine.rounds import Round, Rounds
+from loopkit.engine.rounds import Log, Round, Rounds
 from loopkit.engine.state import Child, Exchange, RunState, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
 from loopkit.engine.template_values import defer_feedback
@@ -194,8 +193,7 @@ def _settle(state: RunState, event: Settled) -> None:
 
 def _keep_baseline(state: RunState, event: Baselined) -> None:
     place = (event.state, event.validator)
-    known = state.baselines.get(place, {})
-    found = {**known, event.rule: frozenset(event.findings)}
+    found = {**state.baselines.get(place, {}), event.rule: frozenset(event.findings)}
     state.baselines = {**state.baselines, place: found}
     state.usage = state.usage.plus(Usage(time_s=event.time_s))
 
@@ -280,11 +278,9 @@ def _without(known: Mapping[str, T], name: str) -> Mapping[str, T]:
 
 def _write(state: RunState, event: Worked, artifact: str) -> None:
     """Note what an artifact was made from, or remove the note of an earlier author."""
-    if event.made_from:
-        made = {artifact: (event.state, event.made_from)}
-        state.made_from = {**state.made_from, **made}
-    else:
-        state.made_from = _without(state.made_from, artifact)
+    others = _without(state.made_from, artifact)
+    made = {artifact: (event.state, event.made_from)} if event.made_from else {}
+    state.made_from = {**others, **made}
 
 
 def _capture(state: RunState, event: Captured) -> None:

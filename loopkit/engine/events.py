@@ -691,20 +691,17 @@ def read_event(event_type: str, data: str) -> Event:
 
     Raises UnknownEvent.
     """
+    if event_type not in EVENTS:
+        _refuse_newer(_version_in(data))
+        raise UnknownEvent(one_line(f"there is no type `{event_type}`", MESSAGE_WIDTH))
     try:
-        event = read_record(_noun(event_type), data)
+        event = read_record(EVENTS[event_type], data)
     except (ValueError, RecursionError) as error:
         # What a later version changed need not fit; its number says more than how it does not.
         _refuse_newer(_version_in(data))
         raise UnknownEvent(one_line(str(error), MESSAGE_WIDTH)) from error
     _refuse_newer(event.version)
     return event
-
-
-def _noun(event_type: str) -> type[Event]:
-    if event_type not in EVENTS:
-        raise ValueError(f"there is no type `{event_type}`")
-    return EVENTS[event_type]
 
 
 def _refuse_newer(version: int) -> None:

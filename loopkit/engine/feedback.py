@@ -57,20 +57,17 @@ def feedback_for(
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
     to, report = addressee(program, run, edge), run.last_report
     names = {**answer, "attempt": attempt}
-    about, has_origins = report and part_for(program, report, to), program.graph.has_origins
-    text = _fill_template(program, run, edge, about, revision, names)
-    is_worded = bool(text.strip())
-    hides = hides_previous(program, run, edge, about, to, is_worded)
-    if not is_worded:
-        text = _default(program, run, work, about, to, revision, hides)
-    tells = None
+    about, otherwise = report and part_for(program, report, to), work.error or "Please revise."
+    if work.answer is not None:
+        otherwise = f"The reviewer chose `{work.answer.choice}` without a comment."
+    own, is_worded = _feedback(program, run, edge, about, to, revision, names, otherwise)
     if about and program.graph.notes_told and _tells_findings(program, edge, to, is_worded):
-        tells = _deferral(about, to, edge.id, revision, answer)
-    own = _feedback(to, text, revision, hides, tells)
+        own = own.replace(tells=_deferral(about, to, edge.id, revision, answer))
     waited: Iterable[Feedback] = ()
     if run.deferred:
-        waited = _waiting_feedback(program, run, edge.target, tells.findings if tells else ())
-    if not has_origins:
+        known = own.tells.findings if own.tells else ()
+        waited = _waiting_feedback(program, run, edge.target, known)
+    if not program.graph.has_origins:
         return (own, *waited), ()
     return (own, *waited), tuple(_deferrals(program, report, edge, revision, answer))
 
@@ -126,11 +123,29 @@ def hides_previous(
 
 
 def _feedback(
-    to: str, text: str, revision: tuple[int, int], hides: bool, tells: Deferral | None
-) -> Feedback:
+    program: Program,
+    run: RunState,
+    edge: Edge | None,
+    about: Report | None,
+    to: str,
+    revision: tuple[int, int],
+    names: Mapping[str, Any],
+    otherwise: str,
+) -> tuple[Feedback, bool]:
+    """What a state is told, and whether in the words of the edge.
+
+    Without any it is told of what blocks, or `otherwise`.
+    """
+    text = "" if edge is None else _fill_template(program, run, edge, about, revision, names)
+    is_worded = bool(text.strip())
+    hides = hides_previous(program, run, edge, about, to, is_worded)
+    if not is_worded:
+        asked = choose_agent(program, run, to) if about else None
+        text = default_feedback(program, about, to, revision, asked, hides) if about else ""
+        text = text or otherwise
     (now, most), text = revision, text.strip("\n")
-    told = Feedback(to=to, text=text, revision=now, max_revisions=most, tells=tells)
-    return told.replace(hides_previous=hides)
+    told = Feedback(to=to, text=text, revision=now, max_revisions=most, hides_previous=hides)
+    return told, is_worded
 
 
 def _fill_template(
@@ -150,23 +165,6 @@ def _fill_template(
         }
     extra = {**of_report, **names, "revision": revision[0], "max_revisions": revision[1]}
     return render(program, run, program.feedback_of(edge), extra)
-
-
-def _default(
-    program: Program,
-    run: RunState,
-    work: Worked,
-    report: Report | None,
-    to: str,
-    revision: tuple[int, int],
-    hides: bool,
-) -> str:
-    asked = choose_agent(program, run, to) if report else None
-    if report and (text := default_feedback(program, report, to, revision, asked, hides)):
-        return text
-    if work.answer is not None:
-        return f"The reviewer chose `{work.answer.choice}` without a comment."
-    return work.error or "Please revise."
 
 
 def _deferrals(
@@ -214,17 +212,11 @@ def _waiting_feedback(
     for deferral, report in waiting_reports(program, run, deferrals, known_ids):
         revision = (deferral.revision, deferral.max_revisions)
         edge = program.graph.by_id.get(deferral.edge or "")
-        text = ""
-        if edge is not None:
-            whole = plain_report(run.reports[deferral.by], program.report_items)
-            names = {**deferral.answer, "attempt": report.attempt, "report": whole}
-            text = _fill_template(program, run, edge, report, revision, names)
-        hides = hides_previous(program, run, edge, report, state, bool(text.strip()))
-        if not text.strip():
-            asked = choose_agent(program, run, state)
-            text = default_feedback(program, report, state, revision, asked, hides)
-        tells = deferral.replace(findings=tuple(found.id for found in report.findings))
-        yield _feedback(state, text, revision, hides, tells)
+        whole = plain_report(run.reports[deferral.by], program.report_items)
+        names = {**deferral.answer, "attempt": report.attempt, "report": whole}
+        told, _ = _feedback(program, run, edge, report, state, revision, names, "")
+        findings = tuple(found.id for found in report.findings)
+        yield told.replace(tells=deferral.replace(findings=findings))
 
 
 WHOLE_VERSION = "Reply with the complete new version, not only with what changed."
@@ -246,7 +238,7 @@ def default_feedback(
     to: str,
     revision: tuple[int, int],
     asked: str | None,
-    hides: bool = False,
+    hides: bool,
 ) -> str:
     """A whole message for the agent of the state `to`; empty if nothing in the report blocks.
 
@@ -259,28 +251,20 @@ def default_feedback(
     most = program.machine.limits.feedback_items
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
-    items = program.report_items
+    items, request = program.report_items, _request(program, to, asked)
     if hides:
-        return _list_mistakes(program, report, to, where, asked)
-    parts = [_heading(len(blocking), where, *revision), _list_findings(blocking, most, items)]
-    if report.resolved:
-        fixed = _list_findings(report.resolved, most, items)
-        parts.append(f"Fixed since the version before:\n\n{fixed}")
-    if report.unnamed:
-        gone = _list_findings(report.unnamed, most, items)
-        parts.append(f"Found in the version before, and {NOT_NAMED_AGAIN}:\n\n{gone}")
-    parts.append(_request(program, to, asked))
-    return "\n\n".join([part for part in parts if part])
-
-
-def _list_mistakes(program: Program, report: Report, to: str, where: str, asked: str | None) -> str:
-    """What to avoid: what was found, and what nobody has found to be mended since."""
-    told = (*report.findings, *report.unnamed, *report.unseen)
-    known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
-    most, items = program.machine.limits.feedback_items, program.report_items
-    listed = f"{EARLIER_ANSWERS}{where}:\n{_list_findings(known, most, items)}"
-    request = _request(program, to, asked)
-    return f"{listed}\n\n{request}" if request == IN_THE_FILES else listed
+        # What was found, and what nobody has found to be mended since.
+        told = (*report.findings, *report.unnamed, *report.unseen)
+        known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
+        listed = f"{EARLIER_ANSWERS}{where}:\n{_list_findings(known, most, items)}"
+        return f"{listed}\n\n{request}" if request == IN_THE_FILES else listed
+    lists = {
+        _heading(len(blocking), where, *revision): blocking,
+        "Fixed since the version before:": report.resolved,
+        f"Found in the version before, and {NOT_NAMED_AGAIN}:": report.unnamed,
+    }
+    parts = [f"{title}\n\n{_list_findings(f, most, items)}" for title, f in lists.items() if f]
+    return "\n\n".join([*parts, request] if request else parts)
 
 
 def _heading(count: int, where: str, revision: int, most: int) -> str:
@@ -303,13 +287,16 @@ def _item(finding: Finding, items: ReportItems | None) -> str:
 
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed."""
+    """Its place, code, further fields and status, and whether its origin is assumed.
+
+    Codes of loopkit itself tell an author nothing that the message does not.
+    """
     named = f"`{finding.location}`", f"{finding.location}: "
     if finding.location and not finding.message.startswith(named):
         yield f"at `{finding.location}`"
     if finding.line is not None:
         yield f"line {finding.line}"
-    if finding.code:
+    if finding.code and finding.validator != OF_ARTIFACT:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)

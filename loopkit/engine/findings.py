@@ -291,7 +291,7 @@ def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
     """Whether nothing blocks, and at most `most` findings, those that block first.
 
-    `left_out` counts the findings beyond that, or beyond 20,000 characters.
+    `left_out` counts the others.
     """
     ordered = sorted(findings, key=lambda finding: not finding.blocking)
     listed: list[dict[str, Any]] = []
@@ -373,12 +373,10 @@ class Defect(Value, frozen=True):
 
 
 def finding_id(validator: str, rule: str, location: str, message: str) -> str:
-    """Twelve hex digits that stay the same while the defect does.
+    """Twelve hex digits that stay the same while the defect does; see the findings ledger.
 
-    Location and message are compared by NFC, without regard to case, white space, a full stop at
-    the end, and lines and columns in them ("on line 12", "plan.md:12:5"), so that a defect which
-    only moved down the text keeps its id. All other numbers count: "Task 2" is not "Task 3", and
-    `nodes[2]` not `nodes[3]`.
+    Lines and columns do not count, so that a defect which only moved down the text keeps its id.
+    All other numbers do: "Task 2" is not "Task 3", and `nodes[2]` not `nodes[3]`.
     """
     return _digest([validator, rule, _normalise(location), _normalise(message)])
 

@@ -1,16 +1,15 @@
 """The findings ledger: the answers of validators become one report, compared with those before.
 
-Everything is computed from the rounds of one validate state: one entry for each attempt that it
-judged; judging an attempt again replaces its entry. A missing answer never helps the artifact: a
-fail counts as soon as no missing answer could change it, an approval only if every answer that was
-asked for is there.
+Everything is computed from the rounds of one validate state, one for each attempt that it judged. A
+missing answer never helps the artifact: a fail counts as soon as no missing answer could change it,
+an approval only if every answer that was asked for is there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import eq
 from statistics import median_low
@@ -38,12 +37,11 @@ from loopkit.engine.records import WORST_CLASS
 from loopkit.engine.rounds import Earlier, Round, what_blocks
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED, Severities
-from loopkit.language.section import ErrorClass
 from loopkit.language.states.kinds import ValidateState
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program
 from loopkit.text import as_nfc
-from loopkit.values import NOTHING, Value, replace
+from loopkit.values import Value, replace
 
 
 def complete(
@@ -55,7 +53,7 @@ def complete(
     earlier: Earlier,
     made_from: dict[str, int],
 ) -> Report:
-    """The report of one round, with each finding's status and whether revising has stalled."""
+    """The report of one round."""
     asked = program.plans[name].rules
     assert asked is not None
     version = version_of(program, run, artifact)
@@ -97,7 +95,8 @@ def complete(
         work=version.digest,
     )
     if panel.missing or verdict in UNANSWERED:
-        error_class = worst_class(panel.missing) if verdict == "incomplete" else None
+        ranks = map(_rank_of_error, panel.missing)
+        error_class = WORST_CLASS[min(ranks)] if verdict == "incomplete" else None
         report = replace(report, error_class=error_class, reason=reason(verdict, panel))
     if verdict in UNANSWERED:
         return report
@@ -152,8 +151,6 @@ def with_repetition(
 
 def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
     """By state, how often those had worked from whose artifacts one was made."""
-    if not program.names_behind.get(artifact.author):
-        return NOTHING
     return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
@@ -269,13 +266,13 @@ def _is_told_apart(one: Finding, other: Finding) -> bool:
 
 
 def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """The findings, with the ids of open ones that another validator found in the same words."""
+    """The findings, each with the id of an open one that another found in the same words."""
     now, known = ({one.id for one in found} for found in (findings, before))
     ids = {one.sameness: one.id for one in before if one.id not in now}
     if not ids:
         return list(findings)
     return [
-        one if one.id in known else one.replace(id=ids.get(one.sameness, one.id))
+        one if one.id in known else one.replace(id=ids.pop(one.sameness, one.id))
         for one in findings
     ]
 
@@ -298,9 +295,8 @@ def verdict_of(panel: Panel, findings: Iterable[Finding], quorum: int | None) ->
     return "pass" if "pass" in given else "not_applicable"
 
 
-def worst_class(missing: Iterable[Answer]) -> ErrorClass:
-    classes = {answer.error_class or "content" for answer in missing}
-    return next(error_class for error_class in WORST_CLASS if error_class in classes)
+def _rank_of_error(missing: Answer) -> int:
+    return WORST_CLASS.index(missing.error_class or "content")
 
 
 def reason(verdict: Verdict, panel: Panel) -> str:
@@ -347,13 +343,9 @@ def normalise(artifact: Artifact) -> str:
     if artifact.is_data:
         return json.dumps(artifact.data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     text = as_nfc(artifact.text).replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join([_squeeze(line) for line in text.split("\n") if line.strip()])
-
-
-def _squeeze(line: str) -> str:
-    """A line with its indentation, and one blank for all other white space."""
-    indentation = line[: len(line) - len(line.lstrip())]
-    return indentation + " ".join(line.split())
+    lines = (line for line in text.split("\n") if line.strip())
+    # The indentation counts; all other white space is one blank.
+    return "\n".join([line[: -len(line.lstrip())] + " ".join(line.split()) for line in lines])
 
 
 def _digest(text: str) -> str:
@@ -362,13 +354,7 @@ def _digest(text: str) -> str:
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
     """The artifacts of agents that an artifact was made from, step by step back, sorted by name."""
-    if not program.names_behind.get(artifact.author):
-        return []
-    return sorted(_sources(program, run, artifact), key=lambda part: part.name)
-
-
-def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Artifact]:
-    seen, authors = {artifact.name}, [artifact.author]
+    found, seen, authors = list[Artifact](), {artifact.name}, [artifact.author]
     for author in authors:
         named = program.names_behind.get(author, frozenset()) & run.artifacts.keys()
         for name in sorted(named - seen):
@@ -376,7 +362,8 @@ def _sources(program: Program, run: RunState, artifact: Artifact) -> Iterator[Ar
             source = run.artifacts[name]
             authors.append(source.author)
             if source.author and program.machine.states[source.author].asks:
-                yield source
+                found.append(source)
+    return sorted(found, key=lambda part: part.name)
 
 
 def with_status(
@@ -389,16 +376,16 @@ def with_status(
     if not findings:
         return ()
     last = {finding.id for finding in before}
-    marked: list[Finding] = []
-    for finding in findings:
-        status: Status = "regressed" if earlier.has_found(finding.id) else "new"
-        status = "recurring" if finding.id in last else status
-        marked.append(finding if finding.status == status else replace(finding, status=status))
-    return tuple(marked)
+
+    def status_of(finding: Finding) -> Status:
+        known: Status = "regressed" if earlier.has_found(finding.id) else "new"
+        return "recurring" if finding.id in last else known
+
+    return tuple([replace(finding, status=status_of(finding)) for finding in findings])
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """The findings of a validator's judges that are open after these rounds."""
+    """Those of its judges."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
@@ -520,7 +507,7 @@ def combine_samples(
     if len(against) >= needed:
         return _combine(against, samples, summary, levels)
     if missing:
-        worst = min(missing, key=lambda answer: WORST_CLASS.index(answer.error_class or "content"))
+        worst = min(missing, key=_rank_of_error)
         return worst.replace(reason=f"{summary}: {worst.reason}", resume_at=latest_resume(missing))
     approving = [sample for sample in samples if sample.verdict != "fail"]
     return _combine(approving, samples, summary, levels)

@@ -14,10 +14,10 @@ from contextlib import suppress
 from itertools import takewhile
 
 from loopkit.engine.best_version import (
-    after_going_back,
     attempts_at,
     fallback_reason,
     find_better_version,
+    go_back,
     reason_for_leaving,
     with_version,
 )
@@ -101,12 +101,9 @@ class Engine:
     def step(self, run: RunState, work: Worked | Kept, now: float) -> Macrostep:
         """One macrostep: `worked`, `decided`, `entered`, and an immediate event of the new state.
 
-        A state that is `kept` goes on as after its last work.
-
-        `now` is Unix time, for questions that expire.
-
-        If an error has no edge, the run suspends instead, and the state stays as it was. Raises
-        NoEdge if no edge takes the work, which the checks rule out.
+        A state that is `kept` goes on as after its last work. If an error has no edge, the run
+        suspends instead, and the state stays as it was. `now` is Unix time, for questions that
+        expire.
         """
         plan, step = self.plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
@@ -130,7 +127,7 @@ class Engine:
             step = Macrostep(run.copy())
             step.add(work)
         better = find_better_version(plan, edge, run, step.run, work) if edge.from_best else None
-        feedback_run = step.run if better is None else after_going_back(step.run, better)
+        feedback_run = step.run if better is None else go_back(step.run.copy(), better)
         feedback: tuple[Feedback, ...] = ()
         deferrals: tuple[Deferral, ...] = ()
         if edge.back or step.run.deferred:
@@ -172,12 +169,11 @@ class Engine:
         return step
 
     def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
-        """One bit for each candidate edge: whether it can be taken now."""
-        bits: list[bool] = []
-        for edge, predicate, is_always in ways.edges:
-            holds = predicate is None or predicate(facts)
-            bits.append(holds and (is_always or self._is_open(run, edge)))
-        return tuple(bits)
+        """For each candidate edge whether it can be taken now."""
+        return tuple(
+            (predicate is None or predicate(facts)) and (is_always or self._is_open(run, edge))
+            for edge, predicate, is_always in ways.edges
+        )
 
     def _is_open(self, run: RunState, edge: Edge) -> bool:
         """Whether a conditional edge is open: the one of a limit once, any other with room left.
@@ -390,10 +386,7 @@ LONGEST_LABEL = 200
 
 
 def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
-    """The event of the active state whose work begins, with the findings that it has to fix.
-
-    Raises TemplateError, as the other events do.
-    """
+    """The event of the active state whose work begins, with the findings that it has to fix."""
     name = _in_hand(program, run)
     reports = reports_for(program, run, run.state)
     about = [each for each in reports if each.artifact == name or not each.valid]

@@ -6,7 +6,7 @@ An answer may also say which states have to fix the last findings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from loopkit.document.problems import did_you_mean
 from loopkit.engine.events import Waiting
@@ -61,18 +61,17 @@ class Questions:
         facts = known | flat_facts(answer) | flat_facts({run.state: answer})
         missed: list[Edge] = []
         for edge, predicate, _ in self.program.plans[run.state].on("done").edges:
-            if predicate is None or predicate(facts):
-                if self._is_for_another(run, edge):
-                    missed.append(edge)
-                else:
-                    return self._why_closed(run, edge, missed)
+            if predicate is not None and not predicate(facts):
+                continue
+            if not self._is_for_another(run, edge):
+                return self._why_closed(run, edge, missed)
+            missed.append(edge)
         return "no transition of the state takes this answer"
 
     def _is_for_another(self, run: RunState, edge: Edge) -> bool:
         """Whether an edge leads to another origin than the earliest one."""
-        if edge.origin is None:
-            return False
-        return edge.origin != earliest_origin(self.program, run, edge.source)
+        earliest_one = earliest_origin(self.program, run, edge.source)
+        return edge.origin not in (None, earliest_one)
 
     def _why_closed(self, run: RunState, edge: Edge, missed: Sequence[Edge]) -> str:
         """Why an edge behind `missed` ones to other origins takes no answer; empty if it does."""
@@ -124,10 +123,8 @@ class Questions:
         if not edge.back:
             return ""
         full, reason = find_full_counter(self.program, run, edge)
-        if full != TOTAL:
-            return reason
-        more = cap_of(self.program, run, full) + 1
-        return f"{reason}; `--set limits.total_revisions={more}` opens it"
+        more = cap_of(self.program, run, full) + 1 if full == TOTAL else 0
+        return f"{reason}; `--set limits.total_revisions={more}` opens it" if more else reason
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """The artifacts and report that the human state shows: the latest, or the best round's."""
@@ -211,7 +208,7 @@ def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -
     report = run.last_report
     if report is None or about is None or not about.origins:
         return
-    findings = tuple(_reclassify(report.findings, about.origins))
+    findings = _reclassify(report.findings, about.origins)
     report = report.replace(findings=findings, origin=about.origin)
     run.last_report, run.reports = report, {**run.reports, report.state: report}
     given, judge = about.origins.keys(), report.state
@@ -220,11 +217,11 @@ def apply_answer(run: RunState, answer: HumanAnswer, about: Considered | None) -
     )
 
 
-def _reclassify(findings: Iterable[Finding], by: By) -> Iterator[Finding]:
-    for finding in findings:
-        if finding.id in by:
-            finding = finding.replace(origins=tuple(by[finding.id]), defaulted=False)
-        yield finding
+def _reclassify(findings: Iterable[Finding], by: By) -> tuple[Finding, ...]:
+    return tuple(
+        one.replace(origins=tuple(by[one.id]), defaulted=False) if one.id in by else one
+        for one in findings
+    )
 
 
 def consider(origins: Origins, report: Report | None, named: By) -> Considered | None:
@@ -235,7 +232,7 @@ def consider(origins: Origins, report: Report | None, named: By) -> Considered |
     by = resolve_origins(origins, report, named) if named else {}
     if report is None:
         return None
-    findings = list(_reclassify(report.findings, by))
+    findings = _reclassify(report.findings, by)
     return Considered(
         state=report.state,
         artifact=report.artifact,

@@ -35,25 +35,25 @@ def after_edge(
 def revision_of(
     program: Program, run: RunState, edge: Edge, spent: Mapping[str, int]
 ) -> tuple[int, int]:
-    """The number of the revision that a revise edge began, and the maximum.
+    """The number of the revision that a revise edge began, which `spent` includes, and the maximum.
 
-    `spent` includes it. The maximum is what all counters of the edge leave: a total that is nearly
-    used up leaves fewer than the edge's own cap.
+    The maximum is what all counters of the edge leave: a total that is nearly used up leaves fewer.
     """
-    own, *others = edge.counters
-    revision = spent.get(own, 0)
-    left = cap_of(program, run, own) - revision
-    for counter in others:
-        left = min(left, cap_of(program, run, counter) - spent.get(counter, 0))
-    return revision, revision + max(left, 0)
+    revision = spent.get(edge.counters[0], 0)
+    return revision, revision + _left(program, run, edge.counters, spent)
+
+
+def _left(
+    program: Program, run: RunState, counters: Iterable[str], spent: Mapping[str, int]
+) -> int:
+    return max(0, min(cap_of(program, run, one) - spent.get(one, 0) for one in counters))
 
 
 def most_of(program: Program, run: RunState, counter: str) -> int:
     """The highest value that a counter can reach; an edge's other counters may lower it."""
     edge = program.graph.by_id.get(counter)
-    spent, used = run.counters.get(counter, 0), run.counters
     counters = edge.counters if edge else (counter,)
-    return spent + max(0, min(cap_of(program, run, one) - used.get(one, 0) for one in counters))
+    return run.counters.get(counter, 0) + _left(program, run, counters, run.counters)
 
 
 def can_come_again(program: Program, run: RunState, state: str) -> bool:

@@ -1,4 +1,4 @@
-"""Rounds: the complete reports of validate states, with what each was about.
+"""Logs, which only grow, and rounds: the complete reports of validate states.
 
 If a run goes back to an earlier version, the rounds since then are given up: they still count for
 stalls, but not for what is open, nor for what had been found before.
@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from typing import Any, TypeVar, overload
 
 from loopkit.engine.findings import OF_JUDGE, OF_SCORE, SAYS_NOTHING, Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.values import Mutable, Value, field
 
+T = TypeVar("T")
 Attempt = tuple[tuple[str, int], ...]
 """An author and its attempt number, and those of all states whose artifacts it used."""
 
 
 def attempt_at(author: str, attempt: int, made_from: Mapping[str, int]) -> Attempt:
-    """The attempt of an author, made from those of other states."""
-    if not made_from:
-        return ((author, attempt),)
     return ((author, attempt), *sorted(made_from.items()))
 
 
@@ -125,12 +124,10 @@ class Rounds(Mutable, eq=False):
 
     def before(self, attempt: Attempt | None) -> Earlier:
         """The rounds of all other attempts."""
-        index, last = self._current(), None
+        index = self._current()
         own = None if attempt is None else index.by_attempt.get(attempt)
-        for entry in reversed(index.by_attempt.values()):
-            if entry is not own:
-                last = entry
-                break
+        newest = reversed(index.by_attempt.values())
+        last = next((entry for entry in newest if entry is not own), None)
         return Earlier(index, own, last, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, line: Iterable[Round]) -> Rounds:
@@ -145,7 +142,6 @@ class Rounds(Mutable, eq=False):
 
     @property
     def open(self) -> tuple[Finding, ...]:
-        """The open findings of the current version."""
         return self.line.before(None).open
 
     @property
@@ -181,12 +177,7 @@ class Rounds(Mutable, eq=False):
 
 
 def best_of(rounds: Iterable[Round]) -> Round | None:
-    """The round with the best work.
-
-    Fewest blocking findings of deterministic validators, then fewest blocking, then fewest others,
-    then the best score, then the earliest. A faulty artifact, on which no rule was run, comes after
-    all others.
-    """
+    """The round with the best work. A faulty artifact, on which no rule was run, comes last."""
     return min(rounds, key=_rank, default=None)
 
 
@@ -232,7 +223,6 @@ class Earlier(Value, frozen=True, eq=False):
         return self.index.found[finding_id] > own
 
     def has_blocked(self, what: object) -> bool:
-        """Whether the same findings blocked in any of them."""
         own = self.own is not None and self.own.blocked_by == what
         return self.index.blocked[what] > own
 
@@ -241,3 +231,62 @@ class Earlier(Value, frozen=True, eq=False):
 
     def _others(self, rounds: Iterable[Round]) -> Iterator[Round]:
         return (entry for entry in rounds if entry is not self.own)
+
+
+class Log(Sequence[T]):
+    """Values in the order in which they came, which never changes: `plus` makes a longer one.
+
+    Both share one list, so that adding costs the same however long it is. Only a second log with
+    the same beginning copies it.
+    """
+
+    __slots__ = ("_length", "_shared")
+
+    def __init__(self, shared: list[T] | None = None) -> None:
+        """All values that are in a list now; longer logs add to it."""
+        self._shared: list[T] = [] if shared is None else shared
+        self._length = len(self._shared)
+
+    def plus(self, value: T) -> Log[T]:
+        shared, length = self._shared, self._length
+        # All runs begin with the same empty log, which has to stay empty.
+        if not length or len(shared) != length:
+            shared = shared[:length]
+        shared.append(value)
+        return Log(shared)
+
+    @property
+    def last(self) -> T:
+        """The newest value; there has to be one."""
+        return self._shared[self._length - 1]
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        at = range(self._length)[place]
+        return self._shared[at] if isinstance(at, int) else [self._shared[each] for each in at]
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._shared, self._length)
+
+    def __reversed__(self) -> Iterator[T]:
+        newest_first = reversed(self._shared)
+        return islice(newest_first, len(self._shared) - self._length, None)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+EMPTY: Log[Any] = Log()
+"""The log with which all runs begin."""

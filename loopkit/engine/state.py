@@ -24,11 +24,10 @@ from loopkit.engine.events import (
     Waiting,
 )
 from loopkit.engine.findings import Report, Verdict
-from loopkit.engine.log import EMPTY, Log
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, HumanAnswer
 from loopkit.engine.records import Record, Usage
-from loopkit.engine.rounds import Earlier, Round, Rounds, attempt_at, best_of
-from loopkit.engine.telemetry import Counting, Figures
+from loopkit.engine.rounds import EMPTY, Earlier, Log, Round, Rounds, attempt_at, best_of
+from loopkit.engine.telemetry import Figures
 from loopkit.values import NOTHING, Mutable, Value
 
 Status = Literal["new", "running", "waiting", "suspended", "finished", "cancelled"]
@@ -122,10 +121,9 @@ class Task(Record, frozen=True, kw_only=True):
         """The task once a try of it has failed, and with it perhaps its session."""
         exchanges, renewed = self.exchanges, self.renewed
         if event.begins_anew:
-            exchanges, renewed = exchanges[renewed:], 0
-            for first in exchanges[:1]:
-                whole = first.replace(prompt=event.begins_anew, opening=None)
-                exchanges = (whole, *exchanges[1:])
+            first, others = exchanges[renewed:][:1], exchanges[renewed + 1 :]
+            whole = [one.replace(prompt=event.begins_anew, opening=None) for one in first]
+            exchanges, renewed = (*whole, *others), 0
         return self.replace(
             tries=self.tries + 1,
             unread=self.unread + event.unreadable,
@@ -140,8 +138,7 @@ class Task(Record, frozen=True, kw_only=True):
 
         If no callee gave an answer, the agent itself is asked first again.
         """
-        is_lost = bool(self.given_up or self.failed)
-        fallback = 0 if is_lost else self.fallback
+        fallback = 0 if self.given_up or self.failed else self.fallback
         return self.replace(**_FRESH, fallback=fallback, renewed=renewed)
 
 
@@ -254,7 +251,7 @@ class RunState(Mutable):
     usage: Usage = Usage()
     counted: Log[Event] | None = EMPTY
     """The events that its figures need; None if its machine never asks for figures."""
-    counting: Counting | None = None
+    counting: Figures | None = None
     """The figures computed so far, once somebody has asked for them."""
     alerted: Alerted | None = None
     limits: Mapping[str, Any] = NOTHING
@@ -270,9 +267,8 @@ class RunState(Mutable):
     def figures(self) -> Figures:
         """The figures of its defects; not to be changed."""
         assert self.counted is not None
-        if self.counting is None:
-            self.counting = Counting()
-        return self.counting.figures(self.counted)
+        self.counting = figures = (self.counting or Figures()).after(self.counted)
+        return figures
 
     @property
     def is_over(self) -> bool:
@@ -286,7 +282,6 @@ class RunState(Mutable):
 
     @property
     def waits_for_children(self) -> bool:
-        """Whether it stopped because its children wait for a person."""
         return self.suspended is not None and self.suspended.reason == "waiting"
 
     @property
@@ -343,8 +338,7 @@ class RunState(Mutable):
 
     def feedback_for(self, state: str) -> str:
         """The feedback that waits for a state, older first."""
-        waiting = self.pending.get(state)
-        return "\n\n".join(one.text for one in waiting) if waiting else ""
+        return "\n\n".join(one.text for one in self.pending.get(state, ()))
 
 
 def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]:

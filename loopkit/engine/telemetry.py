@@ -1,9 +1,9 @@
 """The figures of a run's defects: where each was made, found and corrected, and what that cost.
 
 They are a fold over the run's events that never looks back, and takes all of them or only those of
-`Figures.TAKEN` with the same result. A run keeps these events, and `Counting` goes on from where it
-was last: a machine that never asks for figures pays nothing, and one that asks in every round pays
-for each event once.
+`Figures.TAKEN` with the same result. A run keeps these events, and its figures go on from where
+they were last: a machine that never asks for them pays nothing, and one that asks in every round
+pays for each event once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Finding, Report, Status
-from loopkit.engine.log import Log
 from loopkit.engine.payloads import Best, HumanAnswer
 from loopkit.engine.records import Record, Usage
+from loopkit.engine.rounds import Log
 from loopkit.language.facts import COMPLETE
 
 USD_DIGITS, SECONDS_DIGITS = 9, 6
@@ -98,6 +98,27 @@ class Figures:
         self._answer: tuple[HumanAnswer, float] | None = None
         """A person's answer whose edge is not known yet, and its time."""
         self.overrides: list[Override] = []
+        self._count = 0
+        """How many events of a log it has, the last of which is `_end`."""
+        self._end: Event | None = None
+
+    def after(self, events: Log[Event]) -> Figures:
+        """The figures of a log: these, gone on with, where it begins with what they have."""
+        figures, count = self, self._count
+        # A step may be discarded after it had been counted, because a template failed.
+        if count > len(events) or (count and events[count - 1] is not self._end):
+            figures, count = Figures(), 0
+        for place in range(count, len(events)):
+            figures.take(events[place])
+        figures._count, figures._end = len(events), events[-1] if events else None
+        return figures
+
+    def __eq__(self, other: object) -> bool:
+        # The events determine them.
+        return isinstance(other, Figures)
+
+    def __hash__(self) -> int:
+        return 0
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Count the next event, which was stored at the Unix time `at`."""
@@ -272,36 +293,7 @@ class Figures:
     """The change for each type of event; the others don't affect defects."""
 
 
-class Counting:
-    """The figures of the first events of a log, which logs that go on from it share."""
-
-    __slots__ = ("_count", "_figures", "_last")
-
-    def __init__(self) -> None:
-        self._figures = Figures()
-        self._count = 0
-        self._last: Event | None = None
-
-    def figures(self, events: Log[Event]) -> Figures:
-        count = self._count
-        # A step may be discarded after it had been counted, because a template failed.
-        if count > len(events) or (count and events[count - 1] is not self._last):
-            self._figures, count = Figures(), 0
-        for place in range(count, len(events)):
-            self._figures.take(events[place])
-        self._count, self._last = len(events), events[-1] if events else None
-        return self._figures
-
-    def __eq__(self, other: object) -> bool:
-        # The events determine it.
-        return isinstance(other, Counting)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 def round_usd(usd: float | None) -> float | None:
-    """An amount without the rest left over from adding and dividing."""
     return None if usd is None else round(usd, USD_DIGITS)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from loopkit.engine.findings import OF_ARTIFACT, Finding, Report, finding_id
 from loopkit.engine.payloads import Artifact, Deferral, HumanAnswer
@@ -202,13 +203,10 @@ def _schema(program: Program, run: RunState) -> object:
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)
 
 
-def _of_report(key: str) -> Callable[[Program, RunState], object]:
-    def findings_of(program: Program, run: RunState) -> list[dict[str, object]]:
-        reports = reports_for(program, run, run.state)
-        found = {each.id: each for report in reports for each in getattr(report, key)}
-        return plain_findings(found.values(), program.report_items)
-
-    return findings_of
+def _of_reports(key: str, program: Program, run: RunState) -> list[dict[str, object]]:
+    reports = reports_for(program, run, run.state)
+    found = {each.id: each for report in reports for each in getattr(report, key)}
+    return plain_findings(found.values(), program.report_items)
 
 
 def _telemetry(_: Program, run: RunState) -> dict[str, object]:
@@ -257,7 +255,7 @@ BUILDERS: dict[str, Callable[[Program, RunState], object]] = {
         name: plain_report(report, program.report_items) for name, report in run.reports.items()
     },
     "findings": open_findings,
-    **{name: _of_report(name) for name in LISTS},
+    **{name: partial(_of_reports, name) for name in LISTS},
     "feedback": lambda _, run: run.feedback_for(run.state),
     "previous": previous,
     "history": _history,

@@ -69,7 +69,6 @@ OF_PROGRESS = {name: fact.earlier for name, fact in REPORT_FACTS.items() if fact
 
 
 def of_verdict(verdict: object) -> dict[str, object]:
-    """The facts of a report that its verdict alone decides."""
     if verdict is None:
         return {}
     return {name: verdict in REPORT_FACTS[name].holds_for for name in OF_VERDICT}

@@ -1,9 +1,7 @@
 """Machine → python-statemachine: the engine decides which edge is taken, and nothing else.
 
-The only importer of `statemachine`. One class and one instance for each
-definition serve all runs: a decision sets the active state, sends one event,
-and returns the chosen edge. Guards are callables that read a bit;
-what the bits mean is `engine`'s business.
+The only importer of `statemachine`. One instance for each definition serves all runs: a decision
+sets the active state, sends one event, and returns the chosen edge.
 """
 
 from __future__ import annotations

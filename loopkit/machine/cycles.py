@@ -1,8 +1,7 @@
 """Paths of graphs: their cycles, their strongly connected components, and what holds on paths.
 
 A component is a set of nodes that all lead to each other. What holds at each state of a machine, on
-every path to it or on some path, is one bit of a whole number, so thousands of states with
-thousands of facts take little time and memory.
+every path to it or on some path, is one bit of a whole number.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.language.template.sandbox import Record
 from loopkit.machine.cycles import Step, on_every_path, on_some_path
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import Before, Graph, artifact_of
+from loopkit.machine.graph import Graph, artifact_of
 from loopkit.values import Value
 
 Token = tuple[str, str]
@@ -133,12 +133,11 @@ class Flow:
         junctions = self._graph.junctions
         for node in junctions.sources.get(edge.id, (edge.source,)):
             before = junctions.before.get(node)
-            if before is None or edge.origin is None or self._may_find(before, edge.origin):
+            found: tuple[str | None, ...] = (edge.origin,)
+            if before and before.is_done and self._judges(before.source):
+                found = (None, *self._graph.origins.of_state(before.source))
+            if edge.origin in found:
                 yield node
-
-    def _may_find(self, before: Before, origin: str) -> bool:
-        judges = before.is_done and self._judges(before.source)
-        return not judges or origin in self._graph.origins.of_state(before.source)
 
     def brings(self, edge: Edge, token: Token) -> bool:
         """Whether something surely exists because an edge is taken."""

@@ -1,11 +1,8 @@
 """The machine as a graph: every edge with its number, its counters and its place.
 
-Derived from the definition alone; the checks, the compiler, the engine and the diagram read this,
-so none of them interprets the YAML by itself. Origins are the states that can have injected the
-defects found in an artifact. Junctions are states whose edges depend on the state from which a run
-came: each has one node for each way into it, so that the paths after one state are not mistaken for
-those after another. Every other state is one node with its own name. Last, what is known before a
-run of the word that chooses an agent, and of the codes of findings.
+Derived from the definition alone; the checks, the compiler, the engine and the diagram read this.
+Origins are the states that can have injected the defects found in an artifact. Junctions are states
+whose edges depend on the state from which a run came: each has one node for each way into it.
 """
 
 from __future__ import annotations
@@ -68,7 +65,6 @@ class Graph:
 
     @cached_property
     def outgoing(self) -> dict[str, tuple[Edge, ...]]:
-        """All edges out of each state, in their order."""
         return dict.fromkeys(self.states, ()) | _group(self.edges, lambda edge: edge.source)
 
     @cached_property
@@ -105,7 +101,6 @@ class Graph:
 
     @cached_property
     def written(self) -> dict[str, str]:
-        """The artifact that each state writes, of those that write one."""
         named = ((name, artifact_of(self.machine, name)) for name in self.states)
         return {name: artifact for name, artifact in named if artifact}
 
@@ -387,7 +382,6 @@ class Origins:
         return tuple(sorted(unique, key=self.place_of))
 
     def place_of(self, name: str) -> int:
-        """The place of an origin in their order; an author that is not one comes last."""
         return self._order.get(name, len(self._order))
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:

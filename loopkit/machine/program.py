@@ -50,7 +50,6 @@ class ResolvedMachine(NamedTuple):
 
     @property
     def first_author(self) -> str | None:
-        """The first state that reads feedback on every path to an end."""
         return Graph(self.machine).first_author
 
     @property
@@ -92,7 +91,6 @@ class Program:
 
     @cached_property
     def children(self) -> dict[str, ResolvedMachine]:
-        """The child machines, by the state that runs each."""
         return {
             name: ResolvedMachine(state.child, text, digest_of(text))
             for name, state in self.machine.states_of(ChildrenState).items()
@@ -197,7 +195,6 @@ class Program:
     template = staticmethod(parse_template)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
-        """The validators of the state with this name; empty if it is not a validate state."""
         state = self.graph.judges.get(name)
         return {} if state is None else self.validators_of(state)
 
@@ -423,7 +420,6 @@ def with_places(rules: Iterable[Rule]) -> Placed:
 def _fixed_rule_fields(
     asked: Mapping[str, tuple[Rule, ...]], levels: Severities
 ) -> tuple[tuple[tuple[str, Placed], ...], Severities, bool, frozenset[str]]:
-    """The fields of `FixedRules`, in their order."""
     placed = {name: with_places(rules) for name, rules in asked.items()}
     return (
         tuple((name, rules) for name, rules in placed.items() if rules),

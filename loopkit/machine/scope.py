@@ -369,7 +369,6 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
 
 
 def _guard_types(datatype: DataType, prefix: str = "") -> dict[str, GuardType]:
-    """The types of the single values in data, under the names that guards use."""
     return {
         name: GuardType(
             cast("Kind", known.scalar),

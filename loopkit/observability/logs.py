@@ -62,7 +62,6 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """By event: the fields that are logged besides its place. None can be a text of an agent."""
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""The attributes of every record."""
 MESSAGE = "%s: %s%s"
 VALUE_WIDTH = 80
 
@@ -88,18 +87,14 @@ class RunLog:
             self._state, self._visit = event.state, event.visit
         fields = self._fields(event)
         logger = AREAS[event.area]
-        level = LEVELS.get(event.type, logging.DEBUG)
-        if "verdict" in fields:
-            level = logging.INFO
-        if not logger.isEnabledFor(level):
-            return
-        place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch, "event": event.type}
-        details = {"state": self._state, "visit": self._visit, **fields}
-        text = _as_text(details)
-        logger.log(level, MESSAGE, self._run, event.type, text, extra={**place, **details})
+        level = LEVELS.get(event.type, logging.INFO if "verdict" in fields else logging.DEBUG)
+        if logger.isEnabledFor(level):
+            place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch}
+            details = {"state": self._state, "visit": self._visit, **fields}
+            extra = {**place, "event": event.type, **details}
+            logger.log(level, MESSAGE, self._run, event.type, _as_text(details), extra=extra)
 
     def _fields(self, event: Event) -> dict[str, Any]:
-        """The fields of an event that are logged besides its place."""
         fields = {name: getattr(event, name) for name in FIELDS.get(event.type, ())}
         match event:
             case Intended():
@@ -151,7 +146,6 @@ def _work(event: Worked) -> dict[str, Any]:
 
 
 def are_heard() -> bool:
-    """Whether a handler is configured for the logs of loopkit."""
     return any(_is_heard(logger) for logger in AREAS.values())
 
 

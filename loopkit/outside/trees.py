@@ -1,9 +1,8 @@
 """Trees: what stands below a folder, as it is at one time, and how it is written back.
 
 What counts are the files that git tracks or would, with their modes, links and folders; of a
-repository inside the folder its `.git` too. A link is an entry like any other and never followed,
-wherever it stands: what is behind it is neither read nor written. A tree of one's own, to work in,
-is a copy or a git worktree.
+repository inside the folder its `.git` too. A link is an entry like any other and never followed.
+A tree of one's own, to work in, is a copy or a git worktree.
 """
 
 from __future__ import annotations

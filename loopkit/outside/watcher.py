@@ -4,8 +4,7 @@ It is this file, run by itself. On stdin it reads which process groups are runni
 a line. Only the process that started it can write there, so the end of the input means that
 this process is gone, however that happened, and every group that is left is killed.
 
-It imports only what an interpreter has loaded anyway, since every run that starts commands starts
-one: with `signal` and `contextlib` its start would take twice as long.
+It imports only what an interpreter has loaded anyway, because it is started so often.
 """
 
 import os

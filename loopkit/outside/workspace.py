@@ -150,11 +150,9 @@ def _digest(path: Path) -> str | None:
 def was_written_since(path: Path, before: FileMark) -> bool:
     """Whether this attempt wrote `path`: it exists, and is new or has another content or time.
 
-    The same bytes written again count, since the author did answer, and answered that; whether
-    the revision made progress is for the ledger to say. A file that was only left in place does
-    not count, nor does one that was deleted. A rewrite with the same bytes within one tick of
-    the file system's clock looks like a file left in place. Of a folder only its own entries
-    are compared.
+    The same bytes written again count. A file that was only left in place does not count, nor does
+    one that was deleted. A rewrite with the same bytes within one tick of the file system's clock
+    looks like a file left in place. Of a folder only its own entries are compared.
     """
     now = mark(path)
     return now.exists and replace(now, inode=before.inode) != before

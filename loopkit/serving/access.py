@@ -1,9 +1,8 @@
 """Access: who may use a server, from where, under which names.
 
 A program sends the token. A browser sends it once, or follows a link that works once, and gets a
-cookie that only this server knows. Pages of other sites in the same browser can send requests here,
-too. So the name of the server, which such a page cannot change, and the origin of the page are
-compared exactly, including the ports.
+cookie. Pages of other sites in the same browser can send requests here, too. So the name of the
+server, which such a page cannot change, and the origin of the page are compared exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 SHORTEST_TOKEN = 16
-"""Characters: more than can be guessed."""
 LINK_LASTS_S = 600.0
 MOST_SESSIONS = 1_000
 MOST_WRONG = 10
@@ -35,7 +33,6 @@ class Refusal(NamedTuple):
 
 
 def host_in_url(host: str) -> str:
-    """A host as a URL has it before the port."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -67,7 +64,6 @@ class Access:
     """Whether people use it in browsers. Without pages there is no signing in, and every request
     from a page of another origin is refused, even with the token."""
     clock: Callable[[], float] = time.monotonic
-    """Returns seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
     _wrong: deque[float] = field(default_factory=deque)
     """The times at which a wrong token was typed into the page, oldest first."""
@@ -115,8 +111,7 @@ class Access:
             self._wrong.popleft()
         if len(self._wrong) >= MOST_WRONG:
             return None
-        is_right = self.is_token(text)
-        if not is_right:
+        if not (is_right := self.is_token(text)):
             self._wrong.append(self.clock())
         return is_right
 
@@ -125,11 +120,9 @@ class Access:
         return any(name == self.cookie and value in self._sessions for name, _, value in pairs)
 
     def is_encrypted(self, host: str) -> bool:
-        """Whether browsers reach the server by this name through a proxy with TLS."""
         return f"https://{host.lower()}" in self.origins
 
     def sign_in(self) -> str:
-        """Begin a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
         self._sessions[session] = None
         if len(self._sessions) > MOST_SESSIONS:
@@ -149,7 +142,6 @@ class Access:
         return f"{LOGIN}/{code}"
 
     def use_code(self, code: str) -> bool:
-        """Use up the code of a link, and return whether it was valid."""
         return self._codes.pop(code, -LINK_LASTS_S) > self.clock()
 
 

@@ -1,8 +1,7 @@
 """Following a journal: one reader for all followers, whichever process drives the runs.
 
 A follower is only a place in the order of all records. The newest records are kept in memory, once
-for all followers; a follower that is further behind reads from the journal. So a slow follower
-costs the others neither memory nor time, and one that disconnected can continue at its place.
+for all followers; a follower that is further behind reads from the journal.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from loopkit.text.run_ids import BELOW
 
 POLL_S = 0.02
 RETRY_S = 1.0
-"""The delay before the journal is read again after an error."""
 MOST_KEPT = 2_000
 MOST_KEPT_BYTES = 16_000_000
 
@@ -92,7 +90,6 @@ class Follower:
         return new, max(after, self._to)
 
     async def run(self) -> None:
-        """Read the journal until cancelled or closed."""
         while not self.is_closed:
             try:
                 if not self.followers or self._from is None:
@@ -111,10 +108,13 @@ class Follower:
             else:
                 await asyncio.sleep(self._poll_s)
 
-    async def _rest(self) -> None:
+    def _forget(self, start: Place | None) -> None:
         self._kept.clear()
         self._kept_bytes = 0
-        self._from = None
+        self._from = start
+
+    async def _rest(self) -> None:
+        self._forget(None)
         if not self.followers:
             self._wanted.clear()
             await self._wanted.wait()

@@ -39,7 +39,6 @@ POLL_S = 1.0
 LISTED = 100
 """The number of due runs that it continues at once."""
 THIS_SERVER = "this server"
-"""The name of this process as the driver of a run."""
 
 
 class Posted(NamedTuple):
@@ -68,9 +67,8 @@ class Host:
         self.machines: dict[str, Loaded] = {}
         for loaded in machines:
             name = loaded.machine.label
-            if name in self.machines:
+            if self.machines.setdefault(name, loaded) is not loaded:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
-            self.machines[name] = loaded
         self.app = App.open(
             state,
             open_journal(state, clock=clock.now),
@@ -162,7 +160,6 @@ class Host:
                 del self._hearing[root]
 
     def stop_run(self, run: str) -> None:
-        """Stop a run and its family after the current step; it can be resumed."""
         for active in self._driven.values():
             if active.state.run == root_of(run):
                 active.stop()

@@ -60,7 +60,6 @@ from loopkit.text import one_line
 from loopkit.text.json_text import NoJson, parse_json
 
 LONGEST_MESSAGE = 32_000_000
-"""Characters of a message of the client."""
 
 
 async def serve(toolbox: Toolbox) -> None:
@@ -163,9 +162,8 @@ async def _answer(
             # Many clients show a model only the text.
             text = json.dumps(result, ensure_ascii=False)
             _refuse_longest(text, result)
-            return types.CallToolResult(
-                content=[types.TextContent(text=text)], structured_content=result
-            )
+            shown = [types.TextContent(text=text)]
+            return types.CallToolResult(content=shown, structured_content=result)
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             form = types.ElicitRequestFormParams(
                 message=result.message, requested_schema=dict(result.schema)
@@ -285,7 +283,6 @@ def _tool(offered: ServedTool) -> types.Tool:
 
 PATH = "/mcp"
 MOST_SESSIONS = 1_000
-"""Open sessions of clients of the older protocol."""
 SESSION_LASTS_S = 1_800.0
 
 

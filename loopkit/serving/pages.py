@@ -1,7 +1,7 @@
 """The pages of a site: its lists, runs with calls and versions, and the forms that change runs.
 
 A form that was accepted is answered with a redirect, so that a reload does not send it again; one
-that is refused is shown again as it was typed. Style sheets and scripts need no token.
+that is refused is shown again as it was typed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
+from loopkit.serving.http.endpoints import STATUSES, WHICH, as_offered_machine, version_in
 from loopkit.serving.http.library import (
     BaseRoute,
     HTMLResponse,
@@ -33,7 +34,6 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.reading import STATUSES, WHICH, as_offered_machine, version_in
 from loopkit.serving.http.server import Site
 from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
@@ -52,7 +52,6 @@ from loopkit.views.page.rendering import asset, asset_version, render
 from loopkit.views.page.run_page import RunPage, html_report, path_of
 
 LISTED = 50
-"""Runs on a page of the list."""
 MOST = 20_000
 """Characters of a text in the page of a run."""
 MOST_ALONE = 200_000
@@ -71,7 +70,6 @@ OURS = ("this server", "nobody")
 """The drivers about whom the page of the run needs no message."""
 PREFIX = "input."
 BY = "loopkit_by"
-"""The name of the cookie with the name of the last sender."""
 REMEMBERED_S = 365 * 24 * 3600
 PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", "limits": LIMIT}
 """The fields of the page for the parts of an answer; other parts have many or none."""
@@ -111,8 +109,7 @@ async def show_waiting(call: Call) -> Response:
 
 
 async def show_call(call: Call) -> Response:
-    shown = await page_of(call)
-    seq = call.path["seq"]
+    shown, seq = await page_of(call), call.path["seq"]
     calls = (one for step in shown.steps.all for one in step.calls)
     found = next((one for one in calls if str(one.seq) == seq), None)
     if found is None:
@@ -232,12 +229,10 @@ async def give(call: Call) -> Response:
 
 
 async def to_question(call: Call) -> Response:
-    """Answer a GET of the address of a form with a redirect to the question of the run."""
     return to_page(call, call.path["run"], at="#h-question")
 
 
 async def to_run(call: Call) -> Response:
-    """Answer a GET of the address of a form with a redirect to the page of the run."""
     return to_page(call, call.path["run"])
 
 
@@ -313,7 +308,6 @@ async def page_of(call: Call) -> RunPage:
 
 
 def _untyped(call: Call) -> dict[str, Any]:
-    """The names that the forms of a page need before anything is typed."""
     return {
         "may_answer": call.site.host is not None,
         # The name that was last entered in this browser.

@@ -1,7 +1,6 @@
 """The runs of a journal as a server shows them, and their pages.
 
-Each is read, and its page made, once for as long as the run stays the same. Pages are made in a
-separate thread, so that of a long run does not delay other runs.
+Each is read, and its page made, once for as long as the run stays the same.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ListedQuestion(NamedTuple):
     """The place of that run in its family; empty for the root."""
     question: Waiting
     since: float
-    """Unix time of the last event of the run that asks."""
+    """Unix time of its last event."""
 
 
 K = TypeVar("K")
@@ -54,8 +53,6 @@ V = TypeVar("V")
 
 
 class _LastUsed(OrderedDict[K, V]):
-    """The values that were used last, at most so many."""
-
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
@@ -69,15 +66,12 @@ class _LastUsed(OrderedDict[K, V]):
 
 
 class ShownRuns:
-    """Reads runs; the state of each is kept until its next record."""
-
     def __init__(
         self,
         stored: StoredRuns,
         most_states: int = KEPT_STATES,
         most_summaries: int = KEPT_SUMMARIES,
     ) -> None:
-        """At most so many states and summaries are kept: those of the runs that were read last."""
         self.stored = stored
         self._asked: dict[str, tuple[tuple[float, int] | None, list[ListedQuestion]]] = {}
         """The open questions of unfinished runs, with the time and number of each last record."""
@@ -123,7 +117,6 @@ class ShownRuns:
         return found, before
 
     async def summary(self, row: RunRow) -> RunSummary:
-        """The summary of a run; if its records can't be read, with the fault."""
         written = row.updated_at, row.seq, row.is_driven
         known = self._listed.get(row.run)
         if known is not None and known[0] == written:

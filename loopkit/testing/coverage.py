@@ -1,7 +1,4 @@
-"""Coverage: the states, transitions and caps that played runs reach, and those that no run can.
-
-Shown as a table for people, and as JSON for programs.
-"""
+"""Coverage: the states, transitions and caps that played runs reach, and those that no run can."""
 
 from __future__ import annotations
 
@@ -37,9 +34,6 @@ KINDS: tuple[tuple[GoalKind, str], ...] = (
     ("cap", "caps"),
 )
 SHOWN_STATES = 10
-"""The most states that are named on the way to a goal."""
-VERSION = 1
-"""The version of the form of the data."""
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -68,16 +62,14 @@ def percent(exact: Fraction) -> str:
 
 def data(coverage: Coverage) -> dict[str, Any]:
     """The coverage as data for JSON, with every goal, its status and the cases that cover it."""
-    return {
-        "coverage": VERSION,
-        **_count(coverage.count),
-        "machines": [_machine(machine) for machine in coverage.machines],
-    }
+    machines = [_machine(machine) for machine in coverage.machines]
+    return {"coverage": 1, **_count(coverage.count), "machines": machines}
 
 
 def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
     graph = Graph(machine.loaded.machine)
-    before = ways_to_states(graph, machine.never_taken)
+    edges = machine.marks.edges.items()
+    before = ways_to_states(graph, {edge for edge, mark in edges if mark == "impossible"})
     for goal in machine.missed:
         way = way_to_goal(graph, goal, before)
         if len(way) > SHOWN_STATES:
@@ -111,11 +103,8 @@ def _machine(machine: MachineCoverage) -> dict[str, Any]:
 
 
 def _count(count: Count) -> dict[str, Any]:
-    return {
-        "covered": count.covered,
-        "total": count.total,
-        "percent": float(percent(count.percent)),
-    }
+    exact = float(percent(count.percent))
+    return {"covered": count.covered, "total": count.total, "percent": exact}
 
 
 GoalKind = Literal["state", "transition", "cap"]
@@ -125,8 +114,6 @@ Key = tuple[GoalKind, str]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One thing that a run of a case reaches or does not."""
-
     kind: GoalKind
     name: str
     """The state; the id of the edge; for one declaration of edges in many states, its path."""
@@ -138,7 +125,6 @@ class Goal:
 
     @property
     def keys(self) -> frozenset[Key]:
-        """Everything that reaches the goal."""
         return frozenset((self.kind, one) for one in self.edges or (self.name,))
 
 
@@ -239,8 +225,6 @@ def _bound(graph: Graph, edge: Edge, counter: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many goals are covered, of those that can be."""
-
     covered: int
     total: int
 
@@ -252,8 +236,6 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One goal, and whether cases cover it."""
-
     goal: Goal
     status: Mark
     """`impossible` where no run of the machine can reach the goal."""
@@ -279,11 +261,6 @@ class MachineCoverage:
     @property
     def missed(self) -> tuple[Goal, ...]:
         return tuple(one.goal for one in self.measured if one.status == "missed")
-
-    @property
-    def never_taken(self) -> frozenset[str]:
-        edges = self.marks.edges.items()
-        return frozenset(edge for edge, mark in edges if mark == "impossible")
 
     def count(self, kind: GoalKind | None = None) -> Count:
         found = [one.status for one in self.measured if kind in (None, one.goal.kind)]
@@ -372,10 +349,6 @@ def impossible_goals(loaded: Loaded, goals: Iterable[Goal], bounds: Bounds) -> f
     return frozenset(goal for goal in goals if goal.keys <= never)
 
 
-OF_ROOM = (Started, Decided, Resumed)
-"""Events that change caps and counters."""
-
-
 def collect_reached(engine: Engine, events: Iterable[Event]) -> set[Key]:
     reached, before = set[Key](), RunState()
     for event in events:
@@ -391,9 +364,8 @@ def collect_reached(engine: Engine, events: Iterable[Event]) -> set[Key]:
             case Suspended(state=state, reason=reason):
                 # A revise edge of `on_error` without room can't be taken: the run ends here.
                 reached.update(_edges_without_room(engine, before, state, reason))
-            case _:
-                pass
-        if isinstance(event, OF_ROOM):
+        # Only these change caps and counters.
+        if isinstance(event, Started | Decided | Resumed):
             apply(before, event)
     return reached
 

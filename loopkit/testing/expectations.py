@@ -55,7 +55,6 @@ def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
-    """Each kind of finding that is expected, as often as it is expected."""
     for index, expected in enumerate(expect.findings or ()):
         reports = [
             judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))
@@ -169,7 +168,6 @@ class Miss:
     """Below `expect:`; the place that is shown."""
     message: str
     shown: tuple[str, ...] = ()
-    """Lines that show the difference."""
 
 
 def end_clause(run: Trace) -> str:
@@ -217,7 +215,7 @@ def _no_report_message(run: Trace, expected: ExpectedFinding) -> str:
     known = [j for j in run.judged if expected.state in (None, j.state)]
     if not known:
         return f"{where} gave no report"
-    judged = ", ".join(str(attempt) for attempt in dict.fromkeys(j.attempt for j in known))
+    judged = ", ".join(dict.fromkeys(str(one.attempt) for one in known))
     return f"{where} judged no attempt {expected.attempt}; it judged {judged}"
 
 
@@ -264,11 +262,8 @@ def _feedback_lines(run: Trace) -> tuple[str, ...]:
 
 
 def _call_lines(run: Trace) -> tuple[str, ...]:
-    lines = (
-        f"{a.agent} in {a.state} for {a.place}, attempt {a.attempt}, call {a.call}"
-        for a in run.asked
-    )
-    return ("there were:", *lines) if run.asked else ()
+    form = "{0.agent} in {0.state} for {0.place}, attempt {0.attempt}, call {0.call}"
+    return ("there were:", *map(form.format, run.asked)) if run.asked else ()
 
 
 def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterator[Miss]:
@@ -287,8 +282,7 @@ def _plain(text: str) -> str:
 
 def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:
     before, after = expected.splitlines(), made.splitlines()
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=1))[2:]
-    return _cut(lines)
+    return _cut(list(difflib.unified_diff(before, after, lineterm="", n=1))[2:])
 
 
 def _text_lines(text: str) -> tuple[str, ...]:
@@ -317,13 +311,12 @@ def unbegun(run: Trace, expect: Expect) -> Iterator[Miss]:
         results = artifact.data if artifact is not None else None
         result = results.get(one.key, {}) if isinstance(results, Mapping) else {}
         outcome = result.get("outcome")
+        expected = f"expected something of `{one.called}`"
         if outcome is None:
-            message = f"expected something of `{one.called}`, and no such child began"
-            yield Miss(one.at, message)
+            yield Miss(one.at, f"{expected}, and no such child began")
         elif one.said.model_fields_set - {"outcome"} or one.said.outcome not in (None, outcome):
             # For a visit without such an item, nothing is expected: `{}`.
-            message = f"expected something of `{one.called}`, which is `{outcome}` and never began"
-            yield Miss(one.at, message)
+            yield Miss(one.at, f"{expected}, which is `{outcome}` and never began")
 
 
 def matching_prompts(run: Trace, expected: ExpectedPrompt) -> list[Asked]:
@@ -338,7 +331,6 @@ def _agree(expected: object, found: object, keys: Iterable[str]) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """An artifact as a text; data in its usual form."""
     return value if isinstance(value, str) else as_json(value)
 
 

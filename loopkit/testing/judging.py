@@ -20,7 +20,6 @@ from loopkit.testing.trace import Trace, trace
 from loopkit.text.run_ids import place_of
 
 INDENT = 4
-"""The usual column of `expect:` in a scenario file."""
 
 
 def run_case(
@@ -46,14 +45,13 @@ def run_case(
 
 
 def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
-    """A failure for everything in a run, and its trace, that is not as the case has it."""
     at: DocPath = ("cases", case)
     yield from _expectation_failures(suite, case, done)
     for message in run.unprepared:
         yield _failure(suite, at, "unprepared", message, key=True)
     if (refused := run.refused) is not None:
-        own: DocPath = (*at, *refused.at)
-        is_own = suite.source.document.node(suite.source.document.as_written(own)) is not None
+        own, document = (*at, *refused.at), suite.source.document
+        is_own = document.node(document.as_written(own)) is not None
         message = f"the answer was refused: {refused.reason}"
         yield _failure(suite, own if is_own else refused.at, "refused", message)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
@@ -117,14 +115,10 @@ def _in_family(
 ) -> Iterator[Leftover]:
     for at, message in _in_run(parts, bill, run):
         yield at, f"`{called}`: {message}" if called else message
-    parts_of_children = [
-        (child, parts.child(child.state, child.key, child.visit)) for child in run.children
-    ]
+    of_children = [(child.run, parts.child(*child[:3])) for child in run.children]
     for said in parts.in_children:
         place = place_of(said.state, said.key, called)
-        runs = [
-            child.run for child, its in parts_of_children if its is not None and its.at == said.at
-        ]
+        runs = [one for one, its in of_children if its is not None and its.at == said.at]
         if not runs and said.said.model_fields_set:
             visit = f"does not begin on visit {said.visit} of `{said.state}`"
             yield said.at, f"`{place}` {visit if said.visit > 1 else 'never begins'}"
@@ -169,7 +163,6 @@ def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iter
 
 
 def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event]) -> int:
-    """How many results of a command were used."""
     visits = [
         event.visit + ((event.state, place) in state.baselines)
         for event in events
@@ -185,7 +178,6 @@ def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event
 
 
 def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
-    """How many answers to a state's questions were used."""
     visits = [
         event.visit
         for event in events

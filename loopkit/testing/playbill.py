@@ -35,8 +35,6 @@ from loopkit.scenario.script import ANY, CHILDREN, PARTS, Children, every_child
 
 @dataclass(frozen=True)
 class Playbill:
-    """The names of a machine by what they can do in a case."""
-
     graph: Graph
 
     @property
@@ -75,7 +73,6 @@ class Playbill:
 
     @cached_property
     def family_agents(self) -> tuple[str, ...]:
-        """The agents of the machine, and of those that its states run."""
         of_children = (name for bill in self.children.values() for name in bill.family_agents)
         return tuple(dict.fromkeys([*self.machine.agents, *of_children]))
 
@@ -199,13 +196,9 @@ def unknown_keys(
             for key in said:
                 if key != ANY and key not in known:
                     path = ("cases", case, *at, CHILDREN, name, key)
-                    yield written.source.problem(
-                        path,
-                        "unknown-item",
-                        f"`{name}` has no item `{key}` in this case",
-                        help=did_you_mean(key, known),
-                        key=True,
-                    )
+                    told = f"`{name}` has no item `{key}` in this case"
+                    hint = did_you_mean(key, known)
+                    yield written.source.problem(path, "unknown-item", told, help=hint, key=True)
 
 
 def inputs_of(
@@ -283,19 +276,17 @@ def _problems(
     faults: list[tuple[str, str]],
 ) -> Iterator[Problem]:
     own = (written.scenario.cases or {})[case].input
-    fields = datatype.fields or {}
+    fields, problem = datatype.fields or {}, written.source.problem
     at: DocPath = ("cases", case)
     for name in (name for name, field in fields.items() if field.required and name not in given):
         remedy = f"add `input: {{{name}: …}}` to the case, or for all cases at the top"
-        message = f"input `{name}` is missing"
-        yield written.source.problem(at, "missing-input", message, help=remedy, key=True)
+        yield problem(at, "missing-input", f"input `{name}` is missing", help=remedy, key=True)
     for name in (name for name in given if datatype.field(name) is None):
         remedy = did_you_mean(name, fields) or "the machine takes no input"
-        message = f"unknown input `{name}`"
         at = (*_place(case, name in own), name)
-        yield written.source.problem(at, "unknown-input", message, help=remedy, key=True)
+        yield problem(at, "unknown-input", f"unknown input `{name}`", help=remedy, key=True)
     for where, what in faults:
         name = where.partition(".")[0].partition("[")[0]
         if name in given:
             at = (*_place(case, name in own), name)
-            yield written.source.problem(at, "wrong-input", f"input `{where}`: {what}")
+            yield problem(at, "wrong-input", f"input `{where}`: {what}")

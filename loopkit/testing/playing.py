@@ -43,8 +43,6 @@ from loopkit.text.run_ids import place_of
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that the open question refused."""
-
     reason: str
     at: DocPath
     """Its place in the case, or in what all cases share."""
@@ -62,9 +60,7 @@ class ChildRun(NamedTuple):
 class FamilyRun:
     state: RunState
     events: tuple[Stored, ...]
-    """Everything that the journal has of it."""
     children: tuple[ChildRun, ...] = ()
-    """Its children, in the order in which they began."""
 
     @property
     def plain_events(self) -> list[Event]:
@@ -85,9 +81,7 @@ class FamilyRun:
 @dataclass(frozen=True)
 class Run(FamilyRun):
     unprepared: tuple[str, ...] = ()
-    """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
-    """The last answer, if it was refused."""
 
 
 def play(suite: Suite, case: str) -> Run:
@@ -241,7 +235,6 @@ def _complete_visits(said: Any, bill: Playbill) -> list[Any]:
 
 
 async def family_of(stored: StoredRuns, run: str) -> FamilyRun:
-    """A run and its children, as far as they have begun."""
     events = tuple(await stored.events(run))
     begun = [one.event for one in events if isinstance(one.event, ChildStarted)]
     children = [

@@ -44,14 +44,10 @@ _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
 @dataclass(frozen=True)
 class Recording:
-    """A case that was written."""
-
     path: Path
     case: str
     difference: Difference | None
-    """Where its replay differs from the run, if it does."""
     notes: tuple[str, ...] = ()
-    """What no case can play of the run."""
     is_repaired: bool = False
     """Whether the run had several definitions: its case plays it with the last of them."""
 
@@ -74,8 +70,7 @@ def record(
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
     replayed = _play_beside(target.path, text, lambda suite: play(suite, name), machines)
-    found = family_difference(run, replayed, redact)
-    if found is not None:
+    if (found := family_difference(run, replayed, redact)) is not None:
         comments.append(one_line(f"Its replay differs in {found}", 200))
         text = target.text(name, case, comments)
     _write(target.path, text)
@@ -124,10 +119,8 @@ def _play_beside(
     # In its folder, because its paths start there.
     folder = path.resolve().parent
     try:
-        with NamedTemporaryFile(
-            "w", dir=folder, prefix=".", suffix=SUFFIX, encoding="utf-8"
-        ) as file:
-            file.write(text)
+        with NamedTemporaryFile(dir=folder, prefix=".", suffix=SUFFIX) as file:
+            file.write(text.encode())
             file.flush()
             return playing(load_suite(Path(file.name), machines))
     except ProblemsFound as found:
@@ -152,14 +145,11 @@ NAME: TypeAdapter[str] = TypeAdapter(CaseName)
 
 @dataclass(frozen=True)
 class Target:
-    """Where a recording goes."""
-
     path: Path
     machine: Path
     name: str | None = None
     """The name of the case; None for the id of the run."""
     known: LoadedScenario | None = None
-    """The scenario that exists already."""
 
     def case_of(self, run: str) -> str:
         """The name of the case of a run; an id of a child has a `/`, which no name can have."""
@@ -366,8 +356,7 @@ def _children(
         definition = program.children[child.state]
         of_child = Program(definition.machine, definition.digest)
         said, missing = family_parts(of_child, child.run, limited)
-        raised = limit_names(of_child, child.run.events) - frozenset(of_child.limits)
-        if raised:
+        if limit_names(of_child, child.run.events) - frozenset(of_child.limits):
             missing.append("its limits were raised, which no scenario plays")
         called = place_of(child.state, child.key)
         notes.extend(f"`{called}`: {note}" for note in missing)

@@ -12,7 +12,6 @@ from loopkit.testing.suites import CaseResult
 from loopkit.text import one_line
 
 Selection = Callable[[str], bool]
-"""Whether a name is selected."""
 
 
 class NotAnExpression(ValueError):
@@ -80,9 +79,8 @@ def _add_suite(root: ET.Element, file: str, results: Sequence[CaseResult]) -> No
         time=f"{seconds:.3f}",
     )  # fmt: skip
     for result in results:
-        case = ET.SubElement(
-            suite, "testcase", classname=file, name=_xml(result.case), time=f"{result.seconds:.3f}"
-        )
+        head = {"classname": file, "name": _xml(result.case), "time": f"{result.seconds:.3f}"}
+        case = ET.SubElement(suite, "testcase", head)
         if not result.passed:
             failure = ET.SubElement(case, "failure", message=_xml(result.summary))
             failure.text = _xml(result.text)

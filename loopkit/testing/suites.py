@@ -36,7 +36,6 @@ from loopkit.testing.playbill import (
 from loopkit.text import printable
 
 SUFFIX = ".scenario.yaml"
-"""The ending of the names of scenario files with cases."""
 
 
 @dataclass
@@ -62,7 +61,6 @@ class Suite:
     written: LoadedScenario
     machine: Loaded
     inputs: Mapping[str, Mapping[str, Any]]
-    """The complete input of each case that can be played."""
     machines: Machines
 
     @property
@@ -131,8 +129,7 @@ def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
     path = written.folder / name
     if not path.is_file():
         message = f"there is no machine file `{name}`"
-        remedy = "the path starts at the folder of this file"
-        at = ("machine",)
+        remedy, at = "the path starts at the folder of this file", ("machine",)
         raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
     return machines.machine(path)
 
@@ -250,12 +247,9 @@ def _one(at: DocPath, kind: str, name: Any, known: Iterable[str]) -> Iterator[Un
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing in a run that is not as the case has it."""
-
     problem: Problem
     """The place in the file, and what happened instead."""
     shown: tuple[str, ...] = ()
-    """Lines that show the difference."""
 
     def text(self, sources: Mapping[str, str]) -> str:
         lines = (f"    {printable(line)}".rstrip() for line in self.shown)
@@ -265,13 +259,10 @@ class Failure:
 @dataclass(frozen=True)
 class CaseResult:
     suite: str
-    """The scenario file, as it was named."""
     case: str
     failures: tuple[Failure, ...]
     seconds: float
-    """Real time that it took to play and to judge."""
     sources: Mapping[str, str]
-    """The texts of the files that the failures name."""
     block: str = ""
     """`expect:` with what the run did, as YAML; empty where nothing else can be expected."""
 
@@ -281,8 +272,7 @@ class CaseResult:
 
     @property
     def text(self) -> str:
-        parts = [self.failures_text, *([self.block_text] if self.block else [])]
-        return "\n\n".join(parts)
+        return "\n\n".join([self.failures_text, *([self.block_text] if self.block else [])])
 
     @property
     def failures_text(self) -> str:

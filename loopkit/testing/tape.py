@@ -53,26 +53,22 @@ class Attempt:
 
 @dataclass
 class Tape:
-    """The work of agents, commands and people in a run."""
-
     program: Program
     attempts: dict[str, Attempt] = field(default_factory=dict)
-    """The attempts by task, in the order in which agents were first asked."""
+    """By task, in the order in which agents were first asked."""
     commands: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     """The results by `run` state, validator or tool."""
     answers: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """The answers by `human` state."""
+    """By `human` state."""
     limits: dict[str, Any] = field(default_factory=dict)
     """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
     mended: set[int] = field(default_factory=set)
     """The indices of resumes with a repair, after which the cause of the stop may be gone."""
     notes: list[str] = field(default_factory=list)
-    """What a scenario can't play."""
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
-    """The output files by call."""
 
     @cached_property
     def bill(self) -> Playbill:
@@ -135,8 +131,7 @@ class Tape:
         if intent.role == "run":
             self.commands[intent.state].append(result_of(replied, file))
             return
-        machine = self.program.machine
-        call = reply_of(replied, intent, machine, self.limited, file)
+        call = reply_of(replied, intent, self.program.machine, self.limited, file)
         self.attempts[intent.task].calls.append(call)
 
     def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
@@ -260,10 +255,7 @@ def _command_count(program: Program, validator: str) -> int:
 def read_tape(
     program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
 ) -> Tape:
-    """The tape of the run with these events.
-
-    `limited` are all limits that hold for it; None means only its own.
-    """
+    """The tape of a run; `limited` are all limits that hold for it, None means only its own."""
     stored = list(events)
     limited = limit_names(program, stored) if limited is None else limited
     tape, before = Tape(program, limited=limited), RunState()
@@ -312,12 +304,8 @@ def reply_of(
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    call: dict[str, Any] = {}
-    if usage.tokens:
-        call["usage"] = {"total": usage.tokens}
-    if usage.cost_usd != 0:
-        call["cost_usd"] = usage.cost_usd
-    return call
+    tokens: dict[str, Any] = {"usage": {"total": usage.tokens}} if usage.tokens else {}
+    return tokens | ({"cost_usd": usage.cost_usd} if usage.cost_usd != 0 else {})
 
 
 def reservation_of(reserved: Usage, limits: frozenset[str], used: Usage) -> dict[str, Any]:
@@ -341,8 +329,8 @@ def _files_of(replied: Replied) -> dict[str, Any]:
     """The substitutes for the files of a workspace, which a scenario does not have."""
     files: dict[str, Any] = {"workspace": replied.workspace} if replied.workspace else {}
     if replied.folder is not None:
-        folder = {name: v for name, v in replied.folder.plain().items() if v and name != "place"}
-        files["folder"] = folder
+        folder = replied.folder.plain().items()
+        files["folder"] = {name: value for name, value in folder if value and name != "place"}
     return files
 
 
@@ -379,7 +367,6 @@ def _reply_part(text: str) -> dict[str, Any]:
 
 
 def _tool_call(called: ToolCall) -> dict[str, Any]:
-    """A call of a tool: its arguments as data if that gives the same text."""
     reply = _reply_part(called.arguments)
     given = {"input": reply["data"]} if "data" in reply else {"arguments": called.arguments}
     return {"name": called.name, **given}

@@ -1,10 +1,7 @@
 """Traces: a run's states, verdicts, feedback, prompts and costs in order; and how two runs compare.
 
-Not compared is what no replay can repeat: times and durations, ids of runs and processes, which
-model is asked and its provider's name for it, whether it can call tools, how its tokens divide,
-what was reserved before a call or left uncounted after it, the remedies that follow from that, and
-whether it is available. Everything else counts: types, states, visits, facts, edges, prompts,
-replies, reports, feedback, counters, cost, usage.
+Not compared is what no replay can repeat: times, ids of runs and processes, what depends on the
+model that is asked, reservations and the remedies that follow from them. Everything else counts.
 """
 
 from __future__ import annotations
@@ -49,8 +46,6 @@ from loopkit.validators.judges.prompt import NONCE_REQUEST
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A report of a validate state about one attempt of an author."""
-
     state: str
     attempt: int
     report: Report
@@ -58,8 +53,6 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackGiven:
-    """Feedback that a state gets for its next attempt."""
-
     to: str
     attempt: int
     text: str
@@ -90,7 +83,6 @@ class Trace:
     state: RunState
     path: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    """The states that kept what they had made, in order."""
     judged: list[Judged] = field(default_factory=list)
     feedback: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -100,9 +92,8 @@ class Trace:
     calls: Counter[str] = field(default_factory=Counter)
     """The calls by agent and by tool, including those of children."""
     cost_usd: float | None = 0.0
-    """The cost in USD, including that of children; None where unknown."""
+    """Including that of children; None where unknown."""
     children: list[ChildTrace] = field(default_factory=list)
-    """Its children, in the order in which they began."""
 
     @property
     def outcome(self) -> str:
@@ -175,8 +166,6 @@ def _note_call(result: Trace, machine: Machine, run: RunState, event: Event) -> 
             intent = run.open_calls[event.key]
             if intent.role != "outside" and intent.agent in result.calls:
                 result.calls[intent.agent] -= 1
-        case _:
-            pass
 
 
 def _is_tool(machine: Machine, name: str) -> bool:
@@ -285,24 +274,22 @@ def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator
         return tasks.get(key, key)
 
     for is_in_any_order, some in groupby(_without_pauses(events), lambda e: e.type in TOGETHER):
-        in_order = list(some)
-        if is_in_any_order:
-            in_order.sort(key=task_of)
+        in_order = sorted(some, key=task_of if is_in_any_order else lambda _: "")
         yield from (_plain(event, names, tasks, redact) for event in in_order)
 
 
 def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
     paused = False
     for event in events:
-        if isinstance(event, Suspended):
-            paused = event.is_pause
-        is_left_out = event.type in PROCESS or (paused and isinstance(event, Suspended))
-        if isinstance(event, Waiting) and event.wanted is not None:
-            # A scenario does not have to wait for it.
-            is_left_out = True
-        if isinstance(event, Resumed):
-            is_left_out = paused and not event.limits
-            paused = False
+        is_left_out = event.type in PROCESS
+        match event:
+            case Suspended():
+                is_left_out = paused = event.is_pause
+            case Waiting():
+                # A scenario does not have to wait for what comes from outside.
+                is_left_out = event.wanted is not None
+            case Resumed():
+                is_left_out, paused = paused and not event.limits, False
         if not is_left_out:
             yield event
 
@@ -357,15 +344,11 @@ def _value_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
     """Each value that differs, by its dotted place."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
-            yield from _value_differences(
-                before.get(key), after.get(key), f"{at}.{key}" if at else key
-            )
+            place = f"{at}.{key}" if at else key
+            yield from _value_differences(before.get(key), after.get(key), place)
     elif before != after:
-        yield f"{at} is {_json_line(after)} instead of {_json_line(before)}"
-
-
-def _json_line(value: Any) -> str:
-    return one_line(json.dumps(value, ensure_ascii=False))
+        now, then = (one_line(json.dumps(one, ensure_ascii=False)) for one in (after, before))
+        yield f"{at} is {now} instead of {then}"
 
 
 Sign = Literal[" ", "-", "+", "…", "gap"]

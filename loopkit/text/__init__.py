@@ -53,7 +53,6 @@ def storable(text: str) -> str:
 
 
 def one_line(text: str, width: int = 100) -> str:
-    """The text on one line, shortened to `width` characters."""
     return shorten(" ".join(printable(text).split()), width)
 
 
@@ -102,9 +101,9 @@ def without_loop(text: str) -> str:
     end = len(text.rstrip())
     for period in range(2, min(LONGEST_REPEATED, end // MANY_TIMES) + 1):
         unit, first = text[end - period : end], end - MANY_TIMES * period
-        if text[first : first + period] == unit and text[first:end] == unit * MANY_TIMES:
-            if "\n" not in unit or not any(map(str.isalpha, unit)):
-                continue
+        if text[first : first + period] != unit or text[first:end] != unit * MANY_TIMES:
+            continue
+        if "\n" in unit and any(map(str.isalpha, unit)):
             while text[first - period : first] == unit:
                 first -= period
             while first and text[first - 1] == text[first - 1 + period]:

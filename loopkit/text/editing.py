@@ -1,8 +1,7 @@
 """Edited texts: what a page changed, the lines in which two texts differ, and transcripts.
 
-A page shows lines without control characters, and browsers give back every end of a line as they
-like. So the returned text is compared, line by line, with the text that was shown, and every line
-that was left alone stays exactly as it was.
+Browsers give back every end of a line as they like. So the returned text is compared, line by line,
+with the text that was shown, and every line that was left alone stays exactly as it was.
 """
 
 from __future__ import annotations
@@ -221,14 +220,8 @@ def result_of(events: Iterable[Event]) -> Event:
 def failure_in(event: Event) -> str:
     """Why a program failed, as a record of it says; empty if it does not say that it failed."""
     kind, subtype = (str(event.get(key) or "") for key in ("type", "subtype"))
-    has_failed = (
-        event.get("is_error") is True
-        or event.get("status") == "error"
-        or bool(event.get("error"))
-        or subtype.startswith("error")
-        or kind.endswith(("error", ".failed"))
-    )
-    if not has_failed:
+    says_so = event.get("is_error") is True or event.get("status") == "error" or event.get("error")
+    if not (says_so or subtype.startswith("error") or kind.endswith(("error", ".failed"))):
         return ""
     named = "" if subtype == "success" else subtype
     return ": ".join(filter(None, (named, _reason(event)))) or "it gives no reason"
@@ -291,7 +284,6 @@ def _message(event: Event) -> Event:
 
 
 def _role(event: Event) -> str:
-    """The author of a message, if the event is one."""
     role = _message(event).get("role", event.get("type"))
     return role if role in ROLES else ""
 

@@ -1,4 +1,9 @@
-"""JSON as models write it: alone, in a fence, or in the middle of prose."""
+"""JSON as models write it: alone, in a fence, in the middle of prose, or with one of four slips.
+
+Mended are comments, single quotes, trailing commas and raw line breaks. `json5`, which reads such
+values, takes more, so that every token is looked at first: what is left of JSON's own grammar is
+never guessed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from loopkit.text import HALF, is_broken, one_line
@@ -40,7 +46,7 @@ class NoJson(Value, frozen=True):
 class JsonInText(Value, frozen=True):
     """The outermost objects and lists in a text, and broken attempts at one."""
 
-    values: tuple[object, ...]
+    values: tuple[Any, ...]
     alone: tuple[bool, ...]
     """For each value, whether nothing else stands on its first and its last line."""
     spans: tuple[tuple[int, int], ...]
@@ -79,13 +85,13 @@ def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> obj
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
     placed = zip(found.values, found.alone, strict=True)
-    lists = [value for value, alone in placed if alone or _holds_object(value)]
+    lists = [v for v, alone in placed if alone or any(isinstance(one, dict) for one in v)]
     return _only_one([*(objects or lists), *found.broken], [*objects, *lists], fits)
 
 
 def json_in(text: str) -> JsonInText:
     """All outermost objects and lists in a text, fenced or not, in order."""
-    values: list[object] = []
+    values: list[Any] = []
     alone: list[bool] = []
     spans: list[tuple[int, int]] = []
     broken: list[NoJson] = []
@@ -155,10 +161,6 @@ def _is_alone(text: str, start: int, end: int) -> bool:
     while after < len(text) and text[after] != "\n" and text[after].isspace():
         after += 1
     return (before < 0 or text[before] == "\n") and text[after : after + 1] in ("", "\n")
-
-
-def _holds_object(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
 def canonical(value: object) -> str:
@@ -288,13 +290,119 @@ def _only_one(
         return broken
     if not candidates:
         return NoJson("there is none in the text")
-    if fits is not None:
-        different = {canonical(value): value for value in values}
-        fitting = (
-            list(filter(fits, different.values())) if 1 < len(different) <= MOST_FITTED else ()
-        )
+    different = {canonical(value): value for value in values}
+    if fits is not None and 1 < len(different) <= MOST_FITTED:
+        fitting = list(filter(fits, different.values()))
         if len(fitting) == 1:
             return fitting[0]
     if len({canonical(value) for value in candidates}) > 1:
         return NoJson("there are several different values in the text, and only one is expected")
     return candidates[0]
+
+
+MOST_MENDED = 50_000
+"""The characters that are mended in a text, or looked at in vain: `json5` takes about a second for
+them."""
+MOST_VALUES = 1_000
+"""The brackets and braces of a text at which a value is looked for."""
+
+_ESCAPE = r"\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})"
+_TOKEN = re.compile(
+    rf"""
+      (?P<blank>\s+)
+    | (?P<comment>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)
+    | (?P<single>'(?:[^'\\\x00-\x09\x0b\x0c\x0e-\x1f]|{_ESCAPE}|\\')*+')
+    | (?P<text>"(?:[^"\\\x00-\x09\x0b\x0c\x0e-\x1f]|{_ESCAPE})*+")
+    | (?P<open>[{{\[])
+    | (?P<close>[}}\]])
+    | (?P<comma>,)
+    | : | (?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.+-])
+    """,
+    re.VERBOSE,
+)
+_SLIPS = {"comment": "comments", "single": "single quotes"}
+_PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
+MOST_CUT = 20
+"""The parts of a value at its end of which the last whole one is looked for."""
+
+
+@lru_cache(maxsize=16)
+def mend(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with strict JSON in place of values that had slips, and the names of the slips.
+
+    A text that ends within a value is cut off, and stays as it is.
+    """
+    parts: list[str] = []
+    slips: dict[str, None] = {}
+    at = start = 0
+    left = MOST_MENDED
+    for _ in range(MOST_VALUES):
+        opening = _OPENING.search(text, start)
+        if opening is None or left < 0:
+            break
+        start = opening.start()
+        own: dict[str, None] = {}
+        end, seen = _end_of_value(text, start, own)
+        if end > len(text):
+            return text, ()
+        left -= (seen - start) if own or seen > end else 0
+        if own and end > start and left >= 0 and (mended := _read_mended(text[start:end])):
+            parts += [text[at:start], mended]
+            slips |= own
+            at = end
+        start = max(end, start + 1)
+    return "".join([*parts, text[at:]]), tuple(slips)
+
+
+def _end_of_value(text: str, start: int, slips: dict[str, None]) -> tuple[int, int]:
+    """Where a value ends, whose slips are added to `slips`: at its start if it is no JSON, and
+    beyond the text if that ends within it; and how far it was read."""
+    depth, position, after_comma = 0, start, False
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None or depth > MAX_DEPTH:
+            return start, position
+        position, kind = token.end(), token.lastgroup
+        if kind in _SLIPS:
+            slips[_SLIPS[kind]] = None
+        if kind in ("single", "text") and "\n" in token[0]:
+            slips["line breaks in a text"] = None
+        if kind == "close" and after_comma:
+            slips["trailing commas"] = None
+        if kind not in ("blank", "comment"):
+            after_comma = kind == "comma"
+        depth += (kind == "open") - (kind == "close")
+        if depth == 0:
+            return position, position
+    return position + 1, position
+
+
+def _read_mended(written: str) -> str:
+    """The JSON of a value with slips; empty where it has other faults, such as a key twice."""
+    import json5  # noqa: PLC0415 - only an answer with slips needs it
+
+    try:
+        mended = json.dumps(json5.loads(written, strict=False, allow_duplicate_keys=False))
+    except (ValueError, RecursionError):
+        return ""
+    return "" if isinstance(parse_json(mended), NoJson) else mended
+
+
+def closed(text: str) -> str:
+    """The text up to the last whole part of an object that is cut off, with its brackets closed.
+
+    A text that does not end in an object stays as it is.
+    """
+    missing: list[str] = []
+    parts: list[tuple[int, str]] = []
+    for part in _PART.finditer(text, max(text.find("{"), 0)):
+        if part[0] in "{[":
+            missing.append("}" if part[0] == "{" else "]")
+        elif part[0] in "}]" and missing:
+            missing.pop()
+        parts.append((part.end(), "".join(reversed(missing[-MAX_DEPTH:]))))
+    for end, brackets in reversed(parts[-MOST_CUT:] if missing else ()):
+        whole = f"{text[:end]}{brackets}"
+        if not isinstance(parse_json(whole[whole.find("{") :]), NoJson):
+            return whole
+    return text

@@ -1,7 +1,6 @@
 """The structure of a Markdown text: its code, its sections, its title.
 
-CommonMark, by markdown-it. Only the blocks are parsed; inline markup matters in names alone, and
-is read there when it is needed.
+CommonMark, by markdown-it. Only the blocks are parsed, and inline markup in names.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def as_code_block(text: str) -> str:
 def without_code(text: str) -> str:
     """The text with each line of fenced or indented code emptied; lines keep their numbers.
 
-    Line ends become LF. Code in lists and quotes counts. A fence that is never closed reaches to
-    the end of its container, as CommonMark has it.
+    Line ends become LF. Code in lists and quotes counts.
     """
     outline = _outline(with_line_feeds(text))
     return _without(outline, outline.code)
@@ -83,13 +81,10 @@ def section(
 ) -> str | None:
     """The text of the section `name`, without outer blank lines; None if absent or without text.
 
-    A section is what stands under a heading of that name, up to the next heading of the same or a
-    higher level, or after a bold label `**Name:**`, up to a blank line, a heading or the next
-    label; a label on a line of its own takes the block after it. Case, numbering ("1."), inline
-    markup and a trailing colon make no difference. Of several the first with text counts. A quote
-    has no sections; headings in lists are none, labels in lists are, and end with their item.
-    Rules and comments are no text, and neither are placeholders, whatever their case. With
-    `or_title`, a document that has no such section, not even an empty one, gives its `title`.
+    What a section is, the rule `section` of the language says. A label on a line of its own takes
+    the block after it. Of several the first with text counts. Headings in lists are none, labels in
+    lists are, and end with their item. With `or_title`, a document that has no such section, not
+    even an empty one, gives its `title`.
     """
     outline = _outline(with_line_feeds(text))
     places = _places_of(outline, name)
@@ -101,17 +96,15 @@ def section(
 
 
 def has_section(text: str, name: str) -> bool:
-    """Whether a heading or label of this name is there, with or without text."""
     return bool(_places_of(_outline(with_line_feeds(text)), name))
 
 
 def title(
     text: str, *, strip: Iterable[str] = (), placeholders: Collection[str] = ()
 ) -> str | None:
-    """The first level 1 heading as plain text, without the longest of `strip` at its end.
+    """The first level 1 heading as plain text, by "Titles and placeholders" of the language.
 
-    None where there is none, where nothing is left of it, and where it is a placeholder: one of
-    these, something in brackets, or a word such as TBD.
+    None where there is none, where nothing is left of it, and where it is a placeholder.
     """
     heading = _title(_outline(with_line_feeds(text)))
     named = _without_end(_plain(heading.name), strip) if heading else ""

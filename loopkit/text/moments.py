@@ -99,9 +99,7 @@ def _at_hour(text: str, now: datetime) -> datetime:
 
 
 def _hour(clock: re.Match[str]) -> int:
-    hour = int(clock["hour"])
-    if not clock["half"]:
-        return hour
-    if not 1 <= hour <= NOON:
+    hour, half = int(clock["hour"]), clock["half"]
+    if half and not 1 <= hour <= NOON:
         raise ValueError(f"no hour of half a day: {hour}")
-    return hour % NOON + (NOON if clock["half"][0] in "pP" else 0)
+    return hour % NOON + NOON * (half[0] in "pP") if half else hour

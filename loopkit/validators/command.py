@@ -44,11 +44,7 @@ from loopkit.values import Value
 async def check_command(
     rule: CommandRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Found]:
-    """The defects that the program finds in the artifact, which it gets on stdin.
-
-    Its templates can use `artifact`. Raises CannotJudge if there is no verdict, and
-    TemplateError.
-    """
+    """What the program finds in the artifact, which it gets on stdin; raises CannotJudge."""
     found = await _judge(rule, subject.names(setting.names), subject.content, setting)
     return cap_number(mark_known(rule, found, setting), setting.severities)
 
@@ -301,10 +297,7 @@ class Ending(NamedTuple):
 def ending_of(
     errors: Sequence[ErrorRule], result: CommandResult, now: datetime | None = None
 ) -> Ending | None:
-    """The ending by the first rule that matches; None where no rule does.
-
-    Raises PatternError and PatternTimeout.
-    """
+    """The ending by the first rule that matches; raises as `occurrences`."""
     for rule in errors:
         if (groups := _match_rule(rule, result)) is not None:
             now = now or datetime.now().astimezone()

@@ -51,7 +51,6 @@ def read_findings(text: str, rule: CommandRule, setting: Setting) -> list[Found]
 
 
 def message_text(text: str) -> str:
-    """A message without control characters, at most 1,000 characters."""
     return shorten(printable(text).strip(), MESSAGE_CHARS)
 
 
@@ -68,11 +67,8 @@ def at_place(finding: Finding, column: int | None = None) -> Found:
 
 def relative_path(path: str, folder: Path) -> str:
     """The path relative to the folder where the program ran, if it is inside; else unchanged."""
-    name = printable(path)
-    try:
-        return str(Path(name).relative_to(folder))
-    except ValueError:
-        return name
+    name = Path(printable(path))
+    return str(name.relative_to(folder)) if name.is_relative_to(folder) else printable(path)
 
 
 MAX_DEPTH = 64
@@ -86,11 +82,10 @@ _Tests = dict[ET.Element, ET.Element | None]
 
 
 def read_junit(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Found]:
-    """One finding for each test case, and each suite, that failed or ended with an error.
+    """Each test case and each suite that failed or ended with an error.
 
-    Raises Unreadable for a document type (no report needs one, and entities can blow a report
-    up), XML that is broken, nested deeper than 64 levels or not a test report, a report without a
-    single test case, and one that counts failures and shows none.
+    Raises Unreadable for what "Reports of programs" of the language names; a document type, because
+    no report needs one, and entities can blow a report up.
     """
     root = _parse_xml(text)
     if _kind(root) not in SUITES:
@@ -179,12 +174,7 @@ ADVICE = frozenset({"note", "info", "hint", "help", "remark"})
 
 
 def read_lines(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Found]:
-    """Each line `FILE:LINE[:COLUMN]: [WORD[CODE]:] message` as a finding at its place.
-
-    FILE has no blank and no colon and is not a number. WORD is one that compilers use: after
-    `error` or without a word, a finding is as severe as the rule says; after `warning` it is
-    advice; a line with `note` or the like is not a finding. All other lines are ignored.
-    """
+    """What compilers and linters print, by "Reports of programs" of the language."""
     folder, levels = setting.root, setting.severities
     for line in printable(text).split("\n"):
         match = _PLACE.match(line[:LINE_CHARS].strip())
@@ -228,9 +218,7 @@ def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Itera
 def read_sarif(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Found]:
     """Each result that is a problem: not suppressed, of the kind `fail`, and still there.
 
-    `error` is as severe as what blocks, `warning` as what advises, `note` as the mildest level;
-    `none` is not a finding. Raises Unreadable for anything but SARIF, a run without results, and
-    one whose tool says that it did not succeed.
+    Raises Unreadable for anything but SARIF, a run without results, and one that did not succeed.
     """
     log = parse_json(text)
     if isinstance(log, NoJson):

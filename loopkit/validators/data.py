@@ -15,8 +15,6 @@ from loopkit.values import Value
 
 
 class JudgedArtifact(Value, frozen=True):
-    """The version of an artifact that is judged."""
-
     artifact: str
     text: str
     data: object = None

@@ -105,7 +105,6 @@ def amount(number: int) -> str:
 
 
 def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:
-    """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
     verdict, found = verdict_of(findings), tuple(findings)
     return Answer(validator=validator, verdict=verdict, findings=found, reason=reason)
 
@@ -138,8 +137,7 @@ def complete(
     levels, names = setting.severities, subject.names(setting.names)
     findings = []
     for identity, one in zip(ids_of(rule, found, setting, exact=False), found, strict=True):
-        draft = one.finding
-        level = rule.severity or levels.ungraded
+        draft, level = one.finding, rule.severity or levels.ungraded
         if draft.severity:
             # The severity that the check knows, with that of the rule as its cap.
             level = levels.with_cap(draft.severity, rule.severity)

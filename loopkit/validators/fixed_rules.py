@@ -45,7 +45,6 @@ from loopkit.outside.workspace import UnusableWorkspace, prepare
 from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
-from loopkit.validators.acyclic import check_acyclic
 from loopkit.validators.command import check_command, output_clause
 from loopkit.validators.data import JudgedArtifact, NoData, data_of
 from loopkit.validators.fault import (
@@ -62,7 +61,7 @@ from loopkit.validators.fault import (
     sees_values,
     unreadable,
 )
-from loopkit.validators.lookup import check_lookup
+from loopkit.validators.item_rules import check_acyclic, check_lookup
 from loopkit.validators.setting import Setting
 
 # The rule is Any, because each check takes the noun that the table pairs it with.
@@ -72,13 +71,11 @@ RuleCheck = Callable[[Any, JudgedArtifact, Setting], Awaitable[Sequence[Found]]]
 async def judge_placed(
     name: str, rules: Placed, subject: JudgedArtifact, setting: Setting
 ) -> Answer:
-    """The answer of the validator `name`, from its rules with their places.
+    """The answer of the validator `name`, from its rules with their places; judges are left out.
 
-    All of them run, in order, and the findings of all are collected; judges among them are left
-    to the caller. The verdict is `fail` with a blocking finding, else `error` where a rule could
-    not judge (with class and reason), `warn` with other findings, `not_applicable` where the
-    guard of every rule is false, else `pass`. Never raises for what a machine file, an artifact
-    or a command can contain.
+    All run, in order, and the findings of all are collected. Where the guard of every rule is false
+    it is `not_applicable`. Never raises for what a machine file, an artifact or a command can
+    contain.
     """
     setting.validator = name
     findings: list[Finding] = []
@@ -116,9 +113,8 @@ def _answer_with_errors(
 ) -> Answer:
     """What the other rules found, and why these came to no verdict.
 
-    As in a report, `fail` takes precedence over `error`: what one rule found has to be corrected
-    whatever another would have said. `error` takes precedence over all else; of several errors,
-    a fatal one counts.
+    What one rule found has to be corrected whatever another would have said; otherwise it is an
+    `error`. Of several errors, a fatal one counts.
     """
     errors.sort(key=lambda error: error.error_class != "fatal")
     reasons = [error.reason for error in errors]
@@ -224,13 +220,25 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
 
     Anything else is not a verdict: raises CannotJudge, transient after a timeout.
     """
-    folder = setting.folder
+    folder, names = setting.folder, setting.names
+    request = {
+        "python": rule.python,
+        "folder": rule.folder,
+        "value": subject.data if subject.is_data else subject.content,
+        "context": {
+            "artifact": subject.artifact,
+            "attempt": names.get("attempt", 1),
+            "input": names.get("input", {}),
+            "arguments": rule.with_,
+            "seen": sees_values(rule, names),
+        },
+    }
     try:
         result = await run_command(
             WORKER,
             cwd=folder if folder is None or folder.is_dir() else prepare(folder),
             env=worker_environment(rule.env),
-            stdin=json.dumps(_request(rule, subject, setting)),
+            stdin=json.dumps(request),
             timeout_s=rule.timeout,
         )
     except (CommandNotStarted, UnusableWorkspace) as error:
@@ -242,21 +250,6 @@ async def check_python(rule: PythonRule, subject: JudgedArtifact, setting: Setti
         ) from error
     told = _read_answer(rule, result, setting).findings
     return [_found_by_plugin(rule, one, setting) for one in told]
-
-
-def _request(rule: PythonRule, subject: JudgedArtifact, setting: Setting) -> dict[str, Any]:
-    return {
-        "python": rule.python,
-        "folder": rule.folder,
-        "value": subject.data if subject.is_data else subject.content,
-        "context": {
-            "artifact": subject.artifact,
-            "attempt": setting.names.get("attempt", 1),
-            "input": setting.names.get("input", {}),
-            "arguments": rule.with_,
-            "seen": sees_values(rule, setting.names),
-        },
-    }
 
 
 def _read_answer(rule: PythonRule, result: CommandResult, setting: Setting) -> _Answer:
@@ -305,10 +298,8 @@ async def check_require(
 ) -> list[Found]:
     """One finding for the artifact, or with `each` for every item that does not meet the condition.
 
-    A path that leads to no item passes; another rule can require that there are some
-    (`nodes.count > 0`). Names are those of the item, then `item`, `index`, `artifact` and those
-    of the setting. Data is read from fences and prose too; `schema` can require it to stand
-    alone. Raises GuardError.
+    A path that leads to no item passes; another rule can require that there are some. Raises
+    GuardError.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -335,7 +326,6 @@ def _unmet_requirement(rule: RequireRule, location: str, item: object, index: in
 
 
 async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Setting) -> list[Found]:
-    """One finding for each part of the data that is wrong, at its location."""
     data = data_of(subject, tolerant=rule.tolerant)
     if isinstance(data, NoData):
         return [unreadable(data.reason)]

@@ -15,8 +15,6 @@ from loopkit.values import NOTHING, Mutable
 
 
 class Setting(Mutable):
-    """Everything that a rule may read or do besides its subject."""
-
     names: Mapping[str, object]
     """The names of templates and requirements: `input`, `attempt`, artifacts, …"""
     facts: Mapping[str, object]

@@ -28,7 +28,6 @@ def usage_suffix(usage: Usage) -> str:
 
 
 def usage_parts(usage: Usage) -> list[str]:
-    """`1,204 tokens` and `$0.0210` in a list, as far as they are known."""
     return [*_tokens(usage), *(money(usage) if usage.cost_usd is not None else [])]
 
 
@@ -59,7 +58,6 @@ def cost(usage: Usage) -> str:
 
 
 def cost_of(usd: float | None) -> str:
-    """An amount of which nothing is held, for a table; `unknown` for None."""
     return "unknown" if usd is None else _usd(usd)
 
 
@@ -92,7 +90,6 @@ def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def moment(at: float) -> str:
-    """A Unix time in the local time zone, rounded up to a second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(math.ceil(at)))
 
 

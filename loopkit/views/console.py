@@ -1,7 +1,4 @@
-"""A run as lines on a console: the text of each event, live and afterwards, and of its children.
-
-Events as lines of JSON are the same wherever they are printed or sent.
-"""
+"""A run as lines on a console: the text of each event, live and afterwards, and of its children."""
 
 from __future__ import annotations
 
@@ -113,7 +110,6 @@ def _lines_for_intended(event: Intended, before: Progress, _: float) -> Iterator
 
 
 def _reask_suffix(event: Intended, before: Progress) -> str:
-    """Why a judge, or an agent with tools, is asked again after it has answered."""
     if event.role == "judge":
         reason = reask_reason(event.prompt)
         return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
@@ -129,12 +125,12 @@ def _lines_for_held(event: Held, before: Progress, at: float) -> Iterator[Line]:
         # The same wait is prolonged: the status line goes on counting.
         return
     reason = f": {one_line(event.reason, MESSAGE_WIDTH)}" if event.reason else ""
+    whom = f"for {one_line(event.provider, MODEL_WIDTH)}{reason}"
     if event.instead:
-        text = f" waiting for {one_line(event.provider, MODEL_WIDTH)}{reason}"
-        yield _row(event.state, text, word="not", tone="odd")
-        return
-    text = f" for {one_line(event.provider, MODEL_WIDTH)}{reason} · again {until(event.until - at)}"
-    yield _row(event.state, text, word="waits", tone="odd")
+        yield _row(event.state, f" waiting {whom}", word="not", tone="odd")
+    else:
+        text = f" {whom} · again {until(event.until - at)}"
+        yield _row(event.state, text, word="waits", tone="odd")
 
 
 def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
@@ -159,8 +155,8 @@ def _tool_result(event: Replied) -> tuple[str, LineTone]:
         return ", ".join(["valid", *counts]), "good"
     if event.exit_code is not None:
         return f"exit {event.exit_code}", "plain"
-    is_error = event.text.startswith("Error: ")
-    return one_line(event.text, MOST_ARGUMENTS), "odd" if is_error else "plain"
+    tone: LineTone = "odd" if event.text.startswith("Error: ") else "plain"
+    return one_line(event.text, MOST_ARGUMENTS), tone
 
 
 def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
@@ -185,9 +181,8 @@ def _notes(event: Replied | Failed) -> Iterator[Line]:
 
 def _lines_for_alerted(event: Alerted, *_: object) -> Iterator[Line]:
     of = f"{event.corrections} of {plural(event.works, 'work')}"
-    limit = f"{event.threshold:.0%} are the limit"
-    text = f" {event.value:.0%} of the works are corrections ({of}); {limit}"
-    yield _row("", text, word="alert:", tone="odd")
+    text = f" {event.value:.0%} of the works are corrections ({of}); {event.threshold:.0%} are"
+    yield _row("", f"{text} the limit", word="alert:", tone="odd")
 
 
 def _lines_for_emitted(event: Emitted, *_: object) -> Iterator[Line]:
@@ -240,8 +235,8 @@ def _lines_for_resumed(event: Resumed, *_: object) -> Iterator[Line]:
 def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
     if (wanted := event.wanted) is not None:
         yield _row("", f"waits for `{wanted.artifact}` from outside, attempt {wanted.attempt}")
-        return
-    yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
+    else:
+        yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
 
 
 def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
@@ -267,11 +262,12 @@ def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Lin
 
 
 def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any]) -> str:
-    size = plural(artifact.size, "character", ",") if artifact.size else "empty"
-    if artifact.tree:
-        size = f"{plural(len(artifact.fields['files']), 'file')} changed"
     if artifact.fault:
         size = _without_known_faults(before, artifact.fault) or "nothing"
+    elif artifact.tree:
+        size = f"{plural(len(artifact.fields['files']), 'file')} changed"
+    else:
+        size = plural(artifact.size, "character", ",") if artifact.size else "empty"
     if artifact.mended:
         size += f" · mended: {', '.join(artifact.mended)}"
     if "exit_code" in facts:
@@ -377,9 +373,9 @@ class FamilyProgress:
         self._known: dict[str, Progress] = {}
         """The children that have not ended, by id."""
         self._places: dict[str, str] = {}
-        """The place of each child in the family, by id."""
+        """The place of each of them in the family."""
         self._ids: dict[tuple[str, str], str] = {}
-        """The id of each of these children, by its parent and key."""
+        """The id of each of them, by its parent and key."""
         self._only: dict[str, str] = {}
         """By the id of a run: its child, if the state that began it has no other."""
         self._works: dict[str, bool] = {}
@@ -410,7 +406,7 @@ class FamilyProgress:
         if place is None:
             yield from lines(self._own, stored)
         elif stored.event.type not in ENDS:
-            # The parent's own event reports the end of a child, with its cost.
+            # The parent reports the end of a child, with its cost.
             for line in lines(self._known.get(run, Progress()), stored):
                 yield replace(line, before=f"{place} {line.before.removeprefix('  ')}")
 
@@ -462,7 +458,6 @@ class FamilyProgress:
 
     def _end(self, parent: str, event: ChildEnded) -> None:
         child = self._ids.pop((parent, event.key), "")
-        # The parent counts it from now on.
         self._known.pop(child, None)
         self._places.pop(child, None)
         self._only.pop(parent, None)

@@ -18,7 +18,6 @@ from loopkit.text.run_ids import RESUME, delivery_line, resume_line
 from loopkit.views.amounts import moment
 
 MOST_ASKED = 10
-"""How many questions of children are listed."""
 QUESTION_WIDTH = 60
 BLANK = "…"
 """The placeholder in a command for words that only a person can supply."""
@@ -60,7 +59,6 @@ def answer_hints(run: str, question: Waiting) -> Iterator[str]:
 
 
 def waiting_hints(run: str, question: Waiting) -> Iterator[str]:
-    """The commands that continue a waiting run: by an answer, or by a delivery."""
     if question.wanted is None:
         yield from answer_hints(run, question)
         return
@@ -80,12 +78,8 @@ def _answer_lines(run: str, question: Waiting) -> Iterator[str]:
         yield delivery_line(run, is_left=question.wanted.is_left)
         return
     fields = parse_record(question.form).fields or {}
-    form = [
-        part
-        for name, field in fields.items()
-        if field.required
-        for part in ("--form", f"{name}={BLANK}")
-    ]
+    needed = [f"{name}={BLANK}" for name, field in fields.items() if field.required]
+    form = [part for field in needed for part in ("--form", field)]
     for choice in question.choices:
         if not choice.closed:
             comment = ["--comment", BLANK] if choice.needs_comment else []

@@ -1,7 +1,6 @@
 """A plot of runs over time, as SVG: the share of clean runs, the process yield, and the cost.
 
 Time is divided into spans of equal length, so thousands of runs need no more space than ten.
-Colours are readable on light and dark backgrounds; the page sets the background.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from loopkit.views.stats import share
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
 SPANS = 40
-"""The most points of a line."""
 GREY, BLUE, GREEN, ORANGE = "#767676", "#3b82f6", "#16a34a", "#ea7317"
 DAY_S = 86400
 TICKS = 5
-"""The most times that are shown below the plot."""
 
 
 class Point(NamedTuple):
@@ -73,8 +70,6 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the two diagrams: its position, and the value at its top."""
-
     top: float
     height: float
     most: float
@@ -163,7 +158,6 @@ def _line(
     colour: str,
     dashes: str = "none",
 ) -> Iterator[str]:
-    """A line through the known values, with a dot at each span."""
     known = [(x(span), panel.y(found)) for span in spans if (found := value(span)) is not None]
     if len(known) > 1:
         way = " ".join(f"{at:.1f},{y:.1f}" for at, y in known)

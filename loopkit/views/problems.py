@@ -1,8 +1,6 @@
 """Problems that `check` found, for people and for programs: one writer for each format.
 
-The JSON object for scripts is described in `docs/checks.md`; keys are only added. SARIF 2.1.0
-(OASIS) is the exchange format of static analysis tools. GitHub shows workflow commands beside the
-lines of a change.
+The JSON object for scripts is described in `docs/checks.md`; keys are only added.
 """
 
 from __future__ import annotations
@@ -41,14 +39,11 @@ class Examined(Value, frozen=True):
     """The files that were read as machines, with all their problems."""
 
     files: tuple[str, ...]
-    """The names that problems use; `<stdin>` for standard input."""
     problems: tuple[Problem, ...]
     texts: Mapping[str, str] = field(default_factory=dict)
-    """The text of each file with a problem, if it can be read."""
     columns: int | None = None
     """The columns at which lines of a file are cut; None for programs, which get whole lines."""
     skipped: int = 0
-    """How many YAML files in the folders are not machines."""
 
     def count(self, severity: Severity) -> int:
         return sum(problem.severity == severity for problem in self.problems)
@@ -151,9 +146,7 @@ def _command(problem: Problem) -> str:
     if (span := problem.span) is not None:
         place = {"file": span.file, "line": str(span.line), "col": str(span.column)}
         properties = {**place, **properties}
-    joined = ",".join(
-        f"{key}={value.translate(IN_PROPERTIES)}" for key, value in properties.items()
-    )
+    joined = ",".join(f"{key}={text.translate(IN_PROPERTIES)}" for key, text in properties.items())
     text = _with_help(problem).translate(IN_DATA)
     return f"::{COMMANDS[problem.severity]} {joined}::{text}"
 

@@ -32,8 +32,6 @@ WHOLE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a task waits for: an answer, its next try, or a provider."""
-
     since: float
     """Unix time."""
     call: Intended | None = None
@@ -41,7 +39,7 @@ class Pending:
     until: float | None = None
     """Unix time of the next try; None while a call is in flight."""
     provider: str = ""
-    """The provider, if it is paused; empty otherwise."""
+    """The one that is paused, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,10 @@ class Progress:
     state: str = ""
     attempt: int = 0
     revision: int = 0
-    """The revision of the revise edge that led here; 0 if none did."""
     max_revisions: int = 0
     calls: int = 0
     """Calls to agents, including those in flight."""
     usage: Usage = Usage()
-    """The usage of the calls that have ended."""
     pending: Mapping[str, Pending] = field(default_factory=dict)
     """By task, in the order of their first calls."""
     answered: Usage | None = None
@@ -66,12 +62,10 @@ class Progress:
     faults: tuple[str, ...] = ()
     """The errors of failed tries in this state."""
     since: float = 0.0
-    """Unix time of the last event."""
     asks_person: bool = False
     items: int = 0
     """The number of items for which this state begins children."""
     ended: int = 0
-    """How many of these children have ended."""
 
     def after(self, stored: Stored) -> Progress:
         change = FOLDS.get(stored.event.type)
@@ -135,7 +129,6 @@ def _after_in_doubt(now: Progress, event: InDoubt) -> Progress:
 
 
 def _without_call(now: Progress, key: str, usage: Usage) -> Progress:
-    """The progress without a call in flight, and with its usage."""
     call = now.call(key)
     pending = {task: p for task, p in now.pending.items() if p.call is None or p.call is not call}
     return replace(now, pending=pending, usage=now.usage.plus(usage))

@@ -1,8 +1,4 @@
-"""The review at a question: the artifact, its verdict, and its history.
-
-The history is the rounds of an artifact, its last change, how the run made this version, and the
-path of the run.
-"""
+"""The review at a question: the artifact, its verdict, and its history."""
 
 from __future__ import annotations
 
@@ -82,10 +78,7 @@ def _stalling(report: Report) -> str:
 def report_lines(
     report: Report | None, judged_by: str = "", items: ReportItems | None = None
 ) -> Iterator[str]:
-    """A report as lines: the verdict of a state or validator, then every finding.
-
-    `items` are the further fields of findings in its machine.
-    """
+    """A report as lines: the verdict of a state or validator, then every finding."""
     if report is None:
         return
     yield f"Verdict of {judged_by or report.state}: {verdict_text(report)}{_stalling(report)}"
@@ -96,7 +89,6 @@ def report_lines(
 
 def _finding(finding: Finding, items: ReportItems | None, history: str = "", name: str = "") -> str:
     """A finding on a line; `name` is its short id, for a finding whose origin can change."""
-    kind = weight(finding)
     status = f" ({history})" if history else ""
     status += f" ({name})" if name and finding.origins else ""
     line = f"line {finding.line}" if finding.line else ""
@@ -105,7 +97,7 @@ def _finding(finding: Finding, items: ReportItems | None, history: str = "", nam
     more = ", ".join(map(one_line, items.further(finding.item))) if items is not None else ""
     where += f" ({more})" if more else ""
     whose = f"{reviewers_of(finding)}{origins_of(finding)}"
-    return item(f"{kind}{finding.message}{where}{whose}{status}")
+    return item(f"{weight(finding)}{finding.message}{where}{whose}{status}")
 
 
 def arrival_lines(engine: Engine, run: RunState) -> Iterator[str]:
@@ -226,7 +218,6 @@ def _in_brackets(parts: list[str]) -> str:
 
 
 MOST_LINES = 60
-"""How many lines of a diff are shown."""
 MOST_STEPS = 24
 """How many states of a long route are shown, the last ones."""
 
@@ -250,13 +241,10 @@ def weight(finding: Finding) -> str:
 
 
 def reviewers_of(finding: Finding) -> str:
-    """The reviewers of a panel that reported a finding; empty without a panel."""
     return f" (found by {', '.join(finding.reviewers)})" if finding.reviewers else ""
 
 
 def origins_of(finding: Finding) -> str:
-    """The states that have to fix a finding, if the machine has origins, and whether they are
-    assumed."""
     if not finding.origins:
         return ""
     label = "origin assumed" if finding.defaulted else "origin"
@@ -361,7 +349,6 @@ def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
 
 
 def artifact_lines(artifact: Artifact) -> list[str]:
-    """An artifact line by line; data as indented JSON."""
     text = artifact.text
     if artifact.is_data:
         text = json.dumps(artifact.data, indent=2, ensure_ascii=False, sort_keys=True)
@@ -369,7 +356,6 @@ def artifact_lines(artifact: Artifact) -> list[str]:
 
 
 MOST_CONFLICTS = 10
-"""How many files in conflict are listed."""
 
 
 def conflicts_of(result: Mapping[str, Any]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Runs as data for other programs, and in lines: status, usage, last report, what comes next.
 
-Besides: all versions of an artifact, and how two differ; and the children of a run, in the order
-of their lists, of which a long one is cut.
+Besides: all versions of an artifact, and how two differ; and the children of a run.
 """
 
 from __future__ import annotations
@@ -153,7 +152,6 @@ def summary_of(row: RunRow, state: RunState, usage: Usage) -> RunSummary:
 
 
 def unreadable_summary(row: RunRow, cause: str, *, is_damaged: bool) -> RunSummary:
-    """The summary of a run whose records can't be read, with the cause."""
     status = "damaged" if is_damaged else "unreadable"
     empty = summary_of(row, RunState(), Usage())
     return empty.replace(status=status, is_driven=False, fault=cause)
@@ -233,8 +231,7 @@ def summary(
 ) -> Iterator[str]:
     """A run in lines, each a paragraph, without the open question, which has a view of its own.
 
-    `hints` are the commands that continue a suspended run; `usage` is that of its family;
-    `items` are the further fields of findings in its machine.
+    `usage` is that of its family; `items` are the further fields of findings in its machine.
     """
     status, place = status_of(state, is_driven=is_driven), standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
@@ -243,7 +240,6 @@ def summary(
     for name, value in state.input.items():
         yield f"input {name}: {one_line(or_empty(text_or_json(value)), 80)}"
     if state.status != "waiting":
-        # The open question shows the route and its report itself.
         entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
         yield "route: " + " → ".join((*entered, state.state))
         yield from report_lines(state.last_report, items=items)
@@ -260,7 +256,6 @@ def summary(
 
 
 def filled_in(form: Mapping[str, object]) -> dict[str, str]:
-    """What an answer says in each field of the form, but for those that are left empty."""
     return {name: text_or_json(value) for name, value in form.items() if value is not None}
 
 
@@ -274,7 +269,6 @@ def _answers(state: RunState) -> Iterator[str]:
 
 
 def _trees(state: RunState) -> Iterator[str]:
-    """The folders in which the run works, or has left its work, and why that is not merged."""
     if conflicts := state.finished.conflicts if state.finished else ():
         files = one_line(", ".join(conflicts), 1_000)
         yield f"not merged, because they have changed in the workspace as well: {files}"
@@ -303,11 +297,10 @@ class KeptVersion:
     @property
     def title(self) -> str:
         """`plan 2, attempt 2 by draft: fail, 1 blocking finding`."""
-        by = self.artifact.by
-        edited = ", edited" if self.artifact.edited else ""
+        artifact = self.artifact
+        how = phase_and_fallback(artifact.made) + (", edited" if artifact.edited else "")
         verdict = verdict_text(self.report) if self.report is not None else "not judged"
-        name = f"{self.artifact.name} {self.number}"
-        return one_line(f"{name}, {by}{phase_and_fallback(self.artifact.made)}{edited}: {verdict}")
+        return one_line(f"{artifact.name} {self.number}, {artifact.by}{how}: {verdict}")
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -325,9 +318,8 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
         if isinstance(event, Worked) and event.report is not None:
             # A report may be about an earlier version than the last.
             known = found.get(event.report.artifact, ())
-            about = [each for each in known if event.report.version in (0, each.number)]
-            if about:
-                about[-1].report = event.report
+            for each in [one for one in known if event.report.version in (0, one.number)][-1:]:
+                each.report = event.report
     return found
 
 
@@ -344,12 +336,9 @@ def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
 
 
 MOST_SHOWN = 20
-BEGUN = "not ended"
 
 
 class Row(NamedTuple):
-    """A child, whether it has begun or not."""
-
     place: str
     run: str
     """Empty if it never began."""
@@ -392,17 +381,16 @@ def child_lines(
     state: RunState, name: str, rows: Sequence[Row], known: Mapping[str, RunState], driven: bool
 ) -> Iterator[str]:
     """The children of a state; `known` has the states of those shown that have not ended."""
-    children = list(state.children[name].values())
-    total = children[0].started.of
-    if total > 1 or children[0].started.key:
-        counts = Counter(row.outcome or BEGUN for row in rows)
+    first = next(iter(state.children[name].values())).started
+    total = first.of
+    if total > 1 or first.key:
+        counts = Counter(row.outcome or "not ended" for row in rows)
         words = [plural(total, "item", ",")]
         words += [f"{count:,} {outcome}" for outcome, count in counts.items()]
         words += [f"{total - len(rows):,} not begun"] if total > len(rows) else []
         yield f"{name}: {', '.join(words)}"
     shown = rows_to_show(rows)
-    table = [_cells(row, known.get(row.run), driven) for row in shown]
-    if table:
+    if table := [_cells(row, known.get(row.run), driven) for row in shown]:
         for line in columns([("item", "status", "rounds", "calls", "cost"), *table], "<<>>>"):
             yield f"  {line}"
     for row in shown:

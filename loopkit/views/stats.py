@@ -1,7 +1,6 @@
 """Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-No run is kept in memory. Figures are shown as tables of machines, of their states and of defects,
-or as CSV with a row for each run or defect.
+docs/telemetry.md defines each. No run is kept in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +13,13 @@ from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
-from loopkit.engine.telemetry import COUNTS, Defect, Figures, Phase, usd_without_held
+from loopkit.engine.telemetry import (
+    COUNTS,
+    Defect,
+    Figures,
+    Phase,
+    usd_without_held,
+)
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
 from loopkit.views.amounts import cost_of, duration
@@ -46,9 +51,7 @@ class _Sums:
     def __init__(self) -> None:
         self.runs = self.succeeded = self.overrides = 0
         self.of = Counter[str]()
-        """By name: what is added up as it is."""
         self.means = {True: _Mean(), False: _Mean()}
-        """By whether the runs are clean."""
         self.phases = defaultdict[str, Counter[str]](Counter)
 
     def add(self, run: RunStats) -> None:
@@ -96,11 +99,9 @@ class Totals:
 
 
 CHARACTERS = 1000
-"""The unit of a density."""
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
-    """The statistics of a stored run; raises RunUnreadable."""
     state = state_after(row.run, history, is_counted=False)
     figures = Figures()
     for stored in history:
@@ -178,17 +179,16 @@ def machine_text(stats: MachineStats) -> Iterator[str]:
 
 
 def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
-    for name, part in (("succeeded", stats.succeeded), ("clean", stats.clean.runs)):
-        runs = f"{part:,} of {plural(stats.finished, 'finished run', ',')}"
-        yield f"  {name}", percent(part, stats.finished), runs
-    rate = f"{stats.corrections:,} of {plural(stats.works, 'work', ',')}"
-    yield "  correction rate", percent(stats.corrections, stats.works), rate
-    caught = f"{stats.caught:,} of {plural(stats.blocking, 'defect', ',')}"
-    yield "  process yield", percent(stats.caught, stats.blocking), caught
+    def part(name: str, count: int, whole: int, noun: str) -> tuple[str, str, str]:
+        return f"  {name}", percent(count, whole), f"{count:,} of {plural(whole, noun, ',')}"
+
+    yield part("succeeded", stats.succeeded, stats.finished, "finished run")
+    yield part("clean", stats.clean.runs, stats.finished, "finished run")
+    yield part("correction rate", stats.corrections, stats.works, "work")
+    yield part("process yield", stats.caught, stats.blocking, "defect")
     density = NONE if stats.density is None else f"{stats.density:.2f}"
     yield "  defect density", density, "defects per 1,000 characters"
-    resolved = f"{stats.resolved:,} of {plural(stats.blocking, 'defect', ',')}"
-    yield "  resolved", percent(stats.resolved, stats.blocking), resolved
+    yield part("resolved", stats.resolved, stats.blocking, "defect")
     yield "  overrides", f"{stats.overrides:,}", ""
     for name, group in (("clean", stats.clean), ("corrected", stats.corrected)):
         known = group.runs - group.unpriced

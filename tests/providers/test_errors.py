@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from loopkit.agents.model.errors import as_agent_error
-from loopkit.agents.model.failure_cause import Received, keep_answer_in
+from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, Received
 from loopkit.agents.port import AgentError
 from tests.providers.conftest import KEY
 from tests.providers.hostile import Answer, HostileServer, json_answer
@@ -45,9 +45,9 @@ async def call(litellm: Any, provider_key: str) -> AsyncIterator[Call]:
 async def failure(calling: Awaitable[Any]) -> AgentError:
     """The error that a call brings, sorted."""
     received = Received()
+    CURRENT_RECEIVED.set(received)
     try:
-        with keep_answer_in(received):
-            await calling
+        await calling
     except Exception as error:  # noqa: BLE001 - whatever LiteLLM raises
         return as_agent_error(error, received)
     raise AssertionError("the call brought a reply")
@@ -414,7 +414,7 @@ class TestACallThatIsNotMade:
         assert error.message == "a header can't be sent: the API key is not plain ASCII"
         assert hostile.requests() == []
 
-    @pytest.mark.parametrize("key", ["sk-one-key\n", "sk-one\r\n-key"])
+    @pytest.mark.parametrize("key", ["sk-one-key\n", "sk-one\r\n-key", "sk-one-key "])
     @pytest.mark.parametrize("model", [
         HostileServer.model, "gemini/ours", "azure/ours", "groq/ours", "openai/responses/ours",
     ])  # fmt: skip
@@ -425,7 +425,7 @@ class TestACallThatIsNotMade:
         provider = model.partition("/")[0].removesuffix("_chat").upper()
         assert (error.error_class, error.charged, error.sent) == ("fatal", False, False)
         assert error.message == (
-            "the API key has a line break or another character that can't be sent: "
+            "the API key has a line break, a blank or another character that can't be sent: "
             f"set the environment variable {provider}_API_KEY without it"
         )
         assert hostile.requests() == []

@@ -41,7 +41,7 @@ def test_a_judge_is_told_that_what_it_judges_is_empty(desk: Desk) -> None:
     assert "(empty)" not in asked[1]
 
 
-EMPTY = "- the answer is empty (code `empty`)"
+EMPTY = "- the answer is empty"
 
 
 def test_an_author_is_told_that_its_last_version_was_empty(desk: Desk) -> None:

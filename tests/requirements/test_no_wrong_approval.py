@@ -122,6 +122,25 @@ def test_a_fail_that_names_nothing_counts_if_nothing_better_follows(
     assert [finding.message for finding in played.reports[0].blocking] == ["No steps."]
 
 
+FAIL = '{"verdict": "fail", "findings": [{"message": "No steps.", "severity": "error"}]}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        FAIL.replace("]}", "],}"),
+        FAIL.replace('"', "'"),
+        FAIL.replace(', "severity": "error"}]}', ', "sev'),
+        {"reply": FAIL, "cut_off": True},
+        f'{{"report": {FAIL}}}',
+    ],
+)
+def test_a_fail_of_another_form_is_not_taken_back(desk: Desk, said: Any) -> None:
+    played = play(desk, by="[{judge: one}]", one=[[said, PASS]], plans=["a"])
+    assert len(played.prompts("one")) == 2
+    assert [finding.message for finding in played.reports[0].blocking] == ["No steps."]
+
+
 def test_a_warning_that_names_nothing_is_no_verdict_if_the_judge_crashes_then(desk: Desk) -> None:
     said = [["Verdict: WARN", CRASHED]]
     played = play(desk, by="[{judge: one, verdict: {}}]", one=said)
@@ -245,6 +264,16 @@ def test_the_same_words_of_one_place_are_one_finding_of_all_who_use_them(desk: D
     assert statuses(played, 3) == {"X": "recurring"}
     assert len({report.findings[0].id for report in played.reports[:3]}) == 1
     assert statuses(played, 4) == {"X": "resolved"}
+
+
+def test_two_findings_in_the_same_words_have_two_ids(desk: Desk) -> None:
+    """Also where an open finding of another judge, whose id one of them keeps, has these words."""
+    both = found("error", "X")
+    both["data"]["findings"] += found("warning", "X")["data"]["findings"]
+    played = play(desk, by="[{judge: one}, {judge: two}]", one=[fails("X"), PASS], two=[PASS, both])
+    first, second = ([one.id for one in each.findings] for each in played.reports[:2])
+    assert len({*second}) == 2
+    assert second[0] == first[0]
 
 
 def test_what_stop_leaves_out_is_not_called_resolved(desk: Desk) -> None:

@@ -129,7 +129,7 @@ limits: {revisions: 1}
         ({"reply": '{"title": "A', "cut_off": True}, "cut-off", "- the answer was cut off"),
         ({"reply": '{"a": "' + LOOP, "cut_off": True}, "loops", "- the answer says the same"),
         ("Here it is!", "not-json", "- the answer is not JSON"),
-        ('{"titel": "A"}', "schema", "- `title` is missing (code `schema`)"),
+        ('{"titel": "A"}', "schema", "- `title` is missing"),
         ('{"title": NaN}', "not-json", "- the answer is not JSON"),
     ],
     ids=["empty", "blank", "cut-off", "loop", "prose", "schema", "nan"],

@@ -1,8 +1,4 @@
-"""A model agent: quotes a call, makes it once, and returns its reply or raises its error.
-
-Calls that another provider's model made are put into words: a provider refuses the ids and the
-signed thoughts of another.
-"""
+"""A model agent: quotes a call, makes it once, and returns its reply or raises its error."""
 
 from __future__ import annotations
 
@@ -42,28 +38,24 @@ from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.json_schema import NotInlined, inlined, part_at, parts, rewrite, steps_of
+from loopkit.text.asides import set_apart
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.text.thoughts import set_apart
 
 
 class ModelAgentPort:
-    """One agent of the machine behind LiteLLM."""
-
     def __init__(self, definition: ModelAgent) -> None:
         self._in_turn = definition.in_turn
         self._longest: dict[tuple[int, str], int] = {}
         """By fallback and model: the cap that its server named when it refused ours."""
         self._cap_names: dict[tuple[int, str], str] = {}
-        """By fallback and model: the option's name that its server wanted instead of ours."""
+        """The same for the name of the option."""
 
     async def ready(self) -> None:
         await client.ready()
 
     def quote(self, request: Request) -> Usage:
-        """The most that the call can cost, with the usual cap where a limit needs one.
-
-        Raises AgentError where there is no key to call with.
-        """
+        """The most that the call can cost, with the usual cap where a limit needs one; raises
+        AgentError without a key."""
         agent = self._in_turn[request.fallback]
         name = agent.api_key_env
         if name is not None and not os.environ.get(name):
@@ -77,7 +69,7 @@ class ModelAgentPort:
         return quote(agent, request)
 
     async def ask(self, request: Request) -> Reply:
-        """Make one request, without retries; raises AgentError, which says whose fault it is."""
+        """Make one request, without retries; raises AgentError."""
         in_words = form_of(self._in_turn[request.fallback], request)[1]
         try:
             try:
@@ -108,9 +100,8 @@ class ModelAgentPort:
             # The answer was paid for: if only LiteLLM can't read it, it is read here.
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
-                # An answer that can't be used may have its token count all the same.
                 if (used := tokens_in(received.record)) is not None:
-                    failure.charged, failure.tokens = False, used.total
+                    failure.charged, failure.tokens = False, used.input + used.output
                     failure.cost_usd = cost(agent, request.model, used, None)
                 raise failure from error
             response = await client.read(answer, request.model)
@@ -128,8 +119,7 @@ class ModelAgentPort:
 
     async def _complete(self, agent: ModelAgent, request: Request, received: Received) -> Any:
         """LiteLLM's response. A cap of ours that the server refuses is lowered to what it names,
-        and sent under the name that it wants, each once; raises AgentError where that is no help.
-        """
+        and sent under the name that it wants, each once."""
         place, tried = (request.fallback, request.model), set[str]()
         while True:
             try:
@@ -154,15 +144,11 @@ class ModelAgentPort:
 
 
 MARKED = SELL_CLAUDE | {"openrouter"}
-"""Providers of Claude, which cache only what is marked: by the prefix of the model, or by the table
-if it has none."""
+"""Providers of Claude, which cache only what is marked."""
 
 
 def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) -> dict[str, Any]:
-    """The keyword arguments of `litellm.acompletion`, without retries and timeout.
-
-    `cap_name` is the option by which the server takes a cap, if it has refused the usual one.
-    """
+    """The arguments of `litellm.acompletion`, with the name of the cap that the server wants."""
     keywords: dict[str, Any] = {
         "model": request.model,
         "messages": chat_messages(
@@ -186,7 +172,7 @@ def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) 
         keywords["response_format"] = {"type": "json_schema", "json_schema": form}
     is_claude = "claude" in request.model.lower()
     if request.is_sent_again and is_claude and provider_of(request.model) in MARKED:
-        # Writing it to the cache costs a quarter more; reading it there costs a tenth.
+        # Writing to the cache costs a quarter more, reading a tenth.
         points = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
         has_system = request.messages[0].role == "system"
         keywords.setdefault("cache_control_injection_points", points[not has_system :])
@@ -195,13 +181,11 @@ def arguments(agent: ModelAgent, request: Request, cap_name: str | None = None) 
 
 OLLAMA = frozenset({"ollama", "ollama_chat"})
 ANY_HOST = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
-"""At which host to ask a server that listens at all of them."""
 PORTS = {"": 11434, "http": 80, "https": 443}
-"""The port for a scheme; Ollama's own without one."""
 
 
 def _own_address(model: str) -> str | None:
-    """The address of Ollama that `OLLAMA_HOST` gives, as its own client reads that; else None."""
+    """The address of Ollama in `OLLAMA_HOST`, as its own client reads that."""
     written = os.environ.get("OLLAMA_HOST", "").strip(" \t\r\n\"'")
     if not written or provider_of(model) not in OLLAMA or os.environ.get("OLLAMA_API_BASE"):
         return None
@@ -218,7 +202,6 @@ def _own_address(model: str) -> str | None:
 
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
-    """The schema that is sent as such; None where there is none, or it is asked for in words."""
     return form_of(agent, request)[0]
 
 
@@ -249,13 +232,11 @@ def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     if request.schema is None or is_told:
         return request.messages
     text = json.dumps(request.schema, ensure_ascii=False)
-    instruction = (
-        f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
-    )
+    told = f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
     first, *rest = request.messages
-    if first.role == "system":
-        return [Message("system", f"{first.content.rstrip()}\n\n{instruction}"), *rest]
-    return [Message("system", instruction), first, *rest]
+    if first.role != "system":
+        return [Message("system", told), *request.messages]
+    return [Message("system", f"{first.content.rstrip()}\n\n{told}"), *rest]
 
 
 STRICT = frozenset({
@@ -263,22 +244,17 @@ STRICT = frozenset({
     "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
     "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title", "type",
 })  # fmt: skip
-"""The words that a strict schema may have."""
 TYPE_WORDS = frozenset({"type", "anyOf", "enum", "const", "$ref"})
-"""Each part of a strict schema has one of these words, which says what is there."""
-
-
+"""Each part of a strict schema has one of these words."""
 FOR_TOOLS = frozenset({"$comment", "$schema"})
 """Words of a schema that say nothing to a model."""
 FOLLOW_REFERENCES = frozenset({"azure", "openai"})
-"""Providers that follow references, to the root and its `$defs`; others refuse some or all."""
+"""Providers that follow references, to the root and its `$defs`."""
 
 
 def native_form(schema: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
-    """The schema as that of an object, with no references that the provider does not follow.
-
-    Raises NotInlined where it has no such form: providers refuse a schema of anything else.
-    """
+    """The schema as that of an object, with no references that the provider does not follow; raises
+    NotInlined, because providers refuse any other."""
     steps = steps_of(schema["$ref"]) if isinstance(schema.get("$ref"), str) else None
     root = part_at(schema, steps) if steps else None
     form = {**root, **{w: v for w, v in schema.items() if w != "$ref"}} if root else schema
@@ -304,37 +280,35 @@ def _is_near(part: Mapping[str, Any]) -> bool:
     """Whether a part refers to nothing but the root and its definitions, and only refers."""
     steps = steps_of(str(part.get("$ref", "#")))
     is_near = steps is not None and (not steps or (steps[0] == "$defs" and len(steps) == 2))
-    return is_near and ("$ref" not in part or part.keys() <= {"$ref", "$defs"})
+    return is_near and _only_refers(part)
+
+
+def _only_refers(part: Mapping[str, Any]) -> bool:
+    """Whether a reference, if there is one, has no words beside it."""
+    return "$ref" not in part or part.keys() <= {"$ref", "$defs"}
 
 
 def is_closed(schema: object) -> bool:
-    """Whether every object in a schema has all its fields required and no others.
-
-    Only then, and where it has no words but those of STRICT, does OpenAI take it as strict;
-    elsewhere the mark changes nothing.
-    """
+    """Whether OpenAI takes a schema as strict: every object in it has all its fields required and
+    no others, and there are no words but those of STRICT."""
     return all(map(_is_strict, parts(schema)))
 
 
 def _is_strict(part: Mapping[str, Any]) -> bool:
-    if not part.keys() <= STRICT or part.keys().isdisjoint(TYPE_WORDS) or _is_open(part):
+    fields = part.get("properties", {})
+    is_known = part.keys() <= STRICT and not part.keys().isdisjoint(TYPE_WORDS)
+    if not is_known or not _only_refers(part):
+        return False
+    if True in fields.values() or part.get("items") is True:
         return False
     is_object = part.get("type") == "object" or "properties" in part
-    is_whole = set(part.get("properties", ())) == set(part.get("required", ()))
+    is_whole = set(fields) == set(part.get("required", ()))
     return not is_object or (part.get("additionalProperties") is False and is_whole)
 
 
-def _is_open(part: Mapping[str, Any]) -> bool:
-    """Whether something in a part may be anything, or a reference has words beside it."""
-    anything = True in part.get("properties", {}).values() or part.get("items") is True
-    return anything or ("$ref" in part and not part.keys() <= {"$ref", "$defs"})
-
-
 def closed_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with no other fields in an object that names some and says nothing of others.
-
-    The schema itself is returned if several of its parts may describe the same object.
-    """
+    """The schema without other fields in an object that names some, unless several of its parts may
+    describe the same object."""
     for part in parts(schema):
         is_joined = "properties" in part and not part.keys().isdisjoint({"$ref", "anyOf"})
         if is_joined or not part.keys() <= STRICT | {"default"}:
@@ -347,10 +321,8 @@ def closed_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The closed schema with every field required, and null for those that may be left out.
-
-    The fields stay as they are if that would not make it strict.
-    """
+    """The closed schema with every field required, and null for those that may be left out, if that
+    makes it strict."""
     schema = closed_form(schema)
 
     def change(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -360,10 +332,8 @@ def strict_form(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(fields, Mapping):
             return kept
         added = set(_omittable_fields(part, schema))
-        nullable = {
-            n: {"anyOf": [f, {"type": "null"}]} if n in added else f for n, f in fields.items()
-        }
-        return {**kept, "properties": nullable, "required": list(fields)}
+        nullable = {n: {"anyOf": [fields[n], {"type": "null"}]} for n in fields if n in added}
+        return {**kept, "properties": {**fields, **nullable}, "required": list(fields)}
 
     strict: Mapping[str, Any] = rewrite(schema, change)
     return strict if is_closed(strict) else schema
@@ -387,49 +357,42 @@ def _omittable_fields(part: Mapping[str, Any], root: Mapping[str, Any]) -> Itera
 
 
 def _takes_null(part: Any, root: Mapping[str, Any]) -> bool:
-    """Whether null fits a part; it does if the part may be anything."""
-    if not isinstance(part, Mapping):
-        return part is True
     for option in _options(part, root):
-        kind = option.get("type")
-        words = {"enum": option.get("enum", [None]), "const": [option.get("const")]}
-        is_typed = "null" in (kind if isinstance(kind, list) else [kind]) or kind is None
-        if is_typed and all(None in words[word] for word in words.keys() & option.keys()):
+        kind = option.get("type", "null")
+        is_typed = "null" in (kind if isinstance(kind, list) else [kind])
+        if is_typed and None in option.get("enum", [None]) and option.get("const") is None:
             return True
-    return False
+    return part is True
 
 
-def _options(part: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _options(part: Any, root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The alternatives of a part; each reference is followed once."""
     waiting, seen = [part], set[str]()
     while waiting:
-        option = waiting.pop()
-        reference = option.get("$ref")
-        if isinstance(reference, str):
-            target = part_at(root, steps_of(reference) or ()) if reference not in seen else None
-            seen.add(reference)
-            waiting += [target] if isinstance(target, Mapping) else []
-        elif isinstance(option.get("anyOf"), list):
-            waiting += [inner for inner in option["anyOf"] if isinstance(inner, Mapping)]
-        else:
-            yield option
+        match waiting.pop():
+            case {"$ref": str() as reference}:
+                if reference not in seen:
+                    waiting.append(part_at(root, steps_of(reference) or ()))
+                seen.add(reference)
+            case {"anyOf": list() as several}:
+                waiting += several
+            case Mapping() as option:
+                yield option
 
 
 def _may_be(value: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
     """Whether a record may have these fields: it has no others, and fixed words are its own."""
-    return value.keys() <= fields.keys() and all(
-        given is None or given in _words(fields[name], given) for name, given in value.items()
-    )
-
-
-def _words(field: Any, otherwise: object) -> Sequence[Any]:
-    """The values that a field may have, where they are listed."""
-    listed = [field["const"]] if isinstance(field, Mapping) and "const" in field else [otherwise]
-    return field.get("enum", listed) if isinstance(field, Mapping) else listed
+    for name, given in value.items():
+        match fields.get(name):
+            case {"enum": words} if given is not None and given not in words:
+                return False
+            case {"const": word} if given is not None and given != word:
+                return False
+    return value.keys() <= fields.keys()
 
 
 def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
-    options = list(_options(part, root)) if isinstance(part, Mapping) else []
+    options = list(_options(part, root))
     if isinstance(value, list):
         items = next((option["items"] for option in options if "items" in option), None)
         return [_without_added(inner, items, root) for inner in value]
@@ -446,20 +409,18 @@ def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
     }
 
 
-NOTHING_SAID = "(no answer)"
-"""For an empty reply in a kept session: providers refuse messages without text."""
-NOTHING_GIVEN = "(no output)"
-"""For a tool without output, for the same reason."""
+NOTHING_SAID, NOTHING_GIVEN = "(no answer)", "(no output)"
+"""Of an agent and of a tool: providers refuse messages without text."""
 
 MERGE_CALLS = frozenset({"gemini", "vertex_ai", "vertex_ai_beta"})
-"""Providers whose second call LiteLLM leaves out where it says the same as the first, but not its
-result: they refuse one more result than calls."""
+"""Providers for which LiteLLM leaves out a call that says the same as another, but not its result:
+they refuse one more result than calls."""
 
 
 def chat_messages(
     messages: Iterable[Message], model: str, *, has_tools: bool
 ) -> list[dict[str, Any]]:
-    """The messages in the form that a model takes; `has_tools`: it is offered tools."""
+    """The messages in the form that a model takes, which is offered tools or not."""
     taken = _with_calls_in_words(messages, model if has_tools else None)
     if provider_of(model) in MERGE_CALLS:
         taken = _with_merged_calls(taken)
@@ -469,7 +430,14 @@ def chat_messages(
 def _chat_message(message: Message) -> dict[str, Any]:
     match message.role:
         case "assistant" if message.tool_calls:
-            calls = [_chat_call(call) for call in message.tool_calls]
+            calls = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _readable_arguments(call)},
+                }
+                for call in message.tool_calls
+            ]
             content = message.content if message.content.strip() else None
             kept = fields_to_return(message.kept)
             return {"role": "assistant", "content": content, "tool_calls": calls, **kept}
@@ -480,11 +448,6 @@ def _chat_message(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": NOTHING_SAID if is_silent else message.content}
 
 
-def _chat_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _readable_arguments(call)}
-    return {"id": call.id, "type": "function", "function": function}
-
-
 def _readable_arguments(call: ToolCall) -> str:
     # Anthropic and Gemini take nothing but objects: LiteLLM raises on anything else.
     is_object = isinstance(parse_json(call.arguments), dict)
@@ -492,9 +455,9 @@ def _readable_arguments(call: ToolCall) -> str:
 
 
 def _with_calls_in_words(messages: Iterable[Message], model: str | None) -> Iterator[Message]:
-    """The messages, with the calls in words that `model` did not make; None means all calls."""
+    """The messages, with the calls in words that `model` did not make, or all: a provider refuses
+    the ids and the signed thoughts of another."""
     names: dict[str, str] = {}
-    """The tools of the calls in words, by the ids of these calls."""
     results: list[str] = []
     for message in messages:
         if message.role == "tool" and message.tool_call_id in names:
@@ -524,7 +487,7 @@ def _in_words(message: Message) -> Message:
 def _with_merged_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """The messages, with one call and one result for each set of equal calls."""
     ids: dict[str, str] = {}
-    """The id of the first equal call, by the ids of the last calls."""
+    """By the id of a call: that of the first equal one."""
     results_by_call: dict[str, list[str]] = {}
     for message in messages:
         if message.role == "tool" and (first := ids.get(message.tool_call_id)):

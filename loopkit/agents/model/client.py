@@ -9,12 +9,13 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from loopkit.agents.model.failure_cause import Received, keep_answer_in
+from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, Received
+from loopkit.text.json_text import texts_in
 
 ENVIRONMENT = {
     # Prices come with the package; nothing is fetched, and no `.env` is read.
@@ -22,52 +23,41 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
-FIXED: Mapping[str, Any] = {
-    # Each layer below would try again by itself, and each try is paid.
-    "max_retries": 0,
-    "num_retries": 0,
-    # A constant, because each value makes a client of its own; the caller holds the deadline.
-    "timeout": 6 * 3600.0,
-}
+FIXED: Mapping[str, Any] = {"max_retries": 0, "num_retries": 0, "timeout": 6 * 3600.0}
+"""Each layer below would try again by itself, and each try is paid; each other timeout makes a
+client of its own, and the caller holds the deadline."""
 
 _importing = threading.Lock()
 _calls: Counter[asyncio.AbstractEventLoop] = Counter()
-"""How many calls are being made in each event loop."""
+"""The calls that are being made in each event loop."""
 _loaded: ModuleType | None = None
 
 
 async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
-    """Send one request to a provider, without retries, and return LiteLLM's response.
-
-    Raises whatever LiteLLM raises. The raw answer is kept in `received`.
-    """
+    """LiteLLM's response to one request, without retries; raises whatever LiteLLM raises."""
     litellm = await ready()
-    with keep_answer_in(received), _counted():
-        try:
-            response = await litellm.acompletion(**arguments, **FIXED)
-        except litellm.UnsupportedParamsError:
-            if arguments.get("tool_choice") != "none":
-                raise
-            # Nothing was sent: LiteLLM can't tell this provider not to call a tool.
-            free = {name: value for name, value in arguments.items() if name != "tool_choice"}
-            response = await litellm.acompletion(**free, **FIXED)
+    CURRENT_RECEIVED.set(received)
+    loop = asyncio.get_running_loop()
+    _calls[loop] += 1
+    try:
+        response = await litellm.acompletion(**arguments, **FIXED)
+    except litellm.UnsupportedParamsError:
+        if arguments.get("tool_choice") != "none":
+            raise
+        # LiteLLM can't tell this provider not to call a tool.
+        free = {name: value for name, value in arguments.items() if name != "tool_choice"}
+        response = await litellm.acompletion(**free, **FIXED)
+    finally:
+        _calls[loop] -= 1
+        if not _calls[loop]:
+            del _calls[loop]
     _set_cost(litellm, response, arguments)
-    if response.choices and (refusal := _refusal_in(received)):
-        # LiteLLM keeps that of a chat, but not that of OpenAI's Responses.
-        response.choices[0].message.refusal = refusal
-    return response
-
-
-def _refusal_in(received: Received) -> str:
-    """The refusal in an answer of OpenAI's Responses; empty where there is none."""
+    # LiteLLM keeps the refusal of a chat, but not that of OpenAI's Responses.
     output = received.record.get("output") if b'"refusal"' in received.body else None
-    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    for parts in (item.get("content") for item in items):
-        for part in parts if isinstance(parts, list) else ():
-            match part:
-                case {"type": "refusal", "refusal": str() as refusal}:
-                    return refusal
-    return ""
+    refusals = [text for at, text in texts_in(output) if at[-1:] == ("refusal",)]
+    if response.choices and refusals:
+        response.choices[0].message.refusal = refusals[0]
+    return response
 
 
 async def read(answer: Mapping[str, Any], model: str) -> Any:
@@ -83,10 +73,7 @@ async def read(answer: Mapping[str, Any], model: str) -> Any:
 
 
 def _set_cost(litellm: Any, response: Any, arguments: Mapping[str, Any]) -> None:
-    """Put what LiteLLM computes for an answer to where it puts that itself, or a server's figure.
-
-    A server's figure counts where LiteLLM has no price, or a lower one.
-    """
+    """Put what LiteLLM computes, or a server's higher figure, to where it puts that itself."""
     options = {name: arguments.get(name) for name in ("model", "service_tier", "vertex_location")}
     hidden = response._hidden_params  # noqa: SLF001 - LiteLLM's own place
     # It raises if it has no price, or if the counts are not numbers.
@@ -111,27 +98,11 @@ def preload() -> None:
 
 
 async def close() -> None:
-    """Close the connections of this event loop, where there are any.
-
-    While a call of somebody else is made there, they stay: whoever closes last closes them.
-    """
+    """Close the connections of this event loop, unless somebody else makes a call there."""
     if _loaded is not None and asyncio.get_running_loop() not in _calls:
         from loopkit.agents.model.http_client import close_connections  # noqa: PLC0415 - as below
 
         await close_connections()
-
-
-@contextmanager
-def _counted() -> Iterator[None]:
-    """Count a call among those that are being made in this event loop."""
-    loop = asyncio.get_running_loop()
-    _calls[loop] += 1
-    try:
-        yield
-    finally:
-        _calls[loop] -= 1
-        if not _calls[loop]:
-            del _calls[loop]
 
 
 def _load() -> ModuleType:
@@ -154,14 +125,14 @@ def _import_litellm() -> ModuleType:
     finally:
         if was_collecting:
             gc.enable()
-    # What follows is for its developers: notes on its types, help on stdout, logs with keys.
-    warnings.filterwarnings("ignore", message=r"Items? .* using the `ReadOnly` qualifier")
-    # They quote what a server sent, unchanged.
-    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
+    # What follows is for its developers: notes on its types and on what a server sent, help on
+    # stdout, logs with keys.
+    for notes in (r"Items? .* using the `ReadOnly` qualifier", "Pydantic serializer warnings"):
+        warnings.filterwarnings("ignore", message=notes)
     litellm.suppress_debug_info = True
     # It belongs to one event loop at a time, and says on stderr what goes wrong with two of them.
     worker: Any = GLOBAL_LOGGING_WORKER
-    worker.ensure_initialized_and_enqueue = _log_nothing
+    worker.ensure_initialized_and_enqueue = lambda async_coroutine: async_coroutine.close()
     _give_client(litellm)
     for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(logger).disabled = True
@@ -169,7 +140,6 @@ def _import_litellm() -> ModuleType:
 
 
 def _give_client(litellm: Any) -> None:
-    """Have LiteLLM send every asynchronous call over our client."""
     from litellm.caching.llm_caching_handler import LLMClientCache  # noqa: PLC0415 - as above
     from litellm.llms.custom_httpx import http_handler  # noqa: PLC0415
 
@@ -186,8 +156,3 @@ def _give_client(litellm: Any) -> None:
     litellm.in_memory_llm_clients_cache = Clients()
     # For the SDK of OpenAI, which its handlers do not use.
     litellm.aclient_session = Client(http_handler.get_ssl_configuration())
-
-
-def _log_nothing(async_coroutine: Coroutine[Any, Any, object]) -> None:
-    """Drop what LiteLLM would do for its own logs after a call."""
-    async_coroutine.close()

@@ -1,9 +1,8 @@
 """Classes of provider errors: whose fault a failed call is, and how a person can fix it.
 
-Tables of what is known, asked in order: the first row that fits decides. The classes and the status
-of LiteLLM's exceptions mislead: a missing key, a refused connection and a web page instead of an
-answer all come as an internal server error. What a provider says in words counts only where neither
-its codes nor the field that it names say it.
+LiteLLM's exceptions mislead: a missing key, a refused connection and a web page instead of an
+answer all come as an internal server error. A provider's words count only where neither its codes
+nor the field that it names say it.
 """
 
 from __future__ import annotations
@@ -27,12 +26,7 @@ def as_agent_error(
     has_schema: bool = True,
     has_tools: bool = False,
 ) -> AgentError:
-    """Classify what `litellm.acompletion` raised; the message has cause and remedy, never a key.
-
-    `charged` is set where the provider may have billed the call all the same; `sent` is False where
-    it surely got no request. A wait that the provider names is kept wherever it helps: a suspended
-    run goes on after it.
-    """
+    """Classify what `litellm.acompletion` raised; the message has cause and remedy, never a key."""
     failure = cause_of(error, received or Received())
     failure = replace(failure, key_env=key_env or "", has_schema=has_schema, has_tools=has_tools)
     return _classify(failure)
@@ -76,17 +70,16 @@ def _classify(failure: FailureCause) -> AgentError:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A failure that is known: it fits if any of its signs is there, and `when` holds."""
+    """A known failure: it fits if any of its signs is there, and `when` holds."""
 
     message: str
-    """`{told}` are the provider's words behind a colon, where there are any."""
+    """`{told}` are the provider's words behind a colon."""
     error_class: ErrorClass = "fatal"
     kinds: tuple[str, ...] = ()
     """Classes in the chain of causes; of several in one text, all are there."""
     codes: frozenset[str] = frozenset()
     statuses: Container[int | None] = ()
     subjects: tuple[str, ...] = ()
-    """Where a provider names one of them, its words say no more."""
     words: re.Pattern[str] | None = None
     spoken: Container[int | None] = ()
     """The statuses with which the words or subjects are a sign."""
@@ -122,7 +115,6 @@ QUOTA = frozenset({
     "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
     "insufficient_balance", "exceeded_current_quota_error", "Arrearage",
 })  # fmt: skip
-"""Codes that say that no money is left, not that calls come too fast."""
 TOO_LONG = frozenset({
     "context_length_exceeded", "request_too_large", "string_above_max_length",
     "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached",
@@ -139,7 +131,6 @@ AT_FAULT = frozenset({
     "invalid_value", "unsupported_value", "unsupported_parameter", "unknown_parameter",
 })  # fmt: skip
 WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
-"""Statuses that leave it to the words how long to wait."""
 REFUSED = frozenset({400, 404, 422, 500, 501})
 """Statuses with which a provider refuses an option, and servers what they can't do."""
 FREE = ("", "model")
@@ -149,8 +140,9 @@ TOO_LONG_WORDS = _any(
     r"\bcontext[ _](?:length|limit|size|window)\b|\bcontext the overflows\b",
     r"\b(?:inputs?|prompt|conversation|messages?)\b.{0,80}"
     r"\b(?:too (?:large|long)|longer than|exceed(?:s|ed)?)\b",
-    r"\btoo many tokens\b|\bmaximum (?:prompt|model) length\b|\blength is \d+ while limit is\b"
-    r"|\bexceeded model token limit\b|\btoken limit exceeded\b",
+    r"\btoo many (?:\w+ )?tokens\b|\bmaximum (?:prompt|model) length\b|\btoken limit exceeded\b"
+    r"|\blength is \d+ while limit is\b|\bexceeded model token limit\b|\binput token count is\b",
+    r"\breduce the length of the (?:messages|prompt)\b",
     r"\binput length should be\b|\binputs`? (?:tokens \+|must have less)|\bat least 1, got -\d",
 )  # fmt: skip
 _NO_QUOTA = _any(
@@ -166,7 +158,6 @@ _CLOSED = r"\b(?:not (?:currently |yet )?(?:available|supported)|unavailable|uns
 _PLACE = r"\b(?:region|country|location|territory|availability zone)\b"
 _NO_REGION = _any(
     rf"\b(?:user|your) {_PLACE}.{{0,40}}?{_CLOSED}|{_CLOSED} (?:in|for|from)\b.{{0,40}}?{_PLACE}",
-    rf"\bcountry, region,? or territory {_CLOSED}",
 )
 _REGION_DOWN = _any(rf"{_PLACE}.{{0,80}}?{_CLOSED}|{_CLOSED}.{{0,80}}?{_PLACE}")
 _DAILY = _any(
@@ -189,8 +180,8 @@ TOOL_WORDS = _any(
 SCHEMA_WORDS = _any(
     r"(?:response|output|text)[ _]?(?:json_)?(?:format|config|schema)|structured[ _]outputs?",
     r"(?:input|json)[ _]?schema\b(?! validation)|\bgrammar\b",
-    r"(?<!api )\bschema (?:is|has|produces|contains|must|exceeds|too|could|can)\b",
-    r"\b(?:invalid|unsupported|given|provided) schema\b",
+    r"(?<!api )\bschema (?:is|has|produces|contains|must|exceeds|too|could|can|in)\b",
+    r"\b(?:invalid|unsupported|given|provided) schema\b|\bjson mode\b",
 )
 _KEYLESS = _any(
     r"missing credentials|missing [\w ]{0,60}api[ _]key|unable to locate credentials",
@@ -202,7 +193,7 @@ _NO_PROVIDER = "LLM Provider NOT provided"
 _WRONG_ADDRESS = re.compile(r"Port out of range|Invalid IPv6 URL|credentials encoded in URL")
 _LIMIT = tuple(
     re.compile(rf"(?i){word}\W{{0,3}}(?:is |of |about )?(\d[\d,]{{0,12}})")
-    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequested(?: tokens)?")
+    for word in (r"(?<!rate )\blimit(?: per \w+)?", r"\brequest(?:ed(?: tokens)?| of)")
 )
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
 _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
@@ -214,14 +205,11 @@ _KEYS = {
     "perplexity": "PERPLEXITYAI_API_KEY", "together_ai": "TOGETHERAI_API_KEY",
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
 }  # fmt: skip
-"""The variables of providers' keys that are not named like the provider."""
+"""By provider: the variables of keys that have other names."""
 
 
 def _is_unavailable(failure: FailureCause) -> bool:
-    """Whether the provider said that the model is unavailable, so that another try can't help.
-
-    The provider has no such model, or its region is closed or down.
-    """
+    """Whether the provider said that it has no such model, or that its region is closed or down."""
     status, told = failure.answered, failure.told
     if status is None or status == 401:
         return False
@@ -235,13 +223,11 @@ def _is_unavailable(failure: FailureCause) -> bool:
 
 
 def _is_of_a_day(failure: FailureCause) -> bool:
-    """Whether a limit for a day or longer is used up, and nobody says until when."""
     is_daily = _DAILY.search(failure.told) and not _SHORT.search(failure.told)
     return failure.wait_s is None and bool(is_daily)
 
 
 def _is_too_large(failure: FailureCause) -> bool:
-    """Whether a request alone is more than a limit for a minute or day allows."""
     limit, asked = (number.search(failure.told) for number in _LIMIT)
     if limit and asked:
         return int(asked[1].replace(",", "")) > int(limit[1].replace(",", ""))
@@ -249,7 +235,7 @@ def _is_too_large(failure: FailureCause) -> bool:
 
 
 def _asks_for_too_much(failure: FailureCause) -> bool:
-    """Whether the prompt has room in the window, but not the answer that it may have."""
+    """Whether the prompt fits into the window, but not the longest answer."""
     shares = _SHARES.search(failure.told)
     of_answer = failure.subject == "length" and _TOO_MUCH.search(failure.told)
     return int(shares[2]) < int(shares[1]) if shares else bool(of_answer)
@@ -266,17 +252,16 @@ def _key_variable(failure: FailureCause) -> str:
 
 
 _NO_MONEY = "the account's quota or credit is used up ({status}){told}; check its plan and billing"
-_UNCONNECTED = "nothing answers at {origin}: is the server running?"
-_BROKEN = "the connection to {origin} broke before the answer was complete"
 _MISFIT = "the answer does not fit the agent's `schema:`"
-UNANSWERED = (
+ROWS = (
+    # No server answered with an error; such a row fits nothing else.
     Row(_MISFIT, "content", kinds=("JSONSchemaValidationError",), marks=("charged",)),
     Row("{origin} sends the call on to another address, and it is not sent there: write the right"
         " one as `base_url:`", kinds=("SentElsewhere",)),
     Row("the answer of {origin} is longer than can be kept", kinds=("AnswerTooLong",),
         marks=("charged",)),
-    Row("the API key has a line break or another character that can't be sent: set {variable}"
-        " without it", kinds=("UnsendableKey",), unsent=True),
+    Row("the API key has a line break, a blank or another character that can't be sent: set"
+        " {variable} without it", kinds=("UnsendableKey",), unsent=True),
     Row("a header has a line break or another character that can't be sent: mend it in `params:` of"
         " the agent", kinds=("UnsendableHeader",), unsent=True),
     Row("no API key: set {missing} (or `api_key_env:` of the agent)", kinds=("Exception",),
@@ -291,11 +276,12 @@ UNANSWERED = (
         "transient", kinds=("ProxyError",), unsent=True),
     Row("the host of {origin} is not found: check the network and `base_url:`", "transient",
         kinds=("gaierror",), unsent=True),
-    Row(_UNCONNECTED, "transient", kinds=("ConnectError", "ConnectTimeout", "PoolTimeout"),
-        unsent=True),
+    Row("nothing answers at {origin}: is the server running?", "transient", unsent=True,
+        kinds=("ConnectError", "ConnectTimeout", "PoolTimeout")),
     Row("no answer in time from {origin}", "transient", marks=("charged",),
         kinds=("TimeoutException", "APITimeoutError", "TimeoutError")),
-    Row(_BROKEN, "transient", kinds=("RequestError",), marks=("charged",)),
+    Row("the connection to {origin} broke before the answer was complete", "transient",
+        kinds=("RequestError",), marks=("charged",)),
     Row("the answer is not from a model server (HTML instead of JSON): check `base_url:`",
         kinds=("WebPage",)),
     Row("LiteLLM knows no provider for the model `{model}`: write PROVIDER/MODEL, such as"
@@ -303,10 +289,7 @@ UNANSWERED = (
         when=lambda it: "LiteLLMUnknownProvider" in it.kinds or _NO_PROVIDER in it.texts),
     Row("a Python package is missing or does not fit: {said}", kinds=("ImportError",)),
     Row("a header can't be sent: the API key is not plain ASCII", kinds=("UnicodeEncodeError",)),
-)  # fmt: skip
-"""What happened where no server answered with an error; such a row fits nothing else."""
-REFUSALS = (
-    # Groq checks an answer and its calls itself, and discards what does not fit.
+    # Refusals. Groq checks an answer and its calls itself, and discards what does not fit.
     Row(_MISFIT, "content", codes=frozenset({"json_validate_failed"}), marks=("charged",)),
     Row("the model called a tool wrongly{told}", "content", marks=("charged",),
         codes=frozenset({"tool_use_failed"})),
@@ -321,7 +304,7 @@ REFUSALS = (
     # LiteLLM knows the words of some providers.
     Row("the prompt is too long for the model{told}; shorten it, keep fewer turns (`session:`) or"
         " take a model with a larger window", kinds=("ContextWindowExceededError",), codes=TOO_LONG,
-        statuses={413}, words=TOO_LONG_WORDS, spoken={*range(400, 600)} - {401, 429},
+        statuses={413}, words=TOO_LONG_WORDS, spoken=REFUSED,
         about=("", "prompt", "model"), marks=("session_lost",)),
     Row("the provider's content policy refuses this{told}; change the prompt or the model",
         kinds=("ContentPolicyViolationError",), codes=POLICY),
@@ -349,8 +332,7 @@ REFUSALS = (
         " the agent", statuses={404}, when=lambda it: it.subject in FREE),
     Row("the provider refused the request ({status}){told}; check `model:` and `params:` of the"
         " agent", statuses=range(400, 600)),
-)  # fmt: skip
-UNUSABLE = (
+    # Answers that can't be used.
     Row("the answer is not JSON{told}", "transient", kinds=("JSONDecodeError",),
         marks=("charged", "unreadable")),
     Row("the answer could not be used{told}", "transient", kinds=("Exception",),
@@ -358,4 +340,4 @@ UNUSABLE = (
         or "APIResponseValidationError" in it.kinds, marks=("charged", "unreadable")),
     Row("the model could not be called: {said}", kinds=("Exception",)),
 )  # fmt: skip
-ROWS = (*UNANSWERED, *REFUSALS, *UNUSABLE)
+"""The first that fits decides."""

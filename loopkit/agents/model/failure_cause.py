@@ -1,25 +1,22 @@
-"""Evidence of a failed call: the answer as it came, and what exceptions say where none did.
-
-Exceptions are read by their shape, so that one module alone imports what raises them.
-"""
+"""Evidence of a failed call: the answer as it came, and what exceptions say where none did."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
-from loopkit.agents.model.pricing import Used
 from loopkit.agents.port import AgentError
+from loopkit.engine.payloads import TokenUse
 from loopkit.text import one_line
 
-WIDTH = 240
-"""Characters of a provider's own words in a message."""
+WIDTH, MOST_TOLD = 240, 10_000
+"""Characters of a provider's own words in a message, and of those that are looked into."""
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 SHORTEST_SECRET = 7
 """Characters; shorter than that is the scheme, such as `Bearer`."""
@@ -27,11 +24,9 @@ SHORTEST_SECRET = 7
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """What is known of a failed call."""
-
     kinds: frozenset[str] = frozenset()
-    """Names of all classes in the chain of causes, with their bases; `WebPage` where one came
-    with a status of success."""
+    """All classes in the chain of causes, with their bases; `WebPage` for one with a status of
+    success."""
     said: str = ""
     """The provider's own words, else the innermost message, on one line and without the key."""
     texts: str = ""
@@ -47,20 +42,17 @@ class FailureCause:
     named: Mapping[str, str] = field(default_factory=dict)
     """The headers of the answer and the fields of its error; in lower case with hyphens."""
     codes: frozenset[str] = frozenset()
-    """`code`, `type`, `status` and `reason` of the error in its body, where they are words."""
+    """The fields CODES of the error."""
     told: str = ""
-    """The words of the error and the limits that it names, unshortened up to MOST_TOLD."""
+    """The words of the error and the limits that it names."""
     subject: str = ""
-    """The part of the request that is at fault: of SUBJECTS, `option`, or empty if it is not
-    named."""
+    """The part of the request that is named as at fault: of SUBJECTS, or `option`."""
     wait_s: float | None = None
-    """How long the provider asks to wait, where it says so."""
     model: str = ""
     provider: str = ""
     key_env: str = ""
     """The environment variable of the agent's key, if it names one."""
     has_schema: bool = True
-    """Whether the request had a JSON Schema of the answer, as far as that is known."""
     has_tools: bool = False
     origin: str = "the provider"
     """The address of the request, if it is known: scheme, host and port."""
@@ -73,12 +65,11 @@ class FailureCause:
 
 
 def cause_of(error: Exception, received: Received) -> FailureCause:
-    """Everything that an exception and the answer before it show."""
     chain = tuple(_chain(error))
     kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if received.is_page:
         kinds.add("WebPage")
-    made_up, said = getattr(error, "status_code", None), unwrap(str(error))
+    made_up, said = getattr(error, "status_code", None), _unwrap(str(error))
     failure = FailureCause(
         kinds=frozenset(kinds),
         said=_short_text(said, received.request),
@@ -114,7 +105,6 @@ def cause_in(
 
 
 def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCause:
-    """The failure with what the body of the answer says."""
     records, said = tuple(records_in(body)), words(innermost(body))
     said = said or (failure.told if failure.answered else "")
     fields = [
@@ -141,7 +131,7 @@ def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCaus
 
 
 def _short_text(said: str, request: Any) -> str:
-    """The words on one line, shortened and without the keys that were sent with the request."""
+    """The words on one line, without the keys that were sent with the request."""
     for name, value in getattr(request, "headers", {}).items():
         for secret in value.split() if name.lower() in KEY_HEADERS else ():
             if len(secret) >= SHORTEST_SECRET:
@@ -165,10 +155,8 @@ def _origin(request: Any) -> str:
     return f"{parts.scheme}://{host}" if host else "the provider"
 
 
-DEEPEST = 4
-"""Levels in which servers wrap an error; deeper ones are not read."""
-DEEPEST_RECORD, MOST_INSIDE = 8, 20
-MOST_TOLD = 10_000
+DEEPEST, MOST_INSIDE = 8, 20
+"""The levels and the items of an error that are read."""
 INSIDE = (
     "error", "errors", "detail", "details", "message", "metadata", "raw", "headers", "innererror",
     "violations", "fieldViolations", "retryDelay",
@@ -191,7 +179,7 @@ STATUSES: Mapping[str, int] = {
     }.items()
     for code in codes.split()
 }
-"""What the codes of providers mean as a status; the first of several counts."""
+"""What codes mean as a status; the first of several counts."""
 SUBJECTS = {
     "prompt": re.compile(
         r"(?i)^(?:body\.|\w+Request\.)*(?:messages|contents?|inputs?|prompt|system|instructions)\b"
@@ -206,7 +194,7 @@ SUBJECTS = {
     ),
     "model": re.compile(r"(?i)^(?:body\.)?model(?:_?id)?$"),
 }
-"""The parts of a request, by the names that providers have for their fields."""
+"""The parts of a request, by the names of their fields."""
 _LED = re.compile(
     r"(?i)\W{0,3}([a-z][a-z\d]{0,40}[_.\[/][\w.\[\]/$-]{0,200}): |[^#]{0,40}#/(\w{1,40}): "
     r"|(messages|temperature|metadata|thinking|stop|user): "
@@ -225,7 +213,7 @@ _ADVICE = re.compile(
 
 
 def data_in(text: str | bytes) -> object:
-    """The data in a body, else the text itself."""
+    """The data in a text, else the text itself."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     return text
@@ -240,7 +228,7 @@ def records_in(body: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         case dict() as record:
             yield record
             inside = map(record.get, INSIDE)
-    for one in inside if depth < DEEPEST_RECORD else ():
+    for one in inside if depth < DEEPEST else ():
         yield from records_in(one, depth + 1)
 
 
@@ -258,7 +246,7 @@ def innermost(body: object) -> object:
 
 
 def words(core: object) -> str:
-    """What the core of an error says; empty where it does not say it in words."""
+    """What the innermost record of an error says in words."""
     match core:
         case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
             # OpenRouter's own words say only that another provider failed.
@@ -283,7 +271,6 @@ def status_of(codes: frozenset[str]) -> int | None:
 
 
 def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
-    """The field of the request that an error names; empty where it names none."""
     for record in reversed(records):
         match record:
             case {"param": str() as place} | {"field": str() as place} if place:
@@ -294,7 +281,7 @@ def _place_in(records: Sequence[Mapping[str, Any]], said: str) -> str:
     return next(filter(None, led.groups()), "") if led else ""
 
 
-def unwrap(text: str) -> str:
+def _unwrap(text: str) -> str:
     """The text without the class names and the advice that LiteLLM wraps it in."""
     text = text.split("\nTraceback", 1)[0]
     start = 0
@@ -304,9 +291,9 @@ def unwrap(text: str) -> str:
 
 
 MOST_KEPT_BYTES = 10_000_000
-"""The longest answer that is kept as it came; only LiteLLM reads a longer one."""
+"""Only LiteLLM reads a longer answer."""
 MOST_TOKENS = 20_000_000
-"""No call has more, twice the longest window that is listed; a higher count is wrong."""
+"""Twice the longest window that is listed; a higher count is wrong."""
 COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usage", ("prompt_tokens",), "completion_tokens", "total_tokens"),
     ("usage", ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
@@ -316,8 +303,8 @@ COUNTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("usageMetadata", ("promptTokenCount",), "candidatesTokenCount", "totalTokenCount"),
     ("", ("prompt_eval_count",), "eval_count", ""),
 )  # fmt: skip
-"""Where OpenAI and compatible servers, Anthropic, Bedrock, Gemini and Ollama count the tokens of a
-call: the record, the numbers whose sum is the input, the output, the total of both."""
+"""Where OpenAI, Anthropic, Bedrock, Gemini and Ollama count tokens: the record, the numbers whose
+sum is the input, the output, the total of both."""
 
 
 @dataclass(slots=True)
@@ -325,7 +312,7 @@ class Received:
     """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
     request: Any = None
-    """What got as far as the network; None where nothing did."""
+    """What got as far as the network."""
     status: int | None = None
     """None where no answer came."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -333,7 +320,6 @@ class Received:
     is_whole: bool = True
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin an answer; an earlier one is dropped."""
         self.headers = {name.lower(): value for name, value in headers.items()}
         self.status, self.body, self.is_whole = status, bytearray(), True
 
@@ -346,18 +332,16 @@ class Received:
 
     @property
     def data(self) -> object:
-        """The data in the answer, or its text."""
         return data_in(self.body.decode(errors="replace"))
 
     @property
     def is_page(self) -> bool:
-        """Whether a web page came with a status of success."""
         start = self.body[:1000].decode(errors="replace").lstrip()
         return (self.status or 600) < 300 and bool(_HTML.match(start))
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The object that came with a status of success; empty where there is none."""
+        """The object that came with a status of success, if there is one."""
         if self.status is None or self.status >= 300:
             return {}
         whole = bytes(self.body)
@@ -368,25 +352,14 @@ class Received:
 
 
 CURRENT_RECEIVED: ContextVar[Received | None] = ContextVar("received", default=None)
-"""Where the raw answer of the current call is kept, if there is a call."""
-
-
-@contextmanager
-def keep_answer_in(received: Received) -> Iterator[None]:
-    """Keep the raw answer of the call that is made inside."""
-    token = CURRENT_RECEIVED.set(received)
-    try:
-        yield
-    finally:
-        CURRENT_RECEIVED.reset(token)
+"""Where the raw answer of the call that is made is kept."""
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether a value is a number of tokens that a call can have."""
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
-def tokens_in(record: Mapping[str, Any]) -> Used | None:
+def tokens_in(record: Mapping[str, Any]) -> TokenUse | None:
     """The token count in a provider's own answer; None where it has none that can be right."""
     for place, parts, answered, total in COUNTS:
         counted = record.get(place) if place else record
@@ -396,7 +369,7 @@ def tokens_in(record: Mapping[str, Any]) -> Used | None:
         if not all(map(is_count, named)):
             return None
         sent = sum(counted.get(part) or 0 for part in parts)
-        # Some providers count thoughts in the total alone.
         output = max(counted.get(answered) or 0, (counted.get(total) or 0) - sent)
-        return Used(sent, output) if output or counted.get(answered) == 0 else None
+        is_counted = output or counted.get(answered) == 0
+        return TokenUse(input=sent, output=output) if is_counted else None
     return None

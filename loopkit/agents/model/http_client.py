@@ -1,8 +1,5 @@
-"""The HTTP client that LiteLLM is given: it follows no redirect and bounds what it reads.
-
-LiteLLM's own clients go wherever a server sends them, with the key and the prompt, and read an
-answer to its end, however long.
-"""
+"""The HTTP client that LiteLLM is given: its own go wherever a server sends them, with the key and
+the prompt, and read an answer to its end, however long."""
 
 from __future__ import annotations
 
@@ -17,15 +14,11 @@ import httpx
 
 from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, KEY_HEADERS, Received
 
-MOST_READ_BYTES = 100_000_000
-"""The most that is read of an answer; the longest text of a run takes less in any encoding."""
-MOST_PACKED_BYTES = 1_000_000
-"""The most of a compressed answer, which may be a thousand times as long."""
+MOST_READ_BYTES, MOST_PACKED_BYTES = 100_000_000, 1_000_000
+"""Of an answer, and of a compressed one, which may be a thousand times as long."""
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60)
-HIGHEST_PORT = 65_535
 RETRIED = (httpx.ConnectError, httpx.RemoteProtocolError)
 Verify = ssl.SSLContext | str | bool
-"""How a server's certificate is verified: as httpx takes it."""
 
 
 class Refused(Exception):
@@ -45,7 +38,7 @@ class AnswerTooLong(Refused):
 
 
 class UnsendableHeader(Refused):
-    """A header has a line break or another control character; nothing was sent."""
+    """A header has a control character, or a blank at an end; nothing was sent."""
 
 
 class UnsendableKey(UnsendableHeader):
@@ -57,10 +50,7 @@ class Lost(httpx.NetworkError):
 
 
 class Client(httpx.AsyncClient):
-    """A client for every event loop and for as long as the process lives.
-
-    Its connections are those of the event loop, which `close_connections` closes.
-    """
+    """A client for every event loop; `close_connections` closes its connections there."""
 
     def __init__(self, verify: Verify) -> None:
         # What one call was given goes with no other.
@@ -79,7 +69,7 @@ async def close_connections() -> None:
 
 _Pools = dict[tuple[Verify, str], httpx.AsyncHTTPTransport]
 _POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pools] = WeakKeyDictionary()
-"""The connections of each event loop, by how they are verified and by their proxy."""
+"""The connections of each event loop, by how it verifies and by proxy."""
 
 
 class _Transport(httpx.AsyncBaseTransport):
@@ -87,15 +77,13 @@ class _Transport(httpx.AsyncBaseTransport):
         self._verify = verify
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; raises what httpx raises, ValueError for an address that can't be used,
-        or Refused, as does reading a long answer.
-        """
+        """Send a request; raises what httpx raises, ValueError for a bad address, or Refused."""
         if request.url.userinfo:
             raise ValueError("credentials encoded in URL")
-        if (request.url.port or 0) > HIGHEST_PORT:
+        if (request.url.port or 0) > 65_535:
             raise ValueError("Port out of range")
         for name, value in request.headers.items():
-            if not value.isprintable():
+            if not value.isprintable() or value != value.strip():
                 raise (UnsendableKey if name in KEY_HEADERS else UnsendableHeader)(request)
         request.headers["accept-encoding"] = "identity"
         received = CURRENT_RECEIVED.get() or Received()
@@ -126,7 +114,6 @@ class _Transport(httpx.AsyncBaseTransport):
 
 
 def _proxy_to(url: httpx.URL) -> str:
-    """The proxy that the environment names for an address; empty where there is none."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all", "")
     if not proxy or proxy_bypass(url.host) or proxy_bypass(url.netloc.decode()):
@@ -135,7 +122,7 @@ def _proxy_to(url: httpx.URL) -> str:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """The body of an answer, which is kept in `received`; raises AnswerTooLong after the most."""
+    """The body of an answer, which is kept in `received`; raises AnswerTooLong."""
 
     def __init__(
         self, response: httpx.Response, request: httpx.Request, received: Received

@@ -1,7 +1,6 @@
 """Prices of model calls: the most that one can cost, and what it did cost.
 
-List prices are read from the table that LiteLLM ships, as a file: importing LiteLLM takes more than
-a second, and planning a run has to know prices without it.
+LiteLLM's price list is read as a file: importing LiteLLM takes more than a second.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -22,80 +22,53 @@ from pydantic_core import from_json
 
 from loopkit.agents.port import AnswerCaps, Message, Request
 from loopkit.document.problems import closest
+from loopkit.engine.payloads import TokenUse
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import Agent
-from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent, Price
 from loopkit.language.json_schema import NotInlined, inlined
 from loopkit.text.json_text import texts_in
 
 MILLION = 1_000_000
-ASSUMED_WINDOW = 128_000
-"""The window of an unlisted model."""
-WIDE_WINDOW = 1_000_000
-"""The window of a listed model, if the list lacks it or headers may widen it."""
-FORMAT_TOKENS = 256
-"""Tokens that the chat format of a model adds to a request, such as a system message of its own."""
-ROLE_TOKENS = 16
-"""Tokens that a provider adds for each message."""
+ASSUMED_WINDOW, WIDE_WINDOW = 128_000, 1_000_000
+"""Of an unlisted model, and of one that is listed without it or whose headers may widen it."""
+FORMAT_TOKENS, ROLE_TOKENS, SCHEMA_TOKENS, TOOLS_TOKENS = 256, 16, 1_024, 1_024
+"""What the chat format of a model adds to a request, to each message, for a schema, for tools."""
 LOCAL = (
     *("ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "vllm"),
     *("docker_model_runner", "lemonade", "xinference", "oobabooga"),
 )
 """Providers that are the user's own servers: without a key, they cost nothing."""
-SCHEMA_TOKENS = 1_024
-"""Tokens that a provider adds to ask for data of a schema."""
-TOOLS_TOKENS = 1_024
-"""Tokens that a provider adds to explain how tools are called."""
 _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
 _WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
 _THOUGHT = "output_cost_per_reasoning_token"
 _ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
-"""The kinds of rates from which the highest are taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """The tokens of one call, as its provider counts them."""
-
-    input: int
-    """Includes tokens read from and written to the cache."""
-    output: int
-    cached: int = 0
-    written: int = 0
-    """Tokens written to the cache."""
-
-    @property
-    def total(self) -> int:
-        return self.input + self.output
 
 
 def quote(agent: ModelAgent, request: Request) -> Usage:
-    """The most that a call can cost: what is sent at its most, the answer as long as allowed.
-
-    The cost is None where no price or no longest answer is known; then tokens count the input
-    alone.
-    """
+    """The most that a call can cost. Without a price or a longest answer the cost is None, and
+    tokens are those of the input alone."""
     sent, window = input_bound(request), window_of(agent, request.model)
     # More cannot be billed: a model refuses more than its window.
     sent = sent if window is None else min(sent, window)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
-    return _most(agent, request.model, sent, longest)
-
-
-def _most(agent: ModelAgent, model: str, sent: int, longest: int | None) -> Usage:
-    usd = most_usd(agent, model, sent, longest)
+    usd = most_usd(agent, request.model, sent, longest)
     return Usage(agent_calls=1, tokens=sent + (longest or 0), cost_usd=usd)
 
 
 def input_bound(request: Request) -> int:
     """A number of tokens that no tokenizer exceeds on this request."""
-    texts = sum(map(_message_bound, request.messages))
-    tools = sum(
-        ROLE_TOKENS + 2 * _json_bytes([t.name, t.description, t.schema]) for t in request.tools
-    )
-    schema = 0 if request.schema is None else SCHEMA_TOKENS + _schema_bound(request.schema)
-    return FORMAT_TOKENS + texts + schema + (TOOLS_TOKENS + tools if request.tools else 0)
+    total = FORMAT_TOKENS + sum(map(_message_bound, request.messages))
+    if request.tools:
+        tools = [[tool.name, tool.description, tool.schema] for tool in request.tools]
+        total += TOOLS_TOKENS + sum(ROLE_TOKENS + 2 * _json_bytes(tool) for tool in tools)
+    if request.schema is not None:
+        # It may be sent as it is, or longer, without references; strict, it has words added.
+        forms = [request.schema]
+        with suppress(NotInlined):
+            forms.append(inlined(request.schema))
+        total += SCHEMA_TOKENS + 2 * max(map(_json_bytes, forms))
+    return total
 
 
 def _message_bound(message: Message) -> int:
@@ -103,20 +76,10 @@ def _message_bound(message: Message) -> int:
         # Some providers put it into a record and so send it as JSON.
         return ROLE_TOKENS + len(message.tool_call_id) + _json_bytes(message.content)
     # The result of a call names it again, and its arguments are written anew.
-    calls = sum(
-        ROLE_TOKENS + 2 * _json_bytes([call.id, call.name, call.arguments])
-        for call in message.tool_calls
-    )
+    calls = [[call.id, call.name, call.arguments] for call in message.tool_calls]
     kept = _json_bytes(message.kept) if message.kept else 0
-    return ROLE_TOKENS + len(message.content.encode()) + calls + kept
-
-
-def _schema_bound(schema: Mapping[str, Any]) -> int:
-    """It may be sent as it is, or longer, without references; strict, it has words added."""
-    try:
-        return 2 * max(_json_bytes(schema), _json_bytes(inlined(schema)))
-    except NotInlined:
-        return 2 * _json_bytes(schema)
+    told = ROLE_TOKENS + len(message.content.encode()) + kept
+    return told + sum(ROLE_TOKENS + 2 * _json_bytes(call) for call in calls)
 
 
 def _json_bytes(data: object) -> int:
@@ -124,31 +87,26 @@ def _json_bytes(data: object) -> int:
 
 
 def least_call(agent: ModelAgent, model: str, request: Request) -> Usage:
-    """The most that a call can cost if it sends this request and gets the shortest answer."""
-    sent = input_bound(request)
-    caps = answer_caps(agent, model, sent)
-    return _most(agent, model, sent, caps.least if caps else output_cap(agent, model))
+    """The most that the request can cost if it gets the shortest answer."""
+    caps = answer_caps(agent, model, input_bound(request))
+    return quote(agent, request.replace(model=model, cap=caps.least if caps else None))
 
 
 def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
-    """The most that one call can cost in USD, whatever is sent: the dearest rung's whole window in,
-    the longest answer out; None where unknown. An unknown window is assumed."""
-    costs = [
-        most_usd(
-            agent,
-            model,
-            window_of(agent, model) or assumed_window(agent, model),
-            longest_answer(agent, model, is_limited=is_limited),
-        )
-        for model in agent.model
-    ]
-    known = [cost for cost in costs if cost is not None]
-    return max(known) if len(known) == len(costs) else None
+    """The most USD that a call can cost: the dearest rung's whole window in, which is assumed where
+    it is unknown, and the longest answer out; None where that or a price is unknown."""
+    dearest = 0.0
+    for model in agent.model:
+        window = window_of(agent, model) or assumed_window(agent, model)
+        longest = longest_answer(agent, model, is_limited=is_limited)
+        if (usd := most_usd(agent, model, window, longest)) is None:
+            return None
+        dearest = max(dearest, usd)
+    return dearest
 
 
 def assumed_window(agent: ModelAgent, model: str) -> int | None:
-    """The input tokens that a call is assumed to have at most, where the model's window is unknown
-    and input costs something; else None."""
+    """The tokens that a call is assumed to send at most, if the window is unknown and they cost."""
     rates = highest_rates(agent, model)
     if rates is None or not rates.input or window_of(agent, model) is not None:
         return None
@@ -156,48 +114,39 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
 
 
 def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
-    """Whether the maximum cost of a call is known before it is made."""
     longest = longest_answer(agent, model, is_limited=is_limited)
     return most_usd(agent, model, 1, longest) is not None
 
 
-def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
-    """Why the maximum cost of an agent's call is unknown, and what to add; empty where it is known.
+_CAP = "`max_tokens` to its `params:`"
 
-    For each such model, the parts of a sentence: who, what, what to do.
-    """
+
+def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tuple[str, str, str]]:
+    """For each model whose maximum cost is unknown the parts of a sentence: who, what, remedy."""
     for who, one in agent.labelled_in_turn(name):
-        option = f", or `--price {name}=USD`" if one is agent else ""
-        for what, remedy in _missing_prices(one, option, is_limited=is_limited):
+        if not isinstance(one, ModelAgent):
+            if one.call_usd is None:
+                yield who, "has no price", "add `price_per_run:` (0 if it is free)"
+            continue
+        for model in one.model:
+            if is_priced(one, model, is_limited=is_limited):
+                continue
+            what, remedy = f"may answer at any length (`{model}`)", f"add {_CAP}"
+            if highest_rates(one, model) is None:
+                what = f"asks `{model}`, whose price is not known"
+                near = None if one.base_url else near_model(model)
+                remedy = f"did you mean `{near}`? If not, " if near else ""
+                option = f", or `--price {name}=USD`" if one is agent else ""
+                remedy += (
+                    f"add `price:` to it{option}, in USD for a million tokens (0 if it is free)"
+                )
+                if longest_answer(one, model, is_limited=is_limited) is None:
+                    remedy += f", and {_CAP}"
             yield who, what, remedy
 
 
-def _missing_prices(
-    agent: AgentBase, option: str, *, is_limited: bool
-) -> Iterator[tuple[str, str]]:
-    if not isinstance(agent, ModelAgent):
-        if agent.call_usd is None:
-            yield "has no price", "add `price_per_run:` (0 if it is free)"
-        return
-    cap = "`max_tokens` to its `params:`"
-    for model in agent.model:
-        if is_priced(agent, model, is_limited=is_limited):
-            continue
-        if highest_rates(agent, model) is not None:
-            yield f"may answer at any length (`{model}`)", f"add {cap}"
-        else:
-            is_endless = longest_answer(agent, model, is_limited=is_limited) is None
-            near = None if agent.base_url else near_model(model)
-            meant = f"did you mean `{near}`? If not, " if near else ""
-            yield (
-                f"asks `{model}`, whose price is not known",
-                f"{meant}add `price:` to it{option}, in USD for a million tokens "
-                f"(0 if it is free){f', and {cap}' if is_endless else ''}",
-            )
-
-
 def own_price(agent: ModelAgent, model: str) -> Price | None:
-    """The price that does not come from a list: the agent's own, or 0 for a local model."""
+    """The agent's own price, or 0 for a local model; None where the list says it."""
     provider, price = model.partition("/")[0], agent.price
     if price is None and provider in LOCAL and agent.api_key_env is None:
         has_key = os.environ.get(f"{provider.removesuffix('_chat').upper()}_API_KEY")
@@ -212,8 +161,8 @@ def most_usd(
     longest: int | None,
     kinds: tuple[str, ...] = _ALL,
 ) -> float | None:
-    """USD for so many tokens in and out at the highest rates of these kinds; None where a rate is
-    unknown, or a count that costs."""
+    """USD at the highest rates of these kinds; None where a rate, or a count that costs, is not
+    known."""
     rates = highest_rates(agent, model, sent, kinds)
     if rates is None or (sent is None and rates.input) or (longest is None and rates.output):
         return None
@@ -221,31 +170,25 @@ def most_usd(
 
 
 def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
-    """USD for so many tokens at the usual rates; None where unknown.
-
-    A model is sent no more than it takes.
-    """
+    """USD for so many tokens at the usual rates; None where unknown."""
     window = window_of(agent, model) or assumed_window(agent, model)
     sent = sent if window is None else min(sent, window)
     return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
 
 
 def cached_share(agent: ModelAgent, model: str) -> float:
-    """The price of a token from the provider's cache, as a share of the price of a new one; 1 where
-    it is the same or unknown."""
+    """The price of a cached token as a share of that of a new one; 1 where it is unknown."""
     known, price = known_model(model), own_price(agent, model)
-    rates = {} if known is None else numbers_of(known.entry)
+    rates = numbers_of(known and known.entry)
     new, cached = rates.get(_INPUT), rates.get(_CACHED)
     if price is not None:
         new, cached = price.input, price.cached
     return cached / new if new and cached is not None else 1.0
 
 
-def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> float | None:
-    """USD for the tokens of a call: by the agent's own price, else by LiteLLM's figure.
-
-    If LiteLLM does not find the price that it lists, the highest listed rates count.
-    """
+def cost(agent: ModelAgent, model: str, used: TokenUse, listed: float | None) -> float | None:
+    """USD for the tokens of a call: by the agent's own price, else LiteLLM's figure `listed`; if it
+    does not find the price that it lists itself, by the highest rates."""
     price = own_price(agent, model)
     if price is None:
         return most_usd(agent, model, used.input, used.output) if listed is None else listed
@@ -257,11 +200,7 @@ def cost(agent: ModelAgent, model: str, used: Used, listed: float | None) -> flo
 
 
 def listed_cost(model: str, said: object) -> float | None:
-    """LiteLLM's figure for the cost of a call in USD, or None where it has none.
-
-    No call costs more than MOST_USD. 0 means that LiteLLM has no price, unless the list price of
-    the model is 0.
-    """
+    """LiteLLM's figure for the cost of a call in USD; 0 is none, unless that is the list price."""
     if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= MOST_USD:
         return None
     known = None if said else known_model(model)
@@ -284,24 +223,19 @@ FREE = Rates()
 def highest_rates(
     agent: ModelAgent, model: str, sent: int | None = None, kinds: tuple[str, ...] = _ALL
 ) -> Rates | None:
-    """The highest rates that can apply to a call with so many tokens in; None where unknown.
-
-    None tokens are any number of them.
-    """
+    """The highest rates that can apply to a call with so many tokens in, or with any number of
+    them; None where unknown."""
     if (price := own_price(agent, model)) is not None:
         caching = (price.cached, price.cache_write) if _WRITTEN in kinds else ()
-        return Rates(
-            max(price.input, *(usd or 0.0 for usd in caching), 0.0) / MILLION,
-            price.output / MILLION,
-        )
+        into = max(price.input, *(usd or 0.0 for usd in caching), 0.0)
+        return Rates(into / MILLION, price.output / MILLION)
     known = known_model(model)
     return None if known is None else known.highest(agent.params, sent, kinds)
 
 
 OUTPUT_CAPS = ("max_completion_tokens", "max_tokens")
-USUAL_ANSWER = 16_384
-LEAST_ANSWER = 1_024
-"""An answer with a lower cap is of no use."""
+USUAL_ANSWER, LEAST_ANSWER = 16_384, 1_024
+"""An answer with a lower cap than the least is of no use."""
 TAKES_NO_CAP = ("v0", "morph", "fal_ai", "scaledown")
 """Providers to which LiteLLM refuses to send a cap."""
 _BYTES_PER_TOKEN = 2
@@ -314,15 +248,11 @@ _EFFORTS = {
 
 
 def needs_caps(limits: Mapping[str, Any]) -> bool:
-    """Whether limits can only be kept if the longest answer is known."""
     return limits.get("tokens") is not None or limits.get("cost_usd") is not None
 
 
 def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | None:
-    """The caps for an answer to `sent` tokens; None where the agent's own options have one.
-
-    More tokens never raise a cap.
-    """
+    """The caps for an answer to `sent` tokens; None where the agent's own options have one."""
     is_said = any(agent.params.get(name) is not None for name in OUTPUT_CAPS)
     if is_said or model.partition("/")[0] in TAKES_NO_CAP:
         return None
@@ -346,8 +276,7 @@ def longest_answer(agent: ModelAgent, model: str, *, is_limited: bool) -> int | 
 def output_cap(agent: ModelAgent, model: str) -> int | None:
     """The longest answer in tokens: by the agent's `params`, else by the model."""
     for name in OUTPUT_CAPS:
-        cap = agent.params.get(name)
-        if isinstance(cap, int) and not isinstance(cap, bool):
+        if type(cap := agent.params.get(name)) is int:
             return cap
     known = known_model(model)
     return known.max_output if known else None
@@ -360,7 +289,7 @@ def window_of(agent: ModelAgent, model: str) -> int | None:
 
 
 def thinking_budget(params: Mapping[str, Any]) -> int:
-    """The tokens that a model may use to think, by the agent's options; 0 where these set none."""
+    """The tokens that the agent's options let a model think, if they say so."""
     return max(_budgets(params), default=0)
 
 
@@ -384,19 +313,18 @@ def _tokens(value: object) -> int:
 _TEXTUAL = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
 _SIMILARITY = 0.8
-"""How similar a mistyped name has to be to a listed one; many names are alike."""
+"""How much a mistyped name has to be like a listed one; many names are alike."""
 REJECT_SCHEMAS = frozenset({"deepseek"})
 """Providers whose API refuses a JSON Schema, whatever the table says."""
 
 _RATE = re.compile(
-    r"(?P<kind>input_cost_per_token|output_cost_per_token|output_cost_per_reasoning_token"
-    r"|cache_creation_input_token_cost|cache_read_input_token_cost)"
-    r"(?P<hour>_above_1hr)?(?:_above_(?P<above>\d+)k_tokens)?(?P<tier>_[a-z]+)?"
+    rf"(?P<kind>{'|'.join((*_ALL, _CACHED))})(?P<hour>_above_1hr)?"
+    r"(?:_above_(?P<above>\d+)k_tokens)?(?P<tier>_[a-z]+)?"
 )
 
 
 class Rate(NamedTuple):
-    """One rate of an entry of the table, and what has to be so that it applies."""
+    """One rate of an entry of the table, and when it applies."""
 
     kind: str
     usd: float
@@ -409,16 +337,13 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """An entry of the table."""
-
     entry: Mapping[str, Any]
     rates: tuple[Rate, ...]
     max_input: int | None
-    """Tokens that the model takes. `max_tokens` may mean those of an answer, so it is not read."""
+    """`max_tokens` may mean those of an answer, so it is not read for this."""
     max_output: int | None
-    """Tokens that the model can answer with, or takes and answers with together."""
+    """Tokens of an answer, or of the prompt and the answer together."""
     native_schema: bool
-    """It takes a JSON Schema for its answer."""
     has_tools: bool
     provider: str
 
@@ -428,11 +353,8 @@ class KnownModel:
         sent: int | None = None,
         kinds: tuple[str, ...] = _ALL,
     ) -> Rates | None:
-        """The highest rates of these kinds that the options of an agent leave possible for a call
-        with so many tokens in; None where the table has none.
-
-        Rates for a cache of minutes count: a conversation that is sent again is marked for it.
-        """
+        """The highest rates that an agent's options leave possible, if the table has some. Those
+        for a cache of minutes count: a conversation that is sent again is marked for it."""
         asked = {"", *params, *(text for _, text in texts_in(params))}
         usd: dict[str, float] = {}
         for rate in self.rates:
@@ -452,8 +374,8 @@ class KnownModel:
         return Rates(into * factor, out * factor, max([0.0, *numbers_of(searches).values()]))
 
     def _factor(self, asked: Set[str]) -> float:
-        """The factor on all rates: for speed or a place where it is asked for, and the highest of
-        those for the region of an address."""
+        """The factor on all rates: for speed or a place that is asked for, and the highest of those
+        for the region of an address."""
         regional = {key: by for key, by in self.entry.items() if key.startswith("regional_")}
         words = numbers_of(self.entry.get("provider_specific_entry"))
         start = max([1.0, *numbers_of(regional).values()])
@@ -463,8 +385,12 @@ class KnownModel:
 @lru_cache(maxsize=256)
 def known_model(model: str) -> KnownModel | None:
     """The entry of the table for a LiteLLM model string; None where there is none."""
-    entry = _entry(model)
-    return None if entry is None else known_entry(entry)
+    table, by_lower_case = _table(), _keys_by_lower_case()
+    for key in keys(model):
+        entry = table.get(key) or table.get(by_lower_case.get(key.lower(), ""))
+        if entry is not None and sells(model, entry.get("litellm_provider")):
+            return known_entry(entry)
+    return None
 
 
 def known_entry(entry: Mapping[str, Any]) -> KnownModel:
@@ -490,7 +416,7 @@ def provider_of(model: str) -> str:
 
 
 def near_model(model: str) -> str | None:
-    """The listed model that an unlisted name of the same provider most likely means."""
+    """The listed model that an unlisted name most likely means."""
     prefix, slash, name = model.partition("/")
     if not slash or known_model(model) is not None:
         return None
@@ -502,15 +428,6 @@ def near_model(model: str) -> str | None:
     # Compared without the prefix, which they all share.
     near = closest(name, listed, _SIMILARITY)
     return None if near is None else f"{prefix}/{near}"
-
-
-def _entry(model: str) -> Mapping[str, Any] | None:
-    table, by_lower_case = _table(), _keys_by_lower_case()
-    for key in keys(model):
-        entry = table.get(key) or table.get(by_lower_case.get(key.lower(), ""))
-        if entry is not None and sells(model, entry.get("litellm_provider")):
-            return entry
-    return None
 
 
 @cache
@@ -528,7 +445,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
     try:
         table: Mapping[str, Mapping[str, Any]] = from_json(path.read_bytes())
     except FileNotFoundError:
-        # Another version may keep it elsewhere: a start then says that no price is known.
+        # Another version may keep it elsewhere.
         return {}
     named = {name: entry for entry in table.values() for name in entry.get("aliases") or ()}
     meant = {key: table.get(str(entry.get("alias_of"))) for key, entry in table.items()}
@@ -553,7 +470,6 @@ def _rates(entry: Mapping[str, Any]) -> Iterator[Rate]:
 
 
 def numbers_of(record: object) -> dict[str, float]:
-    """The fields of a record that are numbers."""
     fields = record.items() if isinstance(record, Mapping) else ()
     return {name: float(value) for name, value in fields if type(value) in (int, float)}
 
@@ -572,7 +488,7 @@ _SOLD_AS: Mapping[str, tuple[str, ...]] = {
     "vertex_ai_beta": ("vertex_ai",),
     "watsonx_text": ("watsonx",),
 }
-"""By prefix: the providers that the table gives its models, where those have other names."""
+"""By prefix: the providers in the table, where those have other names."""
 _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
     "amazon_nova": ("amazon-nova/",),
     "azure_text": ("azure/",),
@@ -585,9 +501,9 @@ _LISTED_UNDER: Mapping[str, tuple[str, ...]] = {
     "vertex_ai_beta": ("vertex_ai/",),
     "watsonx_text": ("watsonx/",),
 }
-"""By prefix: how the table's keys begin, where that is neither the prefix nor empty."""
+"""By prefix: how keys begin, beside the prefix itself and nothing."""
 _ROUTE = (r"^(?:(?:converse|invoke|chat_completions|mantle|openai|responses|nova(?:-2)?)/)+", "")
-"""The interface of a provider that is called; the price is the same for all."""
+"""The interface of a provider, which does not change the price."""
 _ORDINARY = ((r"(?<=ft:)([^:]+)(?::[^:]*){3}$", r"\1"), (r"-\d{4}-\d\d-\d\d$", ""))
 """The names of fine-tuned models and of snapshots."""
 _AWS = (
@@ -610,22 +526,18 @@ def keys(model: str) -> Iterator[str]:
     if not slash:
         prefix, name = "", model
     starts = (f"{prefix}/", *_LISTED_UNDER.get(prefix, ()), "") if slash else ("",)
-    yield from (start + form for form in _forms(prefix, name) for start in starts)
+    yield from (start + name for start in starts)
+    # Then without its route, its region and its version.
+    for pattern, short in (_ROUTE, *_SPELLINGS.get(prefix, _ORDINARY)):
+        name = re.sub(pattern, short, name, count=1)
+        yield from (start + name for start in starts)
 
 
 def sells(model: str, provider: str | None) -> bool:
-    """Whether the prefix of a model is that of a provider in the table; a name without one fits."""
+    """Whether the prefix of a model, if it has one, is that of a provider in the table."""
     prefix, slash, _ = model.partition("/")
     # GitHub sells models of others under their own names.
     if not slash or provider is None or prefix == "github":
         return True
     names = _SOLD_AS.get(prefix, (prefix,))
     return any(provider == name or provider.startswith(f"{name}-") for name in names)
-
-
-def _forms(prefix: str, name: str) -> Iterator[str]:
-    """The name as it is written, then without its route, its region and its version."""
-    yield name
-    for pattern, short in (_ROUTE, *_SPELLINGS.get(prefix, _ORDINARY)):
-        name = re.sub(pattern, short, name, count=1)
-        yield name

@@ -1,21 +1,16 @@
-"""What a server says of the cap on an answer that a limit of the run makes loopkit send.
-
-The machine has no such option, so its author is not told to mend it: the number that the server
-takes, or the option's other name, is in what it says.
-"""
+"""What a server says of the cap on an answer that a limit of the run makes loopkit send: the number
+that it takes, or the option's other name."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from loopkit.agents.model.failure_cause import Received, data_in, innermost, words
+from loopkit.agents.model.failure_cause import Received, innermost, words
 from loopkit.agents.port import AgentError
 
 STATUSES = frozenset({400, 402, 413, 422, 429})
 """With which servers refuse a cap: credit or tokens of a minute may not suffice for it either."""
-MOST_READ = 2_000
-"""Characters of a refusal in which the number or the name is looked for."""
 _OPTION = re.compile(
     r"(?i)\bmax(?:imum)?[_ ]?(?:(?:completion|output|new)[_ ]?)?tokens(?:_to_sample)?\b"
     r"|\bnum_predict\b|\b(?:completion|output) tokens\b"
@@ -35,34 +30,29 @@ _WINDOWS = (
     re.compile(r"(?i)\b(?:context|sequence)[ _](?:length|window|limit|size)\D{0,40}?(\d+)"),
     re.compile(r"\bmax_model_len\D{0,5}(\d+)"),
     re.compile(r"(?i)(\d+)(?: tokens?)? (?:maximum )?context\b"),
+    re.compile(
+        r"(?i)^(?=.*(?:\btotal\b|\binputs?\W? tokens? \+|\bprompt and\b|\bper min|\bTPM\b))"
+        r".*?(?:<=|≤|\bexceed|\bat most|\blimit(?: of| is|:)?)\s?(\d+)"
+    ),
 )
-_TOGETHER = re.compile(r"(?i)\btotal\b|\binputs?\W? tokens? \+|\bprompt and\b|\bper min|\bTPM\b")
-_BOUND = re.compile(r"(?i)(?:<=|≤|\bexceed|\bat most|\blimit(?: of| is|:)?)\s?(\d+)")
+"""The tokens that prompt and answer may have together."""
 _EXCLUSIVE = re.compile(r"(?i)\bexclusive\b|\b(?:lower|less|smaller) than\W{1,3}\d")
 _WHOLE = re.compile(r"(?i)\b(?:requested|received)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class CapRefusal:
-    """A server refuses the cap."""
-
+class CapRefusal(NamedTuple):
     most: int | None = None
-    """The longest answer that it takes, in tokens, below the cap; None where it names none."""
+    """The longest answer that it takes, below the cap."""
     name: str = ""
-    """The name of the option that it wants instead; empty where it wants none."""
+    """The name of the option that it wants instead."""
 
 
 def cap_refusal(received: Received, cap: int, sent: int) -> CapRefusal | None:
-    """What an answer says of a cap; None if it speaks of something else.
-
-    `sent` is a bound on the tokens of the prompt.
-    """
-    body = bytes(received.body).decode(errors="replace")
-    core = innermost(data_in(body))
-    if received.status not in STATUSES and not received.record.get("error"):
-        return None
-    said = " ".join((words(core) or body)[:MOST_READ].split())
-    if received.status == 429 and "too large" not in said.lower():
+    """What an answer says of a cap, if it does; `sent` is a bound on the tokens of the prompt."""
+    core = innermost(received.data)
+    said = " ".join((words(core) or str(core))[:2_000].split())
+    is_refused = received.status in STATUSES or received.record.get("error")
+    if not is_refused or (received.status == 429 and "too large" not in said.lower()):
         return None
     return refusal_in(said, cap, sent)
 
@@ -75,14 +65,14 @@ def refused(cap: int, said: str, option: str) -> AgentError:
 
 
 def refusal_in(said: str, cap: int, sent: int) -> CapRefusal | None:
-    """The refusal of a cap in the words of a server; None if they are about something else."""
     plain = _SEPARATOR.sub("", said)
     numbers = [int(number[1]) for number in _NUMBER.finditer(plain)]
     # No model answers with fewer tokens than 64, so a lower number says something else.
     if (name := _other_name(plain)) and not any(64 <= number < cap for number in numbers):
         return CapRefusal(name=name)
     is_named = cap in numbers or _OPTION.search(plain) is not None
-    if (window := _window(plain)) is not None:
+    if found := next(filter(None, (pattern.search(plain) for pattern in _WINDOWS)), None):
+        window = int(found[1])
         left = window - _prompt(plain, numbers, window, cap, sent)
         is_too_long = left <= 0 or not (is_named or _WHOLE.search(plain))
         return None if is_too_long else CapRefusal(most=left if left < cap else None)
@@ -94,7 +84,7 @@ def refusal_in(said: str, cap: int, sent: int) -> CapRefusal | None:
 
 
 def _other_name(said: str) -> str:
-    """The name that a server wants for the option, if it does not know the one that was sent."""
+    """The name that a server wants for the option, if it does not know ours."""
     names = _NAME.findall(said)
     if not names or not _UNKNOWN_NAME.search(said):
         return ""
@@ -103,16 +93,8 @@ def _other_name(said: str) -> str:
     return suggested[1].lower() if suggested else other
 
 
-def _window(said: str) -> int | None:
-    """The tokens that prompt and answer may have together, if a server says so."""
-    found = next(filter(None, (pattern.search(said) for pattern in _WINDOWS)), None)
-    if found is None and _TOGETHER.search(said):
-        found = _BOUND.search(said)
-    return int(found[1]) if found is not None else None
-
-
 def _prompt(said: str, numbers: list[int], window: int, cap: int, sent: int) -> int:
-    """The tokens of the prompt, as a server counts them; where it does not, an estimate."""
+    """The tokens of the prompt, as a server counts them or as an estimate."""
     others = [number for number in numbers if number not in (cap, window)]
     if (summand := next((n for n in others if n + cap in others), None)) is not None:
         return summand

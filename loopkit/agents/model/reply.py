@@ -1,24 +1,20 @@
 """LiteLLM's response → a reply: its text, its tool calls, its usage and its cost.
 
-LiteLLM refuses a whole answer for a part that nobody reads: a field of the provider's own that is
-missing, a role that it does not know, a text that comes in parts. So an answer is also read without
-these. Anthropic refuses the results of tools without the signed thoughts that came before the
-calls, as does DeepSeek without the plain ones. Only their sender can read them.
+LiteLLM refuses a whole answer for a part that nobody reads, so an answer is also read without it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from loopkit.agents.model.errors import error_of
 from loopkit.agents.model.failure_cause import is_count
 from loopkit.agents.model.pricing import (
     OUTPUT_CAPS,
-    Used,
     cost,
     known_model,
     listed_cost,
@@ -29,20 +25,16 @@ from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request, Tool
 from loopkit.engine.payloads import TokenUse, ToolCall
 from loopkit.language.agents.model import ModelAgent
 from loopkit.text import plural
-from loopkit.text.thoughts import set_apart
+from loopkit.text.asides import set_apart
 
-BROKEN_OFF = {"message": "the answer ended in an error"}
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 """The reasons by which Gemini ends an answer that it discards for a bad tool call."""
-THOUGHTS = ("reasoning_content", "thinking_blocks")
-"""The fields in which LiteLLM puts what a model thought."""
 
 
 def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
-    """The reply in a response, with its calls of offered tools; it is empty without choices.
+    """The reply in a response; raises AgentError where the provider or the model refused to answer.
 
     If the provider does not count the tokens, the reply counts as the maximum that was reserved.
-    Raises AgentError where the provider or the model refused to answer.
     """
     choice = next(iter(getattr(response, "choices", None) or ()), None)
     message = getattr(choice, "message", None)
@@ -50,19 +42,25 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     text = text_of_content(getattr(message, "content", None))
     offered = offered_tools(agent, request)
     calls = calls_in(message, offered)
-    used = _tokens_used(getattr(response, "usage", None), is_silent=not text and not calls)
+    usage = getattr(response, "usage", None)
+    used = _tokens_used(usage, is_silent=not text and not calls)
     if used is None:
         most = quote(agent, request)
-        tokens, usd, counted = most.tokens, most.cost_usd, None
+        tokens, usd = most.tokens, most.cost_usd
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden.get("response_cost"))
-        tokens, usd = used.total, cost(agent, request.model, used, listed)
-        counted = TokenUse(**asdict(used))
-    if record := _error_inside(choice):
-        raise error_of(record, tokens=tokens, cost_usd=usd)
-    if not calls and (miscall := _native_finish(choice)) in MISCALLS:
-        wrong = f"the model called a tool wrongly: {miscall}"
+        tokens, usd = used.input + used.output, cost(agent, request.model, used, listed)
+    own = _own_fields(choice)
+    # LiteLLM turns many endings into `stop`.
+    error, ending = own.get("error"), own.get("native_finish_reason")
+    if ending == "error" and not isinstance(error, Mapping):
+        error = {"message": "the answer ended in an error"}
+    if isinstance(error, Mapping) and error:
+        # OpenRouter reports inside it what broke off an answer.
+        raise error_of(error, tokens=tokens, cost_usd=usd)
+    if not calls and ending in MISCALLS:
+        wrong = f"the model called a tool wrongly: {ending}"
         raise AgentError("content", wrong, cost_usd=usd, tokens=tokens)
     if finish == "length" and (reason := _cap_message(request, used)):
         is_held = used is None
@@ -81,10 +79,10 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
         has_no_tools=bool(request.tools) and not offered,
         model=str(getattr(response, "model", None) or request.model),
         tokens=tokens,
-        counted=counted,
+        counted=used,
         cost_usd=usd,
         held=used is None,
-        prompt_cut=_cut_message(request, getattr(response, "usage", None)) if used else "",
+        prompt_cut=_cut_message(request, usage) if used else "",
     )
 
 
@@ -93,10 +91,10 @@ MANY_WORDS = 1_000
 
 
 def _cut_message(request: Request, usage: Any) -> str:
-    """What is wrong where a server has counted fewer tokens than a prompt has words; else empty.
+    """What is wrong where a server has counted fewer tokens than a prompt has words.
 
     No tokenizer that we measured (OpenAI's, Claude's, DeepSeek's) has a token with letters or
-    digits of two words, so that each word costs one at least.
+    digits of two words.
     """
     details = getattr(usage, "prompt_tokens_details", None)
     cached = ("cached_tokens", "cache_creation_tokens")
@@ -112,19 +110,6 @@ def _cut_message(request: Request, usage: Any) -> str:
     return f"{found}, so that the rest was cut off: it needs {remedy}, or a shorter prompt"
 
 
-def _error_inside(choice: Any) -> Mapping[str, Any]:
-    """The error that broke off the answer, which OpenRouter reports inside it."""
-    record = _own_fields(choice).get("error")
-    if isinstance(record, Mapping):
-        return record
-    return BROKEN_OFF if _native_finish(choice) == "error" else {}
-
-
-def _native_finish(choice: Any) -> object:
-    """Why the answer ended, in the provider's own word: LiteLLM turns many into `stop`."""
-    return _own_fields(choice).get("native_finish_reason")
-
-
 def _own_fields(part: Any) -> Mapping[str, Any]:
     """The fields of the provider's own, which LiteLLM keeps apart."""
     own = getattr(part, "provider_specific_fields", None)
@@ -138,8 +123,8 @@ def _refusal(message: Any, finish: object) -> str:
     return f"the model refused to answer: {said}" if isinstance(said, str) and said else ""
 
 
-def _cap_message(request: Request, used: Used | None) -> str:
-    """Where a cut-off answer ended at our cap; empty if at the longest answer of the model."""
+def _cap_message(request: Request, used: TokenUse | None) -> str:
+    """Where a cut-off answer ended at our cap, and not at the longest answer of the model."""
     cap, caps = request.cap, request.caps
     if cap is None or caps is None:
         return ""
@@ -152,14 +137,12 @@ def _cap_message(request: Request, used: Used | None) -> str:
 
 
 def _all_thought_message(
-    agent: ModelAgent, name: str, message: Any, text: str, used: Used | None
+    agent: ModelAgent, name: str, message: Any, text: str, used: TokenUse | None
 ) -> str:
-    """The message for a cut-off answer that is nothing but thoughts; empty for any other.
-
-    Its author can't correct that: it would think as long again, and be paid again.
-    """
+    """The message for a cut-off answer that is nothing but thoughts. Its author can't correct that:
+    it would think as long again, and be paid again."""
     answered = used.output if used else 0
-    thoughts = (getattr(message, place, None) for place in THOUGHTS)
+    thoughts = (getattr(message, place, None) for place in (PLAIN, *SEALED))
     # Some providers hide the thoughts, but the tokens were spent on something.
     visible = set_apart(text, agent.thoughts)[0]
     is_thought = any(thoughts) or (answered > 0 and not text) or visible != text
@@ -171,8 +154,8 @@ def _all_thought_message(
     return f"{spent} went into reasoning, none into the answer; {remedy}"
 
 
-def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
-    """The tokens of a call; None where the provider did not count all of them."""
+def _tokens_used(usage: Any, *, is_silent: bool) -> TokenUse | None:
+    """The tokens of a call, if the provider counted all of them."""
     sent, answered = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     # There is no call without a prompt, and no text without a token.
     if not sent or answered is None or not (answered or is_silent):
@@ -180,13 +163,11 @@ def _tokens_used(usage: Any, *, is_silent: bool) -> Used | None:
     details = getattr(usage, "prompt_tokens_details", None)
     cached = min(_count(details, "cached_tokens") or 0, sent)
     written = min(_count(details, "cache_creation_tokens") or 0, sent - cached)
-    # Some providers count thoughts in the total alone.
     unnamed = (_count(usage, "total_tokens") or 0) - sent
-    return Used(input=sent, output=max(answered, unnamed), cached=cached, written=written)
+    return TokenUse(input=sent, output=max(answered, unnamed), cached=cached, written=written)
 
 
 def _count(record: Any, name: str) -> int | None:
-    """A token count of the provider; None where it gives no plausible one."""
     value = getattr(record, name, None)
     return value if is_count(value) else None
 
@@ -204,12 +185,11 @@ def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[s
 
     Calls of tools are an answer only where the model was offered tools.
     """
-    choices = record.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        return None
-    content = _content(message, has_tools=has_tools)
+    match record:
+        case {"choices": [{"message": dict() as message} as choice, *_]}:
+            content = _content(message, has_tools=has_tools)
+        case _:
+            return None
     if content is None and choice.get("finish_reason") != "length":
         return None
     thoughts = _texts(message, "reasoning_content", "reasoning")
@@ -217,11 +197,15 @@ def chat_answer(record: Mapping[str, Any], *, has_tools: bool = False) -> dict[s
     kept = {"index": 0, "message": answer, **_texts(choice, "finish_reason")}
     if isinstance(choice.get("error"), Mapping):
         kept["error"] = choice["error"]
-    return {**_texts(record, "model"), "choices": [kept], "usage": _counts(record.get("usage"))}
+    usage = record.get("usage") or {}
+    counts = _numbers(usage)
+    if counts and (details := _numbers(usage.get("prompt_tokens_details"))):
+        counts["prompt_tokens_details"] = details
+    return {**_texts(record, "model"), "choices": [kept], "usage": counts}
 
 
 def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] | None:
-    """The text, the refusal or the calls of tools; None where a message has none of them."""
+    """The text, the refusal or the calls of tools, if a message has one of them."""
     if has_tools and (calls := _calls(message.get("tool_calls"))):
         return {"content": text_of_content(message.get("content")) or None, "tool_calls": calls}
     match message:
@@ -236,7 +220,6 @@ def _content(message: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any] |
 
 
 def _calls(calls: object) -> list[dict[str, Any]]:
-    """The calls of tools that have a name; the other fields may be anything."""
     readable = []
     for call in calls if isinstance(calls, list) else ():
         match call:
@@ -252,34 +235,25 @@ def _texts(record: Mapping[str, Any], *names: str) -> dict[str, str]:
     return {name: text for name in names if isinstance(text := record.get(name), str)}
 
 
-def _counts(usage: object) -> dict[str, Any]:
-    """The plausible token counts, those of the cache included."""
-    if not isinstance(usage, Mapping):
-        return {}
-    details = _numbers(usage.get("prompt_tokens_details"))
-    return {**_numbers(usage), **({"prompt_tokens_details": details} if details else {})}
-
-
-def _numbers(record: object) -> dict[str, int]:
+def _numbers(record: object) -> dict[str, Any]:
     numbers = record.items() if isinstance(record, Mapping) else ()
     return {name: number for name, number in numbers if is_count(number)}
 
 
 NO_TOOLS = frozenset({"ollama", "replicate"})
-"""Providers to which LiteLLM passes no tools, whatever the model can: it leaves them out, or puts
-them into the prompt and makes every answer JSON. Ollama takes them under `ollama_chat/`."""
+"""Providers to which LiteLLM passes no tools: it leaves them out, or puts them into the prompt and
+makes every answer JSON. Ollama takes them under `ollama_chat/`."""
 NO_CHOICE = frozenset({"ollama_chat"})
-"""Providers that call whatever tool they are sent, because they know no `tool_choice`."""
+"""Providers that know no `tool_choice`, and call whatever tool they are sent."""
 TAKE_BOTH = frozenset({"anthropic", "azure", "mistral", "openai"})
-"""Providers that take a JSON Schema beside tools, of the models that take one at all."""
+"""Providers that take a JSON Schema beside tools."""
 _GEMINI = re.compile(r"\bgemini-(?:[3-9]|\d\d)")
-"""Those that take both; those before them refuse the request."""
+"""Those that take both."""
 SCHEMA_AS_TOOL = frozenset({
     "anthropic", "azure", "bedrock", "bedrock_converse", "bedrock_mantle", "databricks", "groq",
     "vertex_ai", "vertex_ai_beta",
 })  # fmt: skip
-"""Providers for which LiteLLM turns a schema into a tool that some models have to call with the
-answer, so that they call no other."""
+"""Providers for which LiteLLM makes a schema a tool that some models have to call, and no other."""
 
 
 def offered_tools(agent: ModelAgent, request: Request) -> Sequence[Tool]:
@@ -288,7 +262,7 @@ def offered_tools(agent: ModelAgent, request: Request) -> Sequence[Tool]:
 
 
 def has_tools(agent: ModelAgent, model: str) -> bool:
-    """Whether a model can call tools; an unlisted one is assumed to."""
+    """Whether a model can call tools, which one that is not listed is assumed to."""
     if agent.tool_use == "runner" or provider_of(model) in NO_TOOLS:
         return False
     known = known_model(model)
@@ -296,7 +270,6 @@ def has_tools(agent: ModelAgent, model: str) -> bool:
 
 
 def takes_schema_too(agent: ModelAgent, model: str) -> bool:
-    """Whether the provider takes a JSON Schema beside tools."""
     provider, known = provider_of(model), known_model(model)
     is_new_gemini = provider in ("gemini", "vertex_ai") and _GEMINI.search(model)
     if known is not None and known.native_schema and (provider in TAKE_BOTH or is_new_gemini):
@@ -305,15 +278,11 @@ def takes_schema_too(agent: ModelAgent, model: str) -> bool:
 
 
 def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    """The arguments of a LiteLLM call that concern tools."""
-    tools = offered_tools(agent, request)
-    is_silent = not request.may_call_tools and provider_of(request.model) in NO_CHOICE
-    if not tools or is_silent:
+    tools, is_silent = offered_tools(agent, request), not request.may_call_tools
+    if not tools or (is_silent and provider_of(request.model) in NO_CHOICE):
         return {}
-    keywords: dict[str, Any] = {"tools": [_function(tool) for tool in tools]}
-    if not request.may_call_tools:
-        keywords["tool_choice"] = "none"
-    return keywords
+    choice = {"tool_choice": "none"} if is_silent else {}
+    return {"tools": [_function(tool) for tool in tools], **choice}
 
 
 def _function(tool: Tool) -> Mapping[str, Any]:
@@ -326,37 +295,26 @@ def _function(tool: Tool) -> Mapping[str, Any]:
 NOTHING_GIVEN = ("", "null", '""')
 """What models send for the arguments of a tool that needs none."""
 JSON_CALL = "json_tool_call"
-"""The tool that LiteLLM has a model call where its provider takes no JSON Schema."""
+"""The tool that LiteLLM has a model call with an answer of a JSON Schema."""
 
 
 def calls_in(message: Any, offered: Sequence[Tool]) -> tuple[ToolCall, ...]:
-    """The calls of a model that was offered tools, in order, each with a unique id.
-
-    The ids are the provider's, which may hold something that it wants back.
-    """
+    """The calls of a model that was offered tools, each with a unique id: the provider's, which may
+    hold something that it wants back."""
     names = {tool.name for tool in offered}
     calls: dict[str, ToolCall] = {}
-    for call in _raw_calls(message) if names else ():
-        if call.name == JSON_CALL and JSON_CALL not in names:
+    made = getattr(message, "tool_calls", None)
+    for call in made if names and isinstance(made, list) else ():
+        function, own = getattr(call, "function", None), getattr(call, "id", None)
+        name, given = getattr(function, "name", None), getattr(function, "arguments", None)
+        if not isinstance(name, str) or name in {"", JSON_CALL} - names:
             continue
-        own = call.id
+        text = (given if isinstance(given, str) else json.dumps(given or {})).strip()
+        own = own if isinstance(own, str) else ""
         while not own or own in calls:
             own = f"{own or 'call'}_{len(calls)}"
-        calls[own] = call.replace(id=own)
+        calls[own] = ToolCall(id=own, name=name, arguments="{}" if text in NOTHING_GIVEN else text)
     return tuple(calls.values())
-
-
-def _raw_calls(message: Any) -> Iterator[ToolCall]:
-    calls = getattr(message, "tool_calls", None)
-    for call in calls if isinstance(calls, list) else ():
-        function = getattr(call, "function", None)
-        name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
-        if not isinstance(name, str) or not name:
-            continue
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-        own = getattr(call, "id", None)
-        given = "{}" if text.strip() in NOTHING_GIVEN else text.strip()
-        yield ToolCall(id=own if isinstance(own, str) else "", name=name, arguments=given)
 
 
 ORIGIN = "from"
@@ -365,14 +323,13 @@ SEALED: Mapping[str, tuple[str, ...]] = {
     "thinking_blocks": ("signature", "data"),
     "reasoning_items": ("encrypted_content",),
 }
-"""The fields in which LiteLLM puts thoughts, and what those have that can be returned. Without it,
-providers take them for text of ours, or look for what they have stored themselves."""
+"""The fields in which LiteLLM puts thoughts, and what those have that can be returned: others,
+providers take for text of ours, or look for what they have stored themselves."""
 PLAIN = "reasoning_content"
 WANT_PLAIN = frozenset({"deepseek", "moonshot", "ollama_chat", "zai"})
 """Providers whose models continue from their plain thoughts."""
 DETAILS = "reasoning_details"
 """The thoughts of OpenRouter, with the signatures of the provider behind it."""
-_CLAUDE = "claude"
 SELL_CLAUDE = frozenset({
     "anthropic", "bedrock", "bedrock_converse", "vertex_ai", "vertex_ai_beta",
     "vertex_ai-anthropic_models",
@@ -381,44 +338,38 @@ SELL_CLAUDE = frozenset({
 
 
 def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
-    """The thoughts in LiteLLM's message that its sender wants back, and who that is."""
-    return {ORIGIN: _origin(model), **dict(_thoughts(message, provider_of(model)))}
+    """The thoughts in a message that its sender wants back with the results of tools, and who that
+    is: nobody else can read them."""
+    kept: dict[str, Any] = {ORIGIN: _origin(model)}
+    for name, seals in SEALED.items():
+        parts = _plain_list(getattr(message, name, None))
+        if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
+            kept[name] = sealed
+    if details := _plain_list(_own_fields(message).get(DETAILS)):
+        kept[DETAILS] = details
+    thought = getattr(message, PLAIN, None)
+    if provider_of(model) in WANT_PLAIN and isinstance(thought, str):
+        kept[PLAIN] = thought
+    return kept
 
 
 def is_from(kept: Mapping[str, Any], model: str) -> bool:
-    """Whether `model` is of the sender of a message."""
+    """Whether `model` is one of the sender of a message."""
     return kept.get(ORIGIN) == _origin(model)
 
 
 def fields_to_return(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a message that return the kept thoughts."""
     return {name: value for name, value in kept.items() if name != ORIGIN}
 
 
 def _origin(model: str) -> str:
     provider = provider_of(model)
-    is_claude = _CLAUDE in model.lower() and provider in SELL_CLAUDE
-    return _CLAUDE if is_claude else provider
-
-
-def _thoughts(message: Any, provider: str) -> Iterator[tuple[str, Any]]:
-    for name, seals in SEALED.items():
-        parts = _plain_list(getattr(message, name, None))
-        if sealed := [part for part in parts if any(part.get(seal) for seal in seals)]:
-            yield name, sealed
-    if details := _plain_list(_own_fields(message).get(DETAILS)):
-        yield DETAILS, details
-    thought = getattr(message, PLAIN, None)
-    if provider in WANT_PLAIN and isinstance(thought, str):
-        yield PLAIN, thought
+    return "claude" if "claude" in model.lower() and provider in SELL_CLAUDE else provider
 
 
 def _plain_list(value: object) -> list[dict[str, Any]]:
     """The records of a list as storable JSON; empty for anything else."""
-    if not isinstance(value, list):
-        return []
-    try:
+    plain: object = None
+    with suppress(TypeError, ValueError, RecursionError):
         plain = json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
-        return []
-    return [part for part in plain if isinstance(part, dict)]
+    return [part for part in plain if isinstance(part, dict)] if isinstance(plain, list) else []

@@ -1,4 +1,4 @@
-"""How long a provider asks to wait: in its headers, in the record of its error, or in its words."""
+"""How long a provider asks to wait: in its headers, in its error, or in its words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ _NAME = re.compile(
 )
 """How the names of headers and fields end that tell a wait or a moment."""
 _A_MOMENT = 1e9
-"""From which on a number is a moment since 1970."""
+"""From which on a number counts from 1970."""
 _EMPTY = re.compile(r"\b(?:r|remaining)=0\b.{0,60}?\b(?:t|reset)=(\d{1,9})\b", re.ASCII)
 _ASKED = re.compile(
     r"\b(?:try|retry(?:ing)?|again|wait|resets?|refresh(?:es|ed)?|available)\b[^.\d]{0,60}?(?=\d)",
     re.IGNORECASE,
 )
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]{4,20}\d(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII)
-
 _BARE = re.compile(r"\d+(?:\.\d+)?(?![\w.]\w)", re.ASCII)
 
 
@@ -32,12 +31,11 @@ def retry_after_s(
     *,
     is_limit: bool = False,
 ) -> float | None:
-    """Seconds until the provider accepts the next call; None where it says nothing usable.
+    """Seconds until the provider accepts the next call, where it says something plausible.
 
-    `named` are headers and fields, in lower case with hyphens. What names a wait counts first, then
+    Of headers and fields (`named`, in lower case with hyphens) what names a wait counts first, then
     when the last of the used-up limits is full again, then the words; where a limit is reached
-    (`is_limit`), then one that does not say what is left. A negative, past or absurd value is
-    ignored.
+    (`is_limit`), then one that does not say what is left.
     """
     now = now or datetime.now(UTC)
     sources = (_direct(named, now), _resets(named, now), _in_words(told, now))
@@ -47,7 +45,7 @@ def retry_after_s(
 
 
 def _direct(named: Mapping[str, str], now: datetime) -> Iterator[float]:
-    """The wait that is named as such; milliseconds are more exact."""
+    """The wait that is named as such, in milliseconds first, which are more exact."""
     found = [(match, value) for name, value in named.items() if (match := _NAME.search(name))]
     for match, value in sorted(found, key=lambda one: one[0][1] is None):
         if (wait := _wait(value, now, 0.001 if match[1] else 1.0)) is not None:
@@ -56,7 +54,7 @@ def _direct(named: Mapping[str, str], now: datetime) -> Iterator[float]:
 
 
 def _resets(named: Mapping[str, str], now: datetime, left: str = "") -> Iterator[float]:
-    """For each used-up limit, the seconds until it is full again; `left` where that is not said."""
+    """For each used-up limit, the seconds until it is full again; `left` if it does not say."""
     for name, value in named.items():
         rest = named.get(name.replace("reset", "remaining"), left).strip()
         text = value if "reset" in name and (rest in ("0", "0.0") or rest[:1] == "-") else ""

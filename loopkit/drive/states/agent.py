@@ -14,8 +14,13 @@ from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.isolation import files_reader, project_folder, watch_output, workspace
 from loopkit.drive.replies import ask_agent, conversation, faulty_artifact, is_answer
 from loopkit.drive.retries import CallFailed, SessionLost
-from loopkit.drive.tools.answers import converse, counts_as_answer, with_calls
-from loopkit.drive.tools.call import Answered, Conversation, artifact_of
+from loopkit.drive.tools import (
+    Answered,
+    Conversation,
+    converse,
+    counts_as_answer,
+    with_calls,
+)
 from loopkit.engine.events import Replied, Worked
 from loopkit.engine.feedback import is_echo
 from loopkit.engine.macrostep import work_digest
@@ -35,10 +40,9 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.graph import ECHO, NO_AGENT, REFUSED
-from loopkit.machine.program import AgentAsked
 from loopkit.text import one_line
 from loopkit.text.markdown import as_code_block
-from loopkit.values import NOTHING, Value
+from loopkit.values import NOTHING
 
 REPEATS_FEEDBACK = "the answer repeats the feedback instead of doing the task"
 NO_CHANGE = "So far, nothing is changed."
@@ -52,28 +56,36 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
     program, run, plan = active.program, active.state, active.engine.plans[name]
     chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
     if chosen is None:
-        return _work_without_agent(active, name, state, attempt)
-    asked, port = plan.agents[chosen], active.agents[chosen]
-    is_program = asked.agent.works_on_files and not isinstance(port, FunctionAgentPort)
+        choice = state.choice
+        assert choice is not None
+        known, word = ", ".join(map("`{}`".format, choice.of)), _unknown_word(active, state)
+        fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
+        lost = faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault)
+        return _work_event(active, name, lost, None)
+    asked = plan.agents[chosen]
     # Before the call, so that a text that can't be filled in costs nothing.
     source = work_digest(program, run) if name in program.graph.keeping else ""
     try:
+        is_played = isinstance(active.agents[chosen], FunctionAgentPort)
+        is_program = asked.agent.works_on_files and not is_played
         folder = project_folder(active, asked.workspace) or await workspace(
             active, asked.workspace, writes=is_program or asked.output.is_left
         )
-        prepare = partial(
-            _prepare, active, name, state, chosen, asked, folder, is_program=is_program
-        )
+        series = _series(active, name, state, chosen, folder, is_program=is_program)
+        talk = Conversation(active, name, chosen, asked, series)
         try:
-            answered = await _answer(active, asked, port, folder, prepare())
+            answered = await _answer(talk, state, folder)
         except SessionLost:
             # The run has forgotten the session, and without one there is none to lose.
-            answered = await _answer(active, asked, port, folder, prepare())
-        artifact = artifact_of(active, name, asked, answered.reply)
+            answered = await _answer(talk, state, folder)
+        artifact = talk.artifact_of(answered.reply)
         if answered.fault:
-            fault = {"fault": answered.fault, "fault_code": answered.fault_code}
             artifact = artifact.replace(
-                **fault, fault_findings=answered.findings, data=None, is_data=False
+                fault=answered.fault,
+                fault_code=answered.fault_code,
+                fault_findings=answered.findings,
+                data=None,
+                is_data=False,
             )
         elif not (artifact.is_data or artifact.tree) and is_echo(program, run, name, artifact.text):
             artifact = artifact.replace(fault=REPEATS_FEEDBACK, fault_code=ECHO)
@@ -86,25 +98,22 @@ async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Work
     return work.replace(made_from=source) if source and not work.error else work
 
 
-async def _answer(
-    active: ActiveRun,
-    asked: AgentAsked,
-    port: AgentPort,
-    folder: Path,
-    first: PreparedCall | Answered,
-) -> Answered:
-    """The answer to a prepared call; raises CallFailed, LimitReached and SessionLost."""
-    if isinstance(first, Answered):
-        return first
-    series = first.work
+async def _answer(talk: Conversation, state: AgentState, folder: Path) -> Answered:
+    """The answer, stored before or given now; raises CallFailed, LimitReached and SessionLost."""
+    active, asked, series = talk.active, talk.asked, talk.work
+    final = find_stored_reply(active, series, partial(_is_usable, talk))
+    if final is not None and not (talk.has_called or (talk.goes_on and talk.rounds)):
+        return Answered(final)
+    turns = turns_to_send(talk)
+    request, port = _request(talk, state, folder, turns), active.agents[talk.agent]
     if isinstance(port, OutsideAgentPort):
-        await await_delivery(active, series, asked, first.request, port)
+        await await_delivery(active, series, asked, request, port)
     if asked.output.is_left:
         written = await watch_output(active, folder, asked.output, series.task)
         series = series.replace(written=written)
-    if first.talk is not None:
-        return await converse(first.talk, first.turns, first.request)
-    return Answered(await call(active, series, first.request, hold=True))
+    if talk.goes_on:
+        return await converse(talk, turns, request)
+    return Answered(await call(active, series, request, hold=True))
 
 
 def _is_usable(talk: Conversation, reply: Replied) -> bool:
@@ -117,28 +126,12 @@ def _is_usable(talk: Conversation, reply: Replied) -> bool:
     return not talk.asked.tools or counts_as_answer(talk, exchanges_of(talk.active, talk.work))
 
 
-def _unknown_word(active: ActiveRun, name: str, state: AgentState) -> str:
-    """The word for which there is no agent, where one of `else` is asked for the first time.
-
-    A word of the input is the same in each attempt, so that it is reported once.
-    """
-    choice, is_first = state.choice, active.state.visits[name] == 1
-    if choice is None or choice.else_ is None or (choice.is_of_input and not is_first):
+def _unknown_word(active: ActiveRun, state: AgentState) -> str:
+    """The word for which there is no agent; empty if there is one."""
+    if (choice := state.choice) is None:
         return ""
     word = render(active.program, active.state, choice.template)
     return "" if word in choice.of else one_line(word, LONGEST_WORD)
-
-
-def _work_without_agent(active: ActiveRun, name: str, state: AgentState, attempt: int) -> Worked:
-    """The work of a state whose word chooses no agent: a content fault."""
-    choice = state.choice
-    assert choice is not None
-    word = one_line(render(active.program, active.state, choice.template), LONGEST_WORD)
-    known = ", ".join(map("`{}`".format, choice.of))
-    fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
-    return _work_event(
-        active, name, faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault), None
-    )
 
 
 def _work_event(
@@ -170,56 +163,39 @@ def _missing_for_guards(active: ActiveRun, name: str, artifact: Artifact) -> str
     return f"it can't be done, and the answer has no usable {lost}" if lost else ""
 
 
-class PreparedCall(Value, frozen=True):
-    """The first call of a piece of work, ready to be made."""
-
-    work: CallSeries
-    request: Request
-    turns: Sequence[Exchange]
-    """The turns that are sent again before the prompt."""
-    talk: Conversation | None
-    """The conversation that goes on after its reply, if tools may be called."""
-
-
-def _prepare(
-    active: ActiveRun,
-    name: str,
-    state: AgentState,
-    chosen: str,
-    asked: AgentAsked,
-    folder: Path,
-    *,
-    is_program: bool,
-) -> PreparedCall | Answered:
-    """The call that is made next; the answer if an earlier process has stored it."""
-    agent, output, port = asked.agent, asked.output, active.agents[chosen]
-    leaves_files = is_program and active.program.graph.judged and not output.is_whole_folder
-    is_fresh = agent.session == "fresh"
-    work = CallSeries(
+def _series(
+    active: ActiveRun, name: str, state: AgentState, chosen: str, folder: Path, *, is_program: bool
+) -> CallSeries:
+    asked, port = active.engine.plans[name].agents[chosen], active.agents[chosen]
+    leaves_files = is_program and active.program.graph.judged and not asked.output.is_whole_folder
+    choice = state.choice
+    # Reported where one of `else` is asked: a word of the input, which never changes, only once.
+    is_else = choice is not None and choice.else_ is not None
+    is_news = choice is None or not choice.is_of_input or active.state.visits[name] == 1
+    return CallSeries(
         task=f"{name}:{active.state.visit}:author",
-        callees=asked.callees or callees_for(active, agent, name),
+        callees=asked.callees or callees_for(active, asked.agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),
-        ask=partial(_ask, port, agent),
+        ask=partial(_ask, port, asked.agent),
         ready=port.ready if asked.is_model else None,
-        files=files_reader(active, folder, output) if leaves_files else None,
-        instead_of=_unknown_word(active, name, state),
+        files=files_reader(active, folder, asked.output) if leaves_files else None,
+        instead_of=_unknown_word(active, state) if is_else and is_news else "",
     )
-    talk = None
-    if asked.tools or work.task in active.state.tasks:
-        talk = Conversation(active, name, chosen, asked, work)
-        final = find_stored_reply(active, work, partial(_is_usable, talk))
-        ends = not (talk.has_called or (talk.goes_on and talk.rounds))
-        if final is not None and ends:
-            return Answered(final)
-    turns = () if is_fresh else turns_to_send(active, name, chosen, work.task)
+
+
+def _request(
+    talk: Conversation, state: AgentState, folder: Path, turns: Sequence[Exchange]
+) -> Request:
+    """The first request, with the prompt after these turns."""
+    active, name, asked, agent = talk.active, talk.state, talk.asked, talk.asked.agent
     prompt = author_prompt(active, name, state, kept=bool(turns))
     names: dict[str, object] = {}
     for template in asked.templates:
         # One that continues a session sees only its id.
         names |= template_names(active.program, active.state, template)
-    request = Request(
-        agent=chosen,
+    return Request(
+        agent=talk.agent,
         place=name,
         role=asked.role,
         messages=conversation(turns, prompt, active.state.tasks),
@@ -231,10 +207,9 @@ def _prepare(
         session=turns[-1].reply.session if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
-        is_left=output.is_left,
-        is_sent_again=not is_fresh and _is_sent_again(active, name, chosen),
+        is_left=asked.output.is_left,
+        is_sent_again=_is_sent_again(talk),
     )
-    return PreparedCall(work, request, turns, talk if talk is not None and talk.goes_on else None)
 
 
 async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
@@ -242,42 +217,37 @@ async def _ask(port: AgentPort, agent: Agent, request: Request) -> Reply:
     return with_calls(agent, request, reply) if isinstance(agent, ModelAgent) else reply
 
 
-def turns_to_send(active: ActiveRun, name: str, asked: str, task: str) -> Sequence[Exchange]:
-    """The turns of a state's kept session with an agent that are sent again, oldest first.
+def turns_to_send(talk: Conversation) -> Sequence[Exchange]:
+    """The turns of a kept session that are sent again, oldest first, before the work in hand.
 
-    Usable turns of the work in hand are left out.
+    Where only the last ones are kept, the newest one that states the task comes before them.
     """
-    agent = active.program.machine.agents[asked]
-    turns: Sequence[Exchange] = active.state.conversations.get((name, asked), ())
-    known = active.state.tasks.get(task)
-    if known is not None and known.renewed < len(known.exchanges):
-        turns = turns[: known.renewed - len(known.exchanges)]
+    agent, run, turns = talk.asked.agent, talk.active.state, talk.turns
+    if agent.session == "fresh":
+        return ()
+    if known := len(talk.rounds):
+        turns = turns[:-known]
     if turns and not agent.is_sent_turns and not (agent.goes_on and turns[-1].reply.session):
         # A program that can't resume its session remembers nothing of it.
         return ()
-    kept = agent.turns_kept
-    return turns if kept is None else _newest_turns(active, turns, kept)
-
-
-def _is_sent_again(active: ActiveRun, name: str, asked: str) -> bool:
-    """Whether the next call of the conversation may begin with this whole request."""
-    agent = active.program.machine.agents[asked]
-    if not agent.is_sent_turns:
-        return False
-    turns, kept = active.state.conversations.get((name, asked), ()), agent.turns_kept
-    if kept is not None and len(last_turns(turns, kept)) >= kept:
-        # The oldest turn that is sent now will be left out then.
-        return False
-    return can_come_again(active.program, active.state, name)
-
-
-def _newest_turns(active: ActiveRun, turns: Sequence[Exchange], most: int) -> Sequence[Exchange]:
-    """The last turns, preceded by the newest one that states the task."""
-    newest = last_turns(turns, most)
+    if agent.turns_kept is None:
+        return turns
+    newest = last_turns(turns, agent.turns_kept)
     opening = newest[0][0].opening if newest else None
     if opening is not None and opening is newest[-1][0].opening:
-        newest = [list(active.state.tasks[opening.task].exchanges), *newest]
+        newest = [list(run.tasks[opening.task].exchanges), *newest]
     return [exchange for turn in newest for exchange in turn]
+
+
+def _is_sent_again(talk: Conversation) -> bool:
+    """Whether the next call of the conversation may begin with this whole request."""
+    agent, kept = talk.asked.agent, talk.asked.agent.turns_kept
+    if agent.session == "fresh" or not agent.is_sent_turns:
+        return False
+    if kept is not None and len(last_turns(talk.turns, kept)) >= kept:
+        # The oldest turn that is sent now will be left out then.
+        return False
+    return can_come_again(talk.active.program, talk.active.state, talk.state)
 
 
 def author_prompt(active: ActiveRun, name: str, state: AgentState, *, kept: bool) -> str:
@@ -310,7 +280,10 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     version: object = last.text if last is not None else ""
     if last is not None and last.is_data:
         version = plain_artifact(active.program, active.state, last)
-    which = _version_name(active, last)
+    run, which = active.state, "previous version"
+    if last is not None and last.author == run.state:
+        is_newest = last.attempt == run.attempts.get(run.state, 0)
+        which = which if is_newest else "best version so far"
     if not isinstance(version, str):
         printed = active.program.template("{{ previous }}").render({"previous": version})
     elif is_answer(version):
@@ -323,12 +296,4 @@ def _previous_version(active: ActiveRun, last: Artifact | None) -> str:
     if printed.strip():
         by = ", as a reviewer has changed it" if last is not None and last.edited else ""
         return f"Your {which}{by}:\n\n{as_code_block(printed)}"
-    is_there = active.state.attempts.get(active.state.state, 0) > 0
-    return f"Your {which} was empty." if is_there else ""
-
-
-def _version_name(active: ActiveRun, last: Artifact | None) -> str:
-    run = active.state
-    if last is None or last.author != run.state or last.attempt == run.attempts.get(run.state, 0):
-        return "previous version"
-    return "best version so far"
+    return f"Your {which} was empty." if run.attempts.get(run.state, 0) > 0 else ""

@@ -10,9 +10,11 @@ from typing import Any
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.port import Reply, Request
+from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.calls import CallSeries, call, find_stored_reply, limit_time
+from loopkit.drive.family import perform_children
 from loopkit.drive.isolation import (
     changed_between,
     files_reader,
@@ -22,29 +24,31 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
-from loopkit.drive.judging.commands import (
+from loopkit.drive.judging import (
+    Judge,
     answer_without_rules,
+    ask,
+    gather_answers,
     give_commands,
     result_index,
     setting_for,
 )
-from loopkit.drive.judging.judge import Judge, ask, gather_answers
 from loopkit.drive.limits import LimitReached
-from loopkit.drive.replies import body, make_artifact, with_content
+from loopkit.drive.replies import body, data_artifact, make_artifact, with_content
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.agent import perform_agent
-from loopkit.drive.states.each import perform_each, perform_machine
-from loopkit.drive.states.setting import perform_set
 from loopkit.engine import ledger
-from loopkit.engine.events import Adding, Outcome, Replied, Reread, Worked
+from loopkit.engine.events import Adding, Outcome, Replied, Reread, Setting, Worked
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Failure, Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, render, template_names
-from loopkit.language.datatypes.datatype import facts_of
+from loopkit.language.datatypes.datatype import conform, facts_of, fault_texts
+from loopkit.language.datatypes.notation import parse_type
 from loopkit.language.facts import ORIGIN, SCORE, UNANSWERED
+from loopkit.language.guard.evaluate import parse_path
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.states import ChoiceState
 from loopkit.language.states.each import EachState, MachineState
@@ -52,6 +56,7 @@ from loopkit.language.states.kinds import (
     AgentState,
     CommandState,
     DataState,
+    FileValues,
     RenderState,
     SetState,
     ValidateState,
@@ -59,7 +64,7 @@ from loopkit.language.states.kinds import (
 from loopkit.language.states.state import Output, StateBase
 from loopkit.language.template.rendering import parse
 from loopkit.language.validators.command import CommandRule
-from loopkit.machine.inputs import extract, made_of
+from loopkit.machine.inputs import extract, fill_in, made_of
 from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
 from loopkit.outside.processes import (
     CommandNotStarted,
@@ -175,11 +180,16 @@ async def perform_filled(active: ActiveRun, name: str, state: RenderState | Data
 
 async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bool) -> str:
     """Write a text to a file, or add it once, also after a kill; its path if the text is all."""
-    folder = await workspace(active, None, writes=True)
-    path = output_file(folder, render(active.program, active.state, file).strip())
+    folder, run = await workspace(active, None, writes=True), active.state
+    path = output_file(folder, render(active.program, run, file).strip())
+    known, work = run.adding, (name, run.visit, str(path))
     try:
         if adds:
-            add_to_file(path, text, await _size_before(active, name, path))
+            if not isinstance(known, Adding) or (known.state, known.visit, known.file) != work:
+                known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
+                await active.append(known)
+            # From the size before this work began, in this process or an earlier one.
+            add_to_file(path, text, known.after)
         else:
             replace_file(path, text)
     except NotWritable as error:
@@ -187,15 +197,88 @@ async def _write(active: ActiveRun, name: str, file: str, text: str, *, adds: bo
     return "" if adds else str(path)
 
 
-async def _size_before(active: ActiveRun, name: str, path: Path) -> int:
-    """The size of the file before this work began, in this process or an earlier one."""
-    run = active.state
+async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
+    """Set the values and read the file; what does not stand there as expected is a content error.
+
+    What is set is recorded before, so that a run that was killed sets the same again.
+    """
+    run, names = active.state, AllNames(active.program, active.state)
+    path = await _file_of(active, state)
     known = run.adding
-    work = (name, run.visit, str(path))
-    if not isinstance(known, Adding) or (known.state, known.visit, known.file) != work:
-        known = Adding(state=name, visit=run.visit, file=str(path), after=size_of(path))
-        await active.append(known)
-    return known.after
+    again = isinstance(known, Setting) and (known.state, known.visit) == (name, run.visit)
+    if not isinstance(known, Setting) or not again:
+        where, values = fill_in(state.where, names), fill_in(state.values, names)
+        known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
+        if values:
+            await active.append(known)
+
+    def fit(data: object) -> Any:
+        whole, faults = conform(data, parse_type(state.type))
+        if faults:
+            raise NotSet(f"`{path}` does not fit its type: {'; '.join(fault_texts(faults))}")
+        return whole
+
+    expect = fill_in(state.expect, names)
+    to_set = _to_set(state, known.where, known.values, expect)
+    try:
+        data, digest = await _set_values(path, to_set, fit, again=again)
+    except NotSet as error:
+        return Worked(state=name, visit=run.visit, outcome="content", error=str(error))
+    left = {"path": str(path), "data": data, "digest": digest}
+    made = data_artifact(name, run.attempts.get(name, 0) + 1, left)
+    return Worked(state=name, visit=run.visit, outcome="done", artifact=made)
+
+
+async def set_at_end(active: ActiveRun, mark: FileValues) -> None:
+    """Set the values of a final state, anew if that was done already; raises CallFailed.
+
+    They need no record: the run does not end before they are set, and nothing else changes it.
+    """
+    names = AllNames(active.program, active.state)
+    to_set = _to_set(mark, *(fill_in(v, names) for v in (mark.where, mark.values, mark.expect)))
+    try:
+        path = await _file_of(active, mark, active.folder.resolve())
+        await _set_values(path, to_set, lambda data: data, again=True)
+    except NotSet as error:
+        raise CallFailed("content", str(error)) from error
+
+
+def _to_set(written: FileValues, where: Any, values: Any, expect: Any) -> ToSet:
+    return ToSet(parse_path(written.at) if written.at else (), where, values, expect)
+
+
+async def _set_values(
+    path: Path, to_set: ToSet, fit: Callable[[object], Any], *, again: bool
+) -> tuple[Any, str]:
+    try:
+        return await asyncio.to_thread(set_in_file, path, to_set, fit, again=again)
+    except NotWritable as error:
+        raise CallFailed("fatal", str(error)) from error
+
+
+async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = None) -> Path:
+    """Where the file stands: in the workspace, or at an absolute path in the project folder.
+
+    So the file that is an input is the one of the project, also for a child with its own tree.
+    """
+    given = Path(render(active.program, active.state, written.set).strip())
+    given = given if start is None else start / given
+    is_own = not given.is_absolute()
+    folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
+    return _file_in(folder, given)
+
+
+def _file_in(folder: Path, given: Path) -> Path:
+    path = folder / given
+    if given.is_absolute():
+        path = Path(os.path.realpath(given.parent)) / given.name
+    if not path.is_relative_to(folder):
+        message = f"`{given}` lies outside of the project folder `{folder}`"
+        raise CallFailed("fatal", f"{message}, so it is not changed")
+    if os.path.islink(path):  # noqa: PTH114 - takes a name of any length
+        message = f"`{given}` is a link, which is not followed; name the file itself"
+        raise CallFailed("fatal", message)
+    return output_file(folder, str(path.relative_to(folder)), is_made=False)
 
 
 async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -> Worked:
@@ -266,9 +349,6 @@ class _Judging(Mutable):
     is_left: bool = False
     """Whether the artifact was a file or a folder before they judged."""
 
-    def _is_there(self) -> bool:
-        return os.path.lexists(self.artifact.place)
-
     @property
     def artifact(self) -> Artifact:
         return self.active.state.artifacts[self.state.validate_]
@@ -283,7 +363,7 @@ class _Judging(Mutable):
 
         If its file or folder has changed, all of them judge once more.
         """
-        self.is_left = self._is_there()
+        self.is_left = await asyncio.to_thread(os.path.lexists, self.artifact.place)
         answers = await self._ask_rules()
         if await self._has_changed():
             if self.artifact.fault:
@@ -301,10 +381,7 @@ class _Judging(Mutable):
         self.ran[0] = self.ran[0].replace(files=files)
 
     async def _ask_rules(self, *, is_last: bool = False) -> list[Answer]:
-        """The answers of these validators; with `stop_early`, until one blocks.
-
-        With `is_last`, who changes the artifact gives no verdict.
-        """
+        """Their answers; with `is_last`, who changes the artifact gives no verdict."""
         active, rules, subject = self.active, self.rules, self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
@@ -324,10 +401,7 @@ class _Judging(Mutable):
         return answers
 
     def _not_startable(self, left: Iterable[tuple[str, Placed]]) -> Iterator[Answer]:
-        """The answers of validators that are not asked, and whose program is not on PATH.
-
-        A rule with a guard may not apply, and a scenario may play it.
-        """
+        """The answers of validators that are not asked, and whose program is not on PATH."""
         rules = ((validator, rule) for validator, placed in left for _, rule in placed)
         for validator, rule in rules:
             is_played = self.active.commands.plays(validator)
@@ -354,7 +428,6 @@ class _Judging(Mutable):
         return True
 
     def _without_verdict(self, answer: Answer) -> Answer:
-        """The answer of a validator that judged something else than what is left."""
         kind = f"{'folder' if self.artifact.tree else 'file'} {Path(self.artifact.place).name!r}"
         where = f" ({', '.join(self.changed)})" if self.changed else ""
         reason = (
@@ -406,8 +479,8 @@ PERFORMERS: Mapping[type[StateBase], Perform] = {
     ChoiceState: perform_choice,
     CommandState: perform_command,
     DataState: perform_filled,
-    EachState: perform_each,
-    MachineState: perform_machine,
+    EachState: perform_children,
+    MachineState: perform_children,
     RenderState: perform_filled,
     SetState: perform_set,
     ValidateState: perform_validate,

@@ -502,7 +502,6 @@ class Part(Value, frozen=True):
     followed: frozenset[str] = frozenset()
     """References, none of which is followed again: a type may be made of itself."""
     depth: int = 0
-    """Its depth in the data."""
 
     def inside(self, *steps: str | int) -> Part:
         """The part at the end of these steps, at the same depth in the data."""

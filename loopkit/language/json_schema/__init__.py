@@ -3,8 +3,7 @@
 The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
 which grows with the size of the data, and nothing is fetched from anywhere. A schema whose
 references all lead to parts of itself can be understood by walking it, and providers accept it.
-JSON Schema passes over words that it does not know, so a slip makes no mistake of it: a part that
-lets everything pass because no word in it is a keyword is silent.
+A part that lets everything pass because no word in it is a keyword is silent.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ def broken_fields(value: object, schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
-    """The first mistake that makes a mapping unusable as a JSON Schema."""
     return next(iter(schema_problems(schema)), None)
 
 
@@ -59,7 +57,6 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
 
 
 def keywords() -> frozenset[str]:
-    """The keywords with which a JSON Schema judges data."""
     from loopkit.language.json_schema.validation import KEYWORDS  # noqa: PLC0415 - as above
 
     return KEYWORDS
@@ -261,7 +258,6 @@ def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 
 def parts(schema: object) -> Iterator[Mapping[str, Any]]:
-    """A schema and all schemas in it, except `true` and `false`."""
     return (part for _, part, _ in placed_parts(schema))
 
 

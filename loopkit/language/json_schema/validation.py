@@ -3,9 +3,8 @@
 It is the library's validator with our keywords, each of which looks at the clock first. They stand
 in place of those of the library that compare each item with each, search with `re` or write the
 whole value into a message. `unevaluatedProperties` and `unevaluatedItems` judge what no other
-keyword covered. A schema has mistakes in its form, in its patterns, and in references without a
-target. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas; nothing is
-ever read or fetched here, because files that a schema refers to are parts of it already.
+keyword covered. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas;
+nothing is ever read or fetched here, because files that a schema refers to are parts of it already.
 """
 
 from __future__ import annotations
@@ -86,20 +85,6 @@ def resolver_of(schema: Mapping[str, Any]) -> Resolver:
         return _metaschemas().with_resource(uri, root).crawl().resolver(uri)
     except (ValueError, TypeError, AttributeError) as error:
         raise NotJudged("an `$id` of the schema is not a URI") from error
-
-
-def metaschema_resolver() -> Resolver:
-    return _metaschemas().resolver("https://json-schema.org/draft/2020-12/schema")
-
-
-def is_metaschema(resolver: Resolver) -> bool:
-    """Whether the resolver stands in a metaschema, which needs no check."""
-    return str(resolver._base_uri).startswith("https://json-schema.org/draft/")  # noqa: SLF001
-
-
-def within(resolver: Resolver, schema: Mapping[str, Any]) -> Resolver:
-    """The resolver in an inner schema, which may have an address of its own."""
-    return resolver.in_subresource(DRAFT202012.create_resource(schema))
 
 
 @lru_cache(maxsize=1)
@@ -241,20 +226,6 @@ def _if(validator: Validator, schema: Schema, instance: object, holder: Object) 
     return errors_in(validator, instance, holder.get(then, True))
 
 
-SUBSCHEMA_KEYWORDS: Mapping[str, Keyword] = {
-    "$ref": _reference,
-    "$dynamicRef": _reference,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    "items": _items,
-    "contains": _contains,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
-    "not": _not,
-    "if": _if,
-}
-
-
 def is_found(pattern: str, text: str) -> bool:
     """Whether a pattern of a schema occurs in a text; raises NotJudged."""
     left_s = judging().look_at_clock()
@@ -330,22 +301,6 @@ def _bound(kind: str, end: Literal["least", "most"], what: str) -> Keyword:
     return keyword
 
 
-VALUE_KEYWORDS: Mapping[str, Keyword] = {
-    "const": _const,
-    "enum": _enum,
-    "type": _type,
-    "pattern": _pattern,
-    "multipleOf": _multiple_of,
-    "uniqueItems": _unique_items,
-    "minLength": _bound("string", "least", "is too short"),
-    "maxLength": _bound("string", "most", "is too long"),
-    "minItems": _bound("array", "least", "is too short"),
-    "maxItems": _bound("array", "most", "is too long"),
-    "minProperties": _bound("object", "least", "does not have enough properties"),
-    "maxProperties": _bound("object", "most", "has too many properties"),
-}
-
-
 def errors(
     value: object, schema: Mapping[str, Any], most: int | None, limit_s: float = TIME_LIMIT_S
 ) -> list[ValidationError]:
@@ -358,7 +313,7 @@ def _metaschema_error(schema: object) -> ValidationError | None:
     # The schema of schemas looks at each value ten times.
     with judging_of(schema, None, 3 * TIME_FOR_EACH_S):
         meta: Mapping[str, Any] = Draft202012Validator.META_SCHEMA
-        return next(iter(_first(schema, meta, metaschema_resolver(), 1)), None)
+        return next(iter(_first(schema, meta, _metaschemas().resolver(meta["$id"]), 1)), None)
 
 
 def _first(
@@ -409,13 +364,33 @@ def _unevaluated_items(
         yield ValidationError(f"Unevaluated items are not allowed ({extras_message(wrong)})")
 
 
-UNEVALUATED_KEYWORDS: Mapping[str, Keyword] = {
+_KEYWORDS: Mapping[str, Keyword] = {
+    **Draft202012Validator.VALIDATORS,
+    "$ref": _reference,
+    "$dynamicRef": _reference,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "items": _items,
+    "contains": _contains,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "if": _if,
+    "const": _const,
+    "enum": _enum,
+    "type": _type,
+    "pattern": _pattern,
+    "multipleOf": _multiple_of,
+    "uniqueItems": _unique_items,
+    "minLength": _bound("string", "least", "is too short"),
+    "maxLength": _bound("string", "most", "is too long"),
+    "minItems": _bound("array", "least", "is too short"),
+    "maxItems": _bound("array", "most", "is too long"),
+    "minProperties": _bound("object", "least", "does not have enough properties"),
+    "maxProperties": _bound("object", "most", "has too many properties"),
     "unevaluatedProperties": _unevaluated_properties,
     "unevaluatedItems": _unevaluated_items,
 }
-
-_OURS = {**VALUE_KEYWORDS, **SUBSCHEMA_KEYWORDS, **UNEVALUATED_KEYWORDS}
-_KEYWORDS = {**Draft202012Validator.VALIDATORS, **_OURS}
 KEYWORDS = frozenset(_KEYWORDS)
 
 
@@ -521,14 +496,16 @@ def _standing_in(schema: Any, resolver: Any, seen: set[int]) -> Iterator[tuple[P
         if isinstance(inner, bool) or id(inner) in seen:
             continue
         seen.add(id(inner))
-        resolver = within(resolver, inner)
+        # It may have an address of its own.
+        resolver = resolver.in_subresource(DRAFT202012.create_resource(inner))
         yield path, inner, resolver
         waiting += [((*path, *step), child, resolver) for step, child in inner_schemas(inner)]
 
 
 def _target_flaws(path: Path, target: Any, seen: set[int]) -> Iterator[Flaw]:
     """The mistakes in the target of a reference, if no keyword holds that target."""
-    if id(target.contents) in seen or is_metaschema(target.resolver):
+    base = str(target.resolver._base_uri)  # noqa: SLF001
+    if id(target.contents) in seen or base.startswith("https://json-schema.org/draft/"):
         return
     if (wrong := _metaschema_error(target.contents)) is not None:
         yield Flaw(f"this leads to no schema: {wrong.message}", path)

@@ -1,8 +1,7 @@
 """Names of OpenTelemetry's conventions for GenAI, and our own.
 
-The package opentelemetry-semantic-conventions marks all of the former as moved to a repository
-that publishes no package, so they are written down here: as of version 1.41, with the names of
-0.1.0 of that repository beside them where it has others.
+The former have moved to a repository that publishes no package, so they are written down here: as
+of version 1.41, with the names of 0.1.0 of that repository beside them where it has others.
 """
 
 from __future__ import annotations

@@ -60,7 +60,6 @@ class Emitter:
     def emit(
         self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
     ) -> None:
-        """Give a span of a run to the tracer; `parent` is the run and name of the one around it."""
         if self._tracer is None or not self._is_sampled(of, span):
             return
         context = Context() if parent is None else _within(of, *parent)

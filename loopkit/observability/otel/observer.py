@@ -1,8 +1,7 @@
 """The observer that makes traces and metrics of runs. A failure here does not stop the run.
 
-The spans of a run are folded from its events: each is created by the event that ends it. They are
-those of the run, of calls and of the works that make them (`chat`, `execute_tool`, `invoke_agent`),
-and of validate states. Spans have contents of messages only if a variable enables them.
+The spans of a run are folded from its events: each is created by the event that ends it. They have
+contents of messages only if a variable enables them.
 """
 
 from __future__ import annotations
@@ -148,12 +147,9 @@ MOST_EVENTS = 128
 
 
 class RunSpans:
-    """Folds the events of a run to the spans that end with them."""
-
     def __init__(self, run: str, redact: Redact | None = None) -> None:
         """With `redact` the spans have the prompts and replies, without secrets."""
         self.born = 0.0
-        """When the run began; 0 before that."""
         self.machine = ""
         self._run = run
         self._redact = redact
@@ -206,11 +202,9 @@ class RunSpans:
             case Suspended():
                 yield from self._end_work(stored, None)
             case Finished() as event:
-                outcome: Attributes = {names.OUTCOME: event.outcome, names.SUCCESS: event.success}
-                yield from self._end_run(stored, outcome, "" if event.success else event.outcome)
+                yield from self._end_run(stored, event.outcome, event.success)
             case Cancelled() as event:
-                cancelled: Attributes = {names.OUTCOME: event.type, names.SUCCESS: False}
-                yield from self._end_run(stored, cancelled, event.type)
+                yield from self._end_run(stored, event.type, False)
 
     def _end_call(
         self, stored: Stored, key: str, ended: Replied | Failed | InDoubt | None
@@ -246,7 +240,7 @@ class RunSpans:
             span = validate_span(entered, worked, validate, start, stored.at)
             yield self._with_place(span, entered.state, entered.visit)
 
-    def _end_run(self, stored: Stored, outcome: Attributes, error: str) -> Iterator[Span]:
+    def _end_run(self, stored: Stored, outcome: str, success: bool) -> Iterator[Span]:
         for key in list(self._calls):
             yield from self._end_call(stored, key, None)
         yield from self._end_work(stored, None)
@@ -267,9 +261,10 @@ class RunSpans:
                 names.TOOL_CALLS: self._usage.tool_calls,
                 names.TOKENS: self._usage.tokens,
                 **cost_attributes(self._usage),
-                **outcome,
+                names.OUTCOME: outcome,
+                names.SUCCESS: success,
             },
-            error=error,
+            error="" if success else outcome,
             events=tuple(self._happened),
         )
 
@@ -295,20 +290,14 @@ class OpenCall(Mutable):
     since: float
     within: str = RUN_SPAN
     tool_call: ToolCall | None = None
-    """For a tool: the call as its model wrote it."""
 
 
 class OpenWork(Mutable):
-    """The work of an agent, which may take several calls."""
-
     intended: Intended
-    """The first call."""
     seq: int
     since: float
     ended: float = 0.0
-    """The end of the last call."""
     error: str = ""
-    """The error of the last call."""
     usage: Usage = Usage()
     input: int = 0
     output: int = 0
@@ -336,7 +325,6 @@ class OpenWork(Mutable):
 
 
 def error_of(ended: Replied | Failed | InDoubt | None) -> str:
-    """The class of the error with which a call ended; empty without an error."""
     match ended:
         case Replied():
             return ""
@@ -354,7 +342,6 @@ def cost_attributes(usage: Usage) -> Attributes:
 def call_span(
     call: OpenCall, ended: Replied | Failed | InDoubt | None, at: float, redact: Redact | None
 ) -> Span:
-    """The span of a call that has ended; the caller sets its place."""
     intended = call.intended
     attributes = _request_attributes(call)
     if redact is not None:
@@ -378,7 +365,6 @@ def call_span(
 
 
 def work_span(work: OpenWork, within: str) -> Span:
-    """The span of an agent's work; the caller sets its place."""
     intended = work.intended
     counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
     return Span(
@@ -487,28 +473,24 @@ def validate_span(
     """The span of a validate state; without a report if the run was suspended in it."""
     report = worked.report if worked is not None else None
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
+    attributes: Attributes = {}
+    if report is not None:
+        attributes = {names.ARTIFACT: report.artifact, names.VERSION: report.version}
+        attributes |= {names.VERDICT: report.verdict, names.FINDINGS: len(report.findings)}
+        attributes[names.BLOCKING] = len(report.blocking)
     return Span(
         name=f"validate {entered.state}",
         own=own,
         within=RUN_SPAN,
         start=start,
         end=end,
-        attributes={}
-        if report is None
-        else {
-            names.ARTIFACT: report.artifact,
-            names.VERSION: report.version,
-            names.VERDICT: report.verdict,
-            names.FINDINGS: len(report.findings),
-            names.BLOCKING: len(report.blocking),
-        },
+        attributes=attributes,
         error=failed,
         events=tuple([_evaluation(answer, end) for answer in report.answers]) if report else (),
     )
 
 
 def _evaluation(answer: Answer, at: float) -> SpanEvent:
-    """The answer of a validator as the evaluation result of the conventions."""
     attributes: Attributes = {
         names.EVALUATION_NAME: answer.validator,
         names.EVALUATION_LABEL: answer.verdict,

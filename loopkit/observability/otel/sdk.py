@@ -29,7 +29,6 @@ from loopkit.text import one_line
 TIMEOUT_S = 1.0
 """How long a collector may take for one request, and how long the end of a command waits."""
 DELAY_MS = 1000.0
-"""How long spans wait, so that they are sent together."""
 CAUSE_WIDTH = 300
 
 

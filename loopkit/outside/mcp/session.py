@@ -461,7 +461,6 @@ MAX_SCHEMA = 100_000
 
 
 def offer(tool: types.Tool) -> dict[str, Any]:
-    """A tool as models see it."""
     described = {
         "name": tool.name,
         "description": tool.description or tool.title or "",
@@ -510,7 +509,6 @@ def result(given: types.CallToolResult) -> dict[str, Any]:
 
 
 def answer(text: str, *, is_error: bool) -> dict[str, Any]:
-    """A text, cut if it is too long."""
     told = text[:MAX_TEXT]
     return {"text": told, "left_out": len(text) - len(told), "is_error": is_error}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from loopkit.language.facts import VERDICT
 from loopkit.language.validators.judge import JudgeRule
@@ -14,6 +14,9 @@ from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_block
 from loopkit.proof.outcomes.facts import Panel, is_given_up
 from loopkit.proof.outcomes.table import Row
 from loopkit.values import Value
+
+if TYPE_CHECKING:
+    from loopkit.proof.bounds.children import Children
 
 Price = Callable[[str, str, int], float | None]
 """(agent, place, fallback) -> USD that one call costs at most, or none where that is unknown.
@@ -32,7 +35,6 @@ class AgentCalls(Value, frozen=True):
     call_usd: float | None
     """The maximum cost of one call of the agent; for children, of one call in each run."""
     most_usd: float | None
-    """The maximum cost of all these calls."""
     rule: int = 0
     """The index of the rule that asks, among the rules of a judge's validator."""
     runs: int = 1
@@ -79,26 +81,8 @@ class _Judge(Value, frozen=True):
         return (self.work,) if self.confirms else ()
 
 
-class Asks(Protocol):
-    """The agent calls of the runs of other machines that a state starts."""
-
-    def runs_in(self, name: str) -> bool:
-        """Whether a state runs another machine."""
-
-    def reach(self, name: str) -> Asked:
-        """All calls that they can make."""
-
-    def spreads(self, name: str, event: EdgeEvent, row: Row) -> Iterable[Spread]:
-        """The possible calls before the state's work ended with this event and row."""
-
-    def is_suspended(self, name: str) -> bool:
-        """Whether a run may be suspended there."""
-
-
 class Asking:
-    """The agent calls on each visit of a state."""
-
-    def __init__(self, analysis: Analysis, price: Price, children: Asks | None = None) -> None:
+    def __init__(self, analysis: Analysis, price: Price, children: Children | None = None) -> None:
         """`children` has the calls of the runs of other machines; without it they make none."""
         self._analysis = analysis
         self._price = price

@@ -1,8 +1,7 @@
 """Bounds of a machine with too many configurations to explore all: what no run exceeds.
 
 Each revision has a price, paid out of the caps of counters. At prices at which no cycle gains more
-than it costs, no run takes more than its first state promises and all caps are worth. The promises
-are computed from the prices, so the bound holds whatever these are.
+than it costs, no run takes more than its first state promises and all caps are worth.
 """
 
 from __future__ import annotations
@@ -60,7 +59,6 @@ class Bracket:
         )
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
-        """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
         prices = _Prices(self._plans.variables, self._picture.plans(), aim, self._start)
         return UNKNOWN.replace(total=prices.at_most())

@@ -7,10 +7,10 @@ machine is explored once for each known input, whichever states run it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial, reduce
 from math import ceil
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState, EachState
@@ -25,33 +25,12 @@ from loopkit.proof.outcomes.facts import Endings
 from loopkit.proof.outcomes.table import Row
 from loopkit.values import Mutable, Value, field
 
+if TYPE_CHECKING:
+    from loopkit.proof.bounds.bracket import Bracket
+    from loopkit.proof.bounds.exact import Exact
 
-class Ends(Protocol):
-    """What is known of the runs of an explored machine."""
-
-    @property
-    def reach(self) -> Asked:
-        """All agent calls that runs can make."""
-
-    @property
-    def unpriced(self) -> tuple[tuple[str, str], ...]:
-        """(agent, place) of the calls whose price is unknown."""
-
-    @property
-    def is_suspended(self) -> bool:
-        """Whether a run may end in no final state."""
-
-    def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        """The least that it takes to come to one of some states."""
-
-    def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
-        """The most that a path takes, to one of some states where these are given."""
-
-
-Explore = Callable[[Analysis, Given, "Children"], Ends]
-"""Explores a machine whose input is partly known."""
+Explore = Callable[[Analysis, Given, "Children"], "Exact | Bracket"]
 PriceIn = Callable[[Machine], Price]
-"""The prices of the agents of each machine."""
 
 
 class Share(Value, frozen=True):
@@ -76,7 +55,7 @@ Pair = tuple[Share, Share]
 class Shares:
     """The shares of the runs of one machine, computed on demand."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: Exact | Bracket) -> None:
         self.ends = ends
         self.measures: tuple[Measure, ...] = ("runs", "calls")
         if not ends.unpriced:
@@ -236,7 +215,6 @@ def _both(least: Share | None, most: Share | None) -> Pair | None:
 
 
 def _with_state_name(name: str, asked: Asked) -> Asked:
-    """The calls of children, with the state's name before those of agents and places."""
     return tuple(
         work.replace(agent=_beside(name, work.agent), place=_beside(name, work.place))
         for work in asked

@@ -1,8 +1,6 @@
 """Configurations that a run can reach, each with its moves, and the paths through them.
 
-These are the cheapest path to a success or another end, the dearest one, the number of all, and
-the shortest one to a success for each number of revisions; from the start or from a run's present
-point, under assumed probabilities where these are given.
+They begin at the start or at a run's present point, under probabilities where these are assumed.
 """
 
 from __future__ import annotations
@@ -229,7 +227,6 @@ class Path(Value, frozen=True):
 
     steps: tuple[tuple[int, Move], ...]
     end: int
-    """The last configuration."""
 
 
 def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
@@ -390,7 +387,6 @@ class Aim:
         self._known: dict[int, tuple[Move, Number]] = {}
 
     def weight(self, move: Move) -> Number:
-        """The measure of the work before a move."""
         known = self._known.get(id(move))
         if known is None:
             # The move is stored as well, so that no other object gets its id.
@@ -446,7 +442,9 @@ def dearest(
 def present_of(analysis: Analysis, run: RunState) -> Present:
     """The present point of a run in a machine, which need not be the one that it started with."""
     values = dict(_counts(run)) | dict(_facts(run)) | dict(_judgement_counts(analysis, run))
-    values |= dict.fromkeys(_variables_of_kept_work(run), 1)
+    for name, _ in run.made_from.values():
+        if name not in run.pending and not (name == run.state and run.is_revision):
+            values[Variable("kept", name)] = 1
     edge = analysis.graph.by_id.get(run.entered_by or "")
     values[Variable("before", run.state)] = edge.source if edge else None
     values[THEN] = int(run.then_used)
@@ -461,13 +459,6 @@ def _counts(run: RunState) -> Iterator[tuple[Variable, object]]:
     for name, artifact in run.artifacts.items():
         yield Variable("version", name), artifact.attempt
         yield Variable("author", name), artifact.author
-
-
-def _variables_of_kept_work(run: RunState) -> Iterator[Variable]:
-    """The states that may keep their artifact, without those that have to work."""
-    for name, _ in run.made_from.values():
-        if name not in run.pending and not (name == run.state and run.is_revision):
-            yield Variable("kept", name)
 
 
 def _facts(run: RunState) -> Iterator[tuple[Variable, object]]:
@@ -517,15 +508,10 @@ def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
             if there not in before:
                 before[there] = (here, move)
                 front.append(there)
-    ways = {number: tuple(_visits(explorer, found[number], before)) for number in _selection(found)}
-    return ways, not front
-
-
-def _selection(numbers: Iterable[int]) -> list[int]:
-    every = sorted(numbers)
-    if len(every) <= MOST_TOLD:
-        return every
-    return [*every[: MOST_TOLD - 2], every[len(every) // 2], every[-1]]
+    told = sorted(found)
+    if len(told) > MOST_TOLD:
+        told = [*told[: MOST_TOLD - 2], told[len(told) // 2], told[-1]]
+    return {number: tuple(_visits(explorer, found[number], before)) for number in told}, not front
 
 
 def _visits(

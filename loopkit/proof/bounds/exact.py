@@ -1,8 +1,7 @@
 """Exact bounds, from the whole graph of configurations, and the paths that show them.
 
 A picture is the graph of a machine without counters, where each may have room or none at any time.
-It is small and contains every run. So what never happens in it happens in no run; where it is
-stuck, a run may be stuck or may never come there.
+It is small, and what never happens in it happens in no run.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools
-from loopkit.proof.bounds.children import Ends
 from loopkit.proof.bounds.configurations import (
     END,
     Aim,
@@ -40,6 +39,9 @@ from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
 from loopkit.proof.bounds.variables import Region, Variables, number
 from loopkit.proof.outcomes.table import Row
+
+if TYPE_CHECKING:
+    from loopkit.proof.bounds.bracket import Bracket
 
 MOST_STEPS = 4_000_000
 """The most steps to compute how much is spent of counters that no run uses up."""
@@ -123,7 +125,10 @@ class Exact:
         for index in reversed(self._order):
             moves, before = self._explored.moves[index], most[index]
             if id(moves) not in known:
-                known[id(moves)] = [_spending(move, counter) for move in moves]
+                known[id(moves)] = [
+                    (counter not in e.resets, counter in e.counters) if e else (False, False)
+                    for e in (move.edge for move in moves)
+                ]
             targets = self._explored.targets[index]
             for (keeps, adds), target in zip(known[id(moves)], targets, strict=True):
                 spent = before * keeps + adds
@@ -132,7 +137,7 @@ class Exact:
         return max(most)
 
 
-def bounds_of(ends: Ends, graph: Graph, measures: Collection[Measure]) -> Bounds:
+def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]) -> Bounds:
     """The bounds with the extremes of some measures, and nothing else."""
     successes = [name for name, state in graph.states.items() if state.succeeds]
 
@@ -159,13 +164,6 @@ def _untaken(graph: Graph, explored: Explored) -> tuple[str, ...]:
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
-def _spending(move: Move, counter: str) -> _Spending:
-    edge = move.edge
-    if edge is None:
-        return False, False
-    return counter not in edge.resets, counter in edge.counters
-
-
 def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
     """For each configuration, its predecessor on a shortest path and the move from there."""
     before: dict[int, tuple[int, Move]] = {}
@@ -178,8 +176,6 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
 
 
 class Descriptions:
-    """Describes configurations of one machine and paths through them."""
-
     def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
         self._plans = plans
         self._variables = plans.variables

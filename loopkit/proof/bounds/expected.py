@@ -107,7 +107,6 @@ class _Front:
 
     @property
     def left(self) -> Fraction:
-        """The part of all runs that has not been followed to its end."""
         return sum(self._mass.values(), Fraction(0))
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from loopkit.language.guard.grammar import Guard
 from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import Given
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
 from loopkit.proof.bounds.children import Children, PriceIn
 from loopkit.proof.bounds.configurations import (
-    Assumption,
     Explorer,
     Measure,
     Present,
@@ -78,7 +76,12 @@ def explore(
         # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(
-        Variables(analysis, given), Asking(analysis, price, children), _conditions(assumptions)
+        Variables(analysis, given),
+        Asking(analysis, price, children),
+        {
+            a.state: tuple(b.condition for b in assumptions if b.state == a.state)
+            for a in assumptions
+        },
     )
     explorer = Explorer(Plans(moves, most_parts), most, present)
     if not measures and (known := _settle(explorer.plans, given, present, most)) is not None:
@@ -149,10 +152,3 @@ def _children(
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 
     return Children(analysis, price_in, given, explore_child)
-
-
-def _conditions(assumptions: Iterable[Assumption]) -> dict[str, tuple[Guard, ...]]:
-    found: dict[str, tuple[Guard, ...]] = {}
-    for assumption in assumptions:
-        found[assumption.state] = (*found.get(assumption.state, ()), assumption.condition)
-    return found

@@ -139,7 +139,6 @@ class _Truths:
 
 
 def _groups(values: Sequence[ast.expr], open_: Collection[str]) -> list[list[ast.expr]]:
-    """The parts in groups that share open inputs."""
     leads: dict[int | str, set[int | str]] = {name: set() for name in open_}
     for index, value in enumerate(values):
         leads[index] = {*names_in(value) & {*open_}}
@@ -192,7 +191,9 @@ class Splitting:
             values, answered = waiting.pop()
             found = self._next_split(name, values, answered)
             if found is not None and count + len(waiting) >= self._most:
-                found, values = None, _undecided(values)
+                inputs = {v: r for v, r in _open(values).items() if v.kind == "input"}
+                undecided = {v: region.replace(is_open=True) for v, region in inputs.items()}
+                found, values = None, {**values, **undecided}
             if found is None:
                 count += 1
                 yield values
@@ -267,12 +268,6 @@ def _open(values: Values) -> Mapping[Variable, Region]:
         for variable, region in values.items()
         if isinstance(region, Region) and len(region) > 1
     }
-
-
-def _undecided(values: Values) -> Values:
-    """A configuration in which guards do not know the inputs that may have several values."""
-    inputs = {v: region for v, region in _open(values).items() if v.kind == "input"}
-    return {**values, **{v: region.replace(is_open=True) for v, region in inputs.items()}}
 
 
 class Conditions:

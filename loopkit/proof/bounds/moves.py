@@ -49,7 +49,6 @@ class Case(Value, frozen=True):
     is_sure: bool = True
     """False if an open guard leaves undecided which edge the row takes."""
     verdict: object = None
-    """The verdict of its report, if it has one."""
 
 
 class Move(Value, frozen=True):
@@ -66,7 +65,6 @@ class Move(Value, frozen=True):
     """Whether the state keeps its artifact and does not work."""
     cases: tuple[Case, ...]
     least: Case
-    """The case with the fewest agent calls."""
 
 
 class StateMoves(Value, frozen=True):
@@ -88,7 +86,7 @@ class Moves:
         self,
         variables: Variables,
         asking: Asking,
-        conditions: Mapping[str, tuple[Guard, ...]] | None = None,
+        conditions: Mapping[str, Sequence[Guard]] | None = None,
     ) -> None:
         """`conditions`, by state, have to be decided by its rows as its guards are."""
         self.variables = variables

@@ -52,7 +52,6 @@ class Plan(Value, frozen=True):
 
     moves: tuple[Move, ...] = ()
     changes: tuple[Change, ...] = ()
-    """One for each move."""
     ways: StateMoves = StateMoves(())
     spending: tuple[int, int] = (0, 0)
     """The bits of the counters that some move spends and that are read only for their room, and

@@ -39,7 +39,6 @@ class Taken(Value, frozen=True):
     facts: Row
     """What the state's own work left, as far as guards look at it; empty after an error."""
     asked: Asked = ()
-    """Who is asked for it."""
     is_spared: bool = False
     """The state keeps what it made."""
 
@@ -51,7 +50,6 @@ class Visit(Value, frozen=True):
     entered_by: Edge | None
     """None where the run starts."""
     asked: Asked
-    """Everybody who has to be asked there."""
     children: int = 1
     """How many runs it starts, where it runs another machine."""
 
@@ -81,8 +79,6 @@ class Extreme(Value, frozen=True):
 
 
 class Range(Value, frozen=True):
-    """One measure of all runs."""
-
     best: Extreme | None
     """The cheapest path to a success on which no limit is reached; none where there is none."""
     worst: Extreme
@@ -158,7 +154,6 @@ class Bounds(Value, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all configurations were looked at."""
         return self.configurations is not None
 
 

@@ -115,7 +115,6 @@ class Variables:
 
     @cached_property
     def guards(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of each state's transitions, as far as they can be used."""
         return {
             name: self.analysis.guards.every_whole(e.guard for e in self.graph.on(name, "done"))
             for name in self.graph.states
@@ -123,7 +122,6 @@ class Variables:
 
     @cached_property
     def rule_guards(self) -> Mapping[str, tuple[Guard, ...]]:
-        """The guards of the rules by which each validate state judges."""
         return {
             name: self.analysis.guards.every_whole(rule.guard for rule in rules)
             for name, rules in self.analysis.rules_at.items()
@@ -164,13 +162,12 @@ class Variables:
         yield from self.author_of_what_is_judged(name)
         artifact = artifact_of(self.graph.machine, name)
         is_version_read = artifact is not None and Variable("version", artifact) in self.most
-        if is_version_read or self.keeps_items(name):
+        if is_version_read or name in self.keeping_items:
             yield Variable("works", name)
         if name in self.graph.keeping:
             yield Variable("kept", name)
 
     def variables_of_room(self, edge: Edge) -> Iterator[Variable]:
-        """The variables that decide whether an edge has room."""
         for counter in edge.counters:
             cap = self.inputs.caps[counter]
             if counter in self.rooms:
@@ -213,10 +210,6 @@ class Variables:
         several = self.graph.origins and len(self.graph.artifacts.get(judged or "", ())) > 1
         return (Variable("author", judged),) if judged and several else ()
 
-    def keeps_items(self, name: str) -> bool:
-        """Whether an `each` state may be entered again, so that items may be kept."""
-        return name in self._entered_again
-
     @cached_property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
         """For each author, the validate states with a count of judged versions that judge what was
@@ -224,7 +217,8 @@ class Variables:
         return judges_behind(self.graph, filter(self.versions_judged_before, self.graph.judges))
 
     @cached_property
-    def _entered_again(self) -> frozenset[str]:
+    def keeping_items(self) -> frozenset[str]:
+        """The `each` states that may be entered again, so that items may be kept."""
         ahead = {
             name: {edge.target for edge in self.graph.outgoing[name]}
             for name in self.graph.machine.states_of(EachState)
@@ -258,7 +252,7 @@ class Variables:
                 compared = [n for guard in guards for n in self._numbers_compared(name, guard)]
                 counted = self.attempt(name)
                 most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
-        for name in self._entered_again:
+        for name in self.keeping_items:
             most.setdefault(Variable("works", name), 1)
         for counted, largest in list(most.items()):
             if counted.kind == "version":
@@ -337,7 +331,6 @@ class Region(Value, frozen=True):
 
     @property
     def stand_in(self) -> object:
-        """One of the values."""
         return self.low if self.low <= self.high else self.others[0]
 
     def with_one_less(self) -> Region:
@@ -345,7 +338,6 @@ class Region(Value, frozen=True):
         return Region(max(self.low, 1) - 1, self.high - 1)
 
     def above(self, number: int) -> Region:
-        """The numbers above another one, if there are any."""
         return Region(max(self.low, number + 1), self.high) if number < self.high else self
 
     def cut(self, last: int) -> tuple[Region, ...]:
@@ -514,8 +506,7 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
             yield variable.name, _stand_in(variable)
     if "attempt" in named:
         yield "attempt", _attempt(variables, name)
-    yield from _readings_of_before(variables, name)
-    yield from _readings_of_kept_work(variables, name)
+    yield from _readings_of_earlier(variables, name)
     if Variable("judged", name) in read:
         yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
     for author in variables.author_of_what_is_judged(name):
@@ -531,23 +522,19 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
         yield "max_revisions", bound or cap_of(variables, counter)
 
 
-def _readings_of_before(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """The facts of a person's state about where a run came from and what was found there."""
-    if Variable("before", name) in variables.read[name]:
-        yield CAME_FROM, _value(Variable("before", name))
+def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+    """Where a run came from, what was found there, and what a state entered again may keep."""
+    works, before = Variable("works", name), Variable("before", name)
+    if before in variables.read[name]:
+        yield CAME_FROM, _value(before)
     if FOUND in variables.read[name]:
         yield FOUND_BY, _value(FOUND)
-
-
-def _readings_of_kept_work(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """The facts that decide whether a state that is entered again works, and how much."""
-    works = Variable("works", name)
     if name in variables.graph.keeping:
         yield KEPT, lambda values: values[Variable("kept", name)] == 1
         yield from ((LAST + own.name, _value(own)) for own in variables.own_facts(name))
         if "attempt" in variables.named[name]:
             yield WORKED, _value(works)
-    if variables.keeps_items(name):
+    if name in variables.keeping_items:
         yield AGAIN, lambda values: number(values[works]) > 0
 
 

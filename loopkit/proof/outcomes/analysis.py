@@ -68,7 +68,6 @@ class Analysis(Value, frozen=True, dict=True):
 
     @property
     def judges(self) -> Mapping[str, ValidateState]:
-        """The validate states, by name."""
         return self.graph.judges
 
     @cached_property
@@ -82,7 +81,6 @@ class Analysis(Value, frozen=True, dict=True):
 
     @cached_property
     def rules_at(self) -> Mapping[str, tuple[Rule, ...]]:
-        """The rules by which each validate state judges."""
         found: dict[str, list[Rule]] = {name: [] for name in self.judges}
         for placed in self.rules:
             for name in placed.judged_at:
@@ -97,12 +95,10 @@ class Analysis(Value, frozen=True, dict=True):
 
     @cached_property
     def guards(self) -> GuardTexts:
-        """The guards of the machine, parsed as far as possible."""
         return GuardTexts(self.machine.guards, self.parts)
 
     @cached_property
     def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
-        """What the guards of each state's transitions may name."""
         return {name: self.scope.guards.at(name) for name in self.machine.states}
 
 
@@ -150,7 +146,6 @@ class GuardTexts:
 
     @cached_property
     def named(self) -> Mapping[str, Parsed]:
-        """The guards under `guards:`, by name."""
         parsed = {name: parse_or_problem(text) for name, text in self._texts.items()}
         return {name: _fault_of(guard, self._readable) or guard for name, guard in parsed.items()}
 

@@ -246,7 +246,6 @@ def _free(values: Mapping[str, Values]) -> Iterator[Dimension]:
 def _counters(
     analysis: Analysis, edges: Sequence[Edge], guards: Sequence[Guard]
 ) -> Iterator[Dimension]:
-    """For each counter of the revise edges, whether it has room."""
     back = [edge for edge in edges if edge.back]
     reads_count = any(guard.names & COUNTING.keys() for guard in guards)
     for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
@@ -287,7 +286,6 @@ def rows_named(analysis: Analysis, name: str) -> frozenset[str]:
 
 
 def may_be_infeasible(analysis: Analysis, name: str) -> bool:
-    """Whether an author of the judged artifact can declare the task infeasible."""
     authors = analysis.graph.artifacts.get(analysis.judges[name].validate_, ())
     agents = (agent for author in authors for agent in analysis.machine.agents_at(author))
     return any(agent.infeasible is not None for agent in agents)
@@ -625,8 +623,7 @@ def rows_of_items(
     `guards` name its facts as its own guards do.
     Conditions divide the pairs of numbers, of the items that succeeded and of those that failed,
     along lines: either number or their sum is a certain one, or both are the same. A part between
-    such lines has a corner where two of them cross, or next to it. These are the rows, so each
-    part has one, and one of its rows has the most items of a kind, and one the fewest.
+    such lines has a corner where two of them cross, or next to it. These are the rows.
     """
     ending, guards = Endings(state), tuple(guards)
     numbers = _numbers_compared(analysis, state, guards)

@@ -5,9 +5,7 @@ few values that represent all others. They start as one region. A condition that
 a whole region splits it, by one dimension at a time, into parts for which it is; a dimension that
 no condition reads is never split.
 
-A person with hundreds of choices leaves by as many transitions, and each answer can take only one
-of them. Without a switch, which finds transitions by the value of the fact that they compare, each
-answer would be compared with the guards of all.
+A switch finds transitions by the value of the fact that they compare: a person may have hundreds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Answers to requests, their bodies, and streams of events.
 
-An error is JSON or a page, with its status. A body is JSON of bounded size that fits its record.
 The id of each event of a stream is its place in the journal, so a client that was disconnected
 continues after the last event that it has seen. A client that does not read is disconnected.
 """
@@ -66,8 +65,6 @@ TITLES = {
 
 
 class BadRequest(Exception):
-    """A request that can't be answered as it is, with the status of the response."""
-
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
@@ -91,7 +88,6 @@ def error_page(
     has_nav: bool = True,
     is_signed_out: bool = False,
 ) -> Response:
-    """An error as a page; `has_nav` says whether the reader may go to other pages."""
     names = {
         "title": TITLES.get(status, "This did not work"),
         "message": message,
@@ -104,7 +100,6 @@ def error_page(
 
 
 def wants_page(headers: Headers) -> bool:
-    """Whether the client is a browser that shows pages; other programs get data."""
     return "text/html" in headers.get("accept", "")
 
 
@@ -128,16 +123,11 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
             {"message": fault.message, "path": f"input.{fault.path}" if fault.path else ""}
             for fault in error.faults
         ]
-    if isinstance(error, ProblemsFound):
-        return [
-            {name: getattr(problem, name) for name in ("code", "message", "path", "help")}
-            for problem in error.problems
-        ]
-    return []
+    named, problems = ("code", "message", "path", "help"), getattr(error, "problems", ())
+    return [{name: getattr(problem, name) for name in named} for problem in problems]
 
 
 async def tell_http(request: Request, error: Exception) -> Response:
-    """The answer to a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     answer = _error(request, error.status_code, str(error.detail).lower())
     answer.headers.update(error.headers or {})
@@ -155,9 +145,8 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
 
     async def tell_bug(request: Request, bug: Exception) -> Response:
         say(bug_text(bug, "the server goes on"))
-        return _error(
-            request, 500, "internal error: this is a bug in loopkit; its server printed it"
-        )
+        told = "internal error: this is a bug in loopkit; its server printed it"
+        return _error(request, 500, told)
 
     return tell_bug
 
@@ -165,7 +154,6 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
 MOST_BYTES = 10_000_000
 """The size of a body: room for an edited artifact, or an input with files in it."""
 LONGEST_S = 30.0
-"""The time that a client may take to send a body."""
 
 R = TypeVar("R", bound=Record)
 
@@ -210,7 +198,6 @@ async def text_of(request: Request, most: int, only: tuple[str, str] | None = No
 
 
 LOOK_S = 2.0
-"""The interval at which a quiet stream checks whether its run still exists."""
 PIECE_BYTES = 64_000
 """The most that is sent at once, unless one event is larger."""
 OVER = "over"

@@ -102,7 +102,6 @@ def _refusal_response(refusal: Refusal, scope: Scope, headers: Headers) -> Respo
 
 
 def _sign_in(scope: Scope) -> str:
-    """The address of the sign-in page, which leads on to the requested page."""
     query = scope["query_string"].decode("latin-1")
     target = quote(scope["path"]) + (f"?{query}" if query else "")
     return LOGIN if target == "/" else f"{LOGIN}?{urlencode({'to': target})}"
@@ -162,17 +161,12 @@ async def _follow_link(access: Access, request: Request) -> Response:
 
 
 def _local(address: str) -> str:
-    """The address itself if it is on this server, else the first page."""
     return address if LOCAL.fullmatch(address) else HOME
 
 
 def _page(message: str, to: str, status: int = 200, *, is_from_elsewhere: bool = False) -> Response:
-    names = {
-        "message": message,
-        "to": to,
-        "is_wrong": status != 200,
-        "is_from_elsewhere": is_from_elsewhere,
-    }
+    names = {"message": message, "to": to, "is_wrong": status != 200}
+    names["is_from_elsewhere"] = is_from_elsewhere
     return HTMLResponse(render("login.html", names), status)
 
 

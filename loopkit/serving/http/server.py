@@ -30,7 +30,6 @@ AT_ONCE = 16
 TICKS = 100
 """The interval between two checks of connections, in tenths of a second."""
 LONGEST_END_S = 1
-"""How long clients have to finish reading when the server ends."""
 
 
 class HttpServer(Server):
@@ -60,7 +59,6 @@ class HttpServer(Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -79,7 +77,6 @@ class HttpServer(Server):
         return await super().on_tick(counter)
 
     def stop(self) -> None:
-        """Stop serving, and stop runs after their current step."""
         self.stopping = True
         self._stop_work()
         self.should_exit = True
@@ -100,9 +97,7 @@ class HttpServer(Server):
 
 MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
-"""How long a client may take to send the lines of a request that precede its body."""
 LONGEST_READ_S = 30.0
-"""How long a client may go without reading any of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -125,10 +120,7 @@ class Room:
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if its client takes too long."""
-
     room: Room
-    """Set for each server."""
     _too_late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
@@ -176,8 +168,7 @@ class Connection(H11Protocol):
 
     def _look(self) -> None:
         """Start the timer for a complete request, unless one is being answered."""
-        is_asked = self.cycle is not None and not self.cycle.response_complete
-        if is_asked:
+        if self.cycle is not None and not self.cycle.response_complete:
             self._end_wait()
         elif self._too_late is None and not self.transport.is_closing():
             self._wait()
@@ -193,18 +184,13 @@ class Connection(H11Protocol):
 
 @dataclass
 class Site:
-    """Runs over one journal, and who may see and answer them."""
-
     stored: StoredRuns
     host: Host | None
-    """The host that drives runs; None if the site is read-only."""
     access: Access
     say: Callable[[str], None]
-    """Reports faults to whoever runs the server."""
     machines: Sequence[Loaded] = ()
     """The machines that can be started: those that were named when the server was started."""
     longest_send_s: float = 20.0
-    """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)

@@ -1,14 +1,31 @@
-"""The server of a site: its application, with all of its routes."""
+"""The server of a site: its application with all of its routes, and the description of its API.
+
+That is an OpenAPI document made of its table, and a page that shows it.
+"""
 
 from __future__ import annotations
 
+import json
+from asyncio import to_thread
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
-from loopkit.serving.http.answers import STATUS, BadRequest, bug_teller, tell_http, tell_known
+from loopkit import __version__
+from loopkit.serving.http.answers import (
+    STATUS,
+    BadRequest,
+    bug_teller,
+    json_answer,
+    tell_http,
+    tell_known,
+)
+from loopkit.serving.http.endpoints import CHANGING, READING
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     ASGIApp,
     BaseRoute,
+    HTMLResponse,
     HTTPException,
     RedirectResponse,
     Request,
@@ -16,9 +33,120 @@ from loopkit.serving.http.library import (
     Route,
     Starlette,
 )
-from loopkit.serving.http.openapi import TABLE, api_routes
 from loopkit.serving.http.server import HttpServer, Site
-from loopkit.serving.http.table import routes
+from loopkit.serving.http.table import Endpoint, Parameter, routes
+from loopkit.views.page.rendering import render
+from loopkit.views.schemas import records_of
+
+TABLE: Sequence[Endpoint] = (*READING, *CHANGING)
+SCHEMAS = "#/components/schemas/"
+ERROR = {
+    "description": "An error; every problem has the place in what was sent, where it has one.",
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "message": {"type": "string"},
+                "problems": {"type": "array", "items": {"type": "object"}},
+            },
+            "required": ["message", "problems"],
+        }
+    },
+    "required": ["error"],
+}
+ABOUT = (
+    "Runs of loopkit, and the questions that they ask. Reading needs the token or a browser that "
+    "has signed in; what changes something also needs a server that was started with `--answer`."
+)
+
+
+@cache
+def document() -> dict[str, Any]:
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in TABLE:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    nouns = {noun for each in TABLE for noun in (each.takes, each.gives) if noun is not None}
+    schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
+    for taken in (each.takes for each in TABLE if each.takes is not None):
+        # A request may omit keys that have a default, and may not have unknown keys.
+        schema = schemas[taken.__name__]
+        needed = [name for name, value in schema["properties"].items() if "default" not in value]
+        schemas[taken.__name__] = {**schema, "required": needed, "additionalProperties": False}
+    api = {
+        "openapi": "3.1.0",
+        "info": {"title": "loopkit", "version": __version__, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+    resolved: dict[str, Any] = json.loads(json.dumps(api).replace("#/definitions/", SCHEMAS))
+    return resolved
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    media = {kind: {"schema": schema} for kind, schema in endpoint.media.items()}
+    if endpoint.gives is not None:
+        media |= _json_of(endpoint.gives.__name__)
+    body: dict[str, Any] = {}
+    if endpoint.takes is not None:
+        content = _json_of(endpoint.takes.__name__)
+        body = {"requestBody": {"required": True, "content": content}}
+    status = "201" if endpoint.name == "start_run" else "200"
+    names = [part.strip("{}") for part in endpoint.path.split("/") if part.startswith("{")]
+    in_path = {"in": "path", "required": True, "schema": {"type": "string"}}
+    return {
+        "operationId": endpoint.name,
+        "summary": endpoint.does,
+        "parameters": [
+            *({"name": name, **in_path} for name in names),
+            *map(_in_query, endpoint.query),
+        ],
+        **body,
+        "responses": {
+            status: {"description": "Done.", "content": media},
+            "default": {"description": "Why not.", "content": _json_of("Error")},
+        },
+    }
+
+
+def _json_of(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": SCHEMAS + name}}}
+
+
+def _in_query(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return {
+        "name": parameter.name, "in": "query", "schema": schema, "description": parameter.does,
+    }  # fmt: skip
+
+
+def api_routes() -> Sequence[BaseRoute]:
+
+    async def show_document(_: Request) -> Response:
+        return json_answer(await to_thread(document))
+
+    async def show_page(_: Request) -> Response:
+        return HTMLResponse(_page(await to_thread(document)))
+
+    return [
+        Route("/api/openapi.json", show_document, methods=["GET"]),
+        Route("/api", show_page, methods=["GET"]),
+    ]
+
+
+def _page(api: dict[str, Any]) -> str:
+    schemas = {
+        name: (schema["description"], json.dumps(schema.get("properties", {}), indent=2))
+        for name, schema in api["components"]["schemas"].items()
+    }
+    names = {"version": __version__, "about": ABOUT, "table": TABLE, "schemas": schemas}
+    return render("api.html", {"place": "/api", **names})
 
 
 def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:

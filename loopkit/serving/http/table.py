@@ -1,7 +1,4 @@
-"""The table of an API: each endpoint once, with its parameters, request and response.
-
-The server and its description are both made from this table.
-"""
+"""The table of an API, of which the server and its description are made: each endpoint once."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ class Call:
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
-    """The record that the endpoint takes; None if it takes none."""
 
     @property
     def host(self) -> Host:
@@ -49,7 +45,6 @@ class Call:
 class Endpoint:
     method: Literal["GET", "POST"]
     path: str
-    """As in OpenAPI: `/api/runs/{run}`."""
     does: str
     handle: Callable[[Call], Awaitable[Response]]
     query: Sequence[Parameter] = ()

@@ -1,8 +1,4 @@
-"""Toolboxes: the tools that a server offers, their unchecked arguments, and their answers.
-
-A refusal names the argument that is wrong. The answer of a tool about a run says where it stands:
-its result, or what it waits for and what to do.
-"""
+"""Toolboxes: the tools that a server offers, their unchecked arguments, and their answers."""
 
 from __future__ import annotations
 
@@ -51,9 +47,7 @@ class ServedTool:
     name: str
     description: str
     arguments: Mapping[str, Any]
-    """JSON Schema of its arguments."""
     result: Mapping[str, Any]
-    """JSON Schema of its answer."""
     changes_nothing: bool = False
     """Whether it is read-only: it starts no program and makes no call."""
 
@@ -86,20 +80,14 @@ class UserReply:
 @dataclass(frozen=True)
 class Progress:
     done: float
-    """It rises with each report."""
     total: float | None
-    """The maximum of `done`, if it is known."""
     message: str
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a tool, and how to reach it during the call."""
-
     user: str = "the user of a client"
-    """The name of the person who uses the client."""
     may_be_asked: bool = False
-    """Whether the client shows forms to that person."""
     tell: Callable[[Progress], None] | None = None
     """Takes the progress of the call without waiting; None if the client did not ask for it."""
     reply: UserReply | None = None
@@ -109,7 +97,6 @@ class Caller:
 
 
 NOBODY = Caller()
-"""A caller that gets only the answer."""
 
 
 class Toolbox(Protocol):

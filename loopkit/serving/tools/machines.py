@@ -1,8 +1,4 @@
-"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops.
-
-Meanwhile a client gets a message for each event that the console shows. The user of a client
-answers the question of a run in a form of its choices and its fields.
-"""
+"""The machines of a server as a toolbox: each tool runs one until it ends, waits or stops."""
 
 from __future__ import annotations
 
@@ -63,7 +59,6 @@ from loopkit.views.review import review
 from loopkit.views.run_data import status_of
 
 MOST_FORMS = 3
-"""How often a user is asked one question whose answers are refused."""
 LED_WITHIN_S = 45.0
 """How long `next` and `submit` wait for a run that works: clients wait about a minute."""
 Answer = dict[str, Any] | UserAsked
@@ -83,9 +78,8 @@ class MachineToolbox:
     ) -> None:
         """With `stops_with_call` a run stops after its step when no call waits for it any more.
 
-        `pages` is the address of a server that shows the runs, if there is one; `led_within_s` is
-        how long `next` and `submit` wait for a run that works. Raises NotRunnable if a machine has
-        the name of another tool.
+        `pages` is the address of a server that shows the runs, if there is one. Raises NotRunnable
+        if a machine has the name of another tool.
         """
         self._host = host
         self._redact = redact
@@ -95,7 +89,6 @@ class MachineToolbox:
         self._machines = machine_tools(host.machines)
         self._common = common_tools(host.machines)
         self._waiting: Counter[str] = Counter()
-        """The number of calls that wait for each run."""
         self._answering: set[asyncio.Task[Answer]] = set()
         self._bounds: dict[str, asyncio.Task[float | None]] = {}
 
@@ -258,7 +251,6 @@ class MachineToolbox:
         return await asyncio.shield(self._bounds[state.machine])
 
     async def _form(self, run: str) -> UserAsked | None:
-        """The first open question of a family that a form can ask."""
         for asked in await self._host.app.questions(run):
             if (form := await self._form_of(asked)) is not None:
                 return form
@@ -305,9 +297,7 @@ class MachineToolbox:
 class _Call:
     caller: Caller
     run: str = ""
-    """The run that it waits for."""
     is_given_up: bool = False
-    """Whether its client has cancelled it."""
 
 
 MOST_CONFIGURATIONS = 10_000
@@ -335,7 +325,6 @@ OF_RUNS = (
         result=STANDING,
     ),
 )
-"""The tools that every server of machines has."""
 
 
 def common_tools(machines: Mapping[str, Loaded]) -> Sequence[ServedTool]:
@@ -394,7 +383,6 @@ class RunProgress:
         self._told = 0
 
     def hear(self, run: str, stored: Stored) -> None:
-        """Report an event, if the console would show it."""
         if self._early is not None:
             self._early.append((run, stored))
         else:
@@ -405,8 +393,7 @@ class RunProgress:
     ) -> None:
         """Take in the history of the runs of a family, parents first, and report the new events.
 
-        The first `before` events of the root precede this call. `most` is the most works that a
-        whole run can request from agents, if that is known.
+        The first `before` events of the root precede this call.
         """
         self._most = most
         known: dict[str, int] = {}
@@ -439,7 +426,6 @@ class RunProgress:
 CHOICE = "choice"
 COMMENT = "comment"
 LONGEST_REVIEW = 6_000
-"""Characters of the review that are shown above a form."""
 
 
 def form_of(question: Waiting) -> dict[str, Any] | None:
@@ -466,11 +452,12 @@ def _field(field: DataType) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "type": SCALARS[field.scalar or "str"],
         "description": describe_type(field),
+        "enum": list(field.values) or None,
+        "minimum": field.minimum,
+        "maximum": field.maximum,
+        "default": field.default,
     }
-    if field.values:
-        shown["enum"] = list(field.values)
-    limits = {"minimum": field.minimum, "maximum": field.maximum, "default": field.default}
-    return shown | {name: value for name, value in limits.items() if value is not None}
+    return {name: value for name, value in shown.items() if value is not None}
 
 
 def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAnswer:
@@ -486,10 +473,7 @@ def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAn
 
 
 def form_message(review: str, question: Waiting, run: str, refused: str = "") -> str:
-    """The text above a form: the review with the question, cut if it is too long.
-
-    `refused` says why the previous answer was refused.
-    """
+    """The text above a form: the review with the question, cut if it is too long."""
     if len(review) > LONGEST_REVIEW:
         half = LONGEST_REVIEW // 2
         cut = f"\n… (all of it: `loopkit runs show {run}`)\n"

@@ -31,11 +31,9 @@ from loopkit.serving.tools.arguments import (
 from loopkit.text.json_text import text_or_json
 
 MOST_LISTED = 50
-"""How many runs are searched if the client names none."""
 TAKEN_WITHIN_S = 45.0
 """How long `submit` waits until the process that drives the run accepts the delivery."""
 LOOK_AGAIN_S = 0.1
-"""The interval at which `submit` checks that."""
 _SUBMITTED: Mapping[str, Any] = {
     "type": "object",
     "properties": {

@@ -38,7 +38,6 @@ from loopkit.serving.tools.arguments import (
 from loopkit.text import one_line
 
 AT_ONCE = 4
-"""How many drafts are judged at the same time; the others wait."""
 
 
 class ValidatorToolbox:
@@ -83,13 +82,10 @@ class ValidatorToolbox:
 
 WISH_WIDTH = 300
 WISHES = 20
-"""In a description: the characters of a wish, and how many wishes are listed."""
 
 
 @dataclass(frozen=True)
 class ValidatorTool:
-    """A validator as a tool, with the inputs that its client has to supply."""
-
     validator: StandaloneValidator
     fixed: Mapping[str, Any]
     """Inputs that the client can't set."""
@@ -179,7 +175,6 @@ class ValidatorTool:
 class Choice:
     tools: Sequence[ValidatorTool]
     left_out: Mapping[str, str]
-    """The reason for each validator that is not served, by name."""
 
 
 def choose(

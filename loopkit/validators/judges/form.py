@@ -441,13 +441,14 @@ field) and "line" (a line number)."""
 class OwnForm(ReportForm, frozen=True, kw_only=True):
     """Our form, in which a report has a verdict and each finding a severity."""
 
-    parts: ReportMap = field(
-        default_factory=lambda: ReportMap(verdict="verdict", severity="severity")
-    )
-
     is_mapped = False
+    has_severity = True
     key = "key"
     own_names = ("message", "severity", "code", "location", "line", "key", "origin")
+
+    @property
+    def has_verdict(self) -> bool:
+        return self.least is None
 
     @property
     def origin(self) -> str | None:
@@ -476,20 +477,18 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
                 "line": {"type": ["integer", "null"]},
             }
         )
-        parts: dict[str, Any] = {}
-        if self.least is None:
-            # Where every finding rejects, there is nothing to warn of.
-            verdicts = ["pass", "warn", "fail"] if self.levels.mild else ["pass", "fail"]
-            parts["verdict"] = {"type": "string", "enum": verdicts}
-        if self.score is not None:
+        # Where every finding rejects, there is nothing to warn of.
+        verdicts = [word for word in VERDICTS if word != "warn" or self.levels.mild]
+        standing = {"type": "string", "enum": list(STANDINGS)}
+        parts = {
+            "verdict": self.least is None and {"type": "string", "enum": verdicts},
             # The reader checks the bounds: not every provider takes them.
-            parts["score"] = {"type": "number"}
-        if self.nonce:
-            parts[NONCE] = {"type": "string"}
-        if self.known:
-            standing = {"type": "string", "enum": list(STANDINGS)}
-            parts[KNOWN] = _strict_object({finding.id: standing for finding in self.known})
-        return _strict_object({**parts, "findings": {"type": "array", "items": finding}})
+            "score": self.score is not None and {"type": "number"},
+            NONCE: bool(self.nonce) and {"type": "string"},
+            KNOWN: bool(self.known) and _strict_object({one.id: standing for one in self.known}),
+            "findings": {"type": "array", "items": finding},
+        }
+        return _strict_object({name: schema for name, schema in parts.items() if schema})
 
     @property
     def example(self) -> Report:
@@ -498,7 +497,8 @@ class OwnForm(ReportForm, frozen=True, kw_only=True):
         finding |= {"key": "short name"} if self.shares_keys else {}
         finding |= {"origin": self.asked_origins[0]} if self.asked_origins else {}
         parts: Report = {"verdict": "fail"} if self.least is None else {}
-        parts |= {"score": int(self.score.min)} if self.score else {}
+        low = self.score.min if self.score else 0
+        parts |= {"score": low if low % 1 else int(low)} if self.score else {}
         parts |= {KNOWN: {one.id: "open" for one in self.known}} if self.known else {}
         return {**parts, "findings": [finding]}
 
@@ -535,9 +535,7 @@ def report_form_of(
 ) -> ReportForm:
     """The form of a judge's report; the `schema:` of its agent counts beside a `map` only."""
     if rule.map is None:
-        form = OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
-        by_score = ReportMap(severity="severity")
-        return form if form.least is None else form.replace(parts=by_score)
+        return OwnForm(levels=levels, cap=rule.severity, score=rule.score, origins=origins)
     return ReportForm(
         levels=levels,
         cap=rule.severity,

@@ -68,9 +68,8 @@ def judge_prompt(
 ) -> str:
     """The rule's own prompt filled in, else one made of rubric, `sees`, artifact and answer form.
 
-    An own prompt can use the artifact by its name and as `artifact`, and all of `names`. It has to
-    say how to answer; only the findings that were open are added to it. A value of `sees` that is
-    missing is left out. Raises TemplateError.
+    An own prompt has to say how to answer; only the findings that were open are added to it. A
+    value of `sees` that is missing is left out. Raises TemplateError.
     """
     seen = subject.names(names)
     known = open_findings_text(form.known) if isinstance(form, ReportForm) else ""
@@ -92,7 +91,6 @@ def judge_prompt(
 
 
 def reask_prompt(misread: Misread, form: AnswerForm) -> str:
-    """The prompt for a judge whose answer was misread."""
     request = STANDS if misread.stands else "Judge again. "
     return f"{UNUSED}{misread.reason}{AGAIN}{request}{form.instructions}"
 
@@ -142,10 +140,7 @@ def form_of(
     known: Sequence[Finding] = (),
     origins: Sequence[str] = (),
 ) -> AnswerForm:
-    """The form of a judge's answer; in our own it says of each known finding whether it is open.
-
-    `origins` are those of the machine; a report may say which of them injected a defect.
-    """
+    """The form of a judge's answer; in our own it says of each known finding whether it is open."""
     if rule.verdict is not None:
         return TextForm(reading=rule.verdict, patterns=patterns, levels=levels, cap=rule.severity)
     form = report_form_of(rule, agent, levels, origins)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
@@ -19,7 +20,15 @@ from loopkit.language.datatypes.datatype import fault_texts
 from loopkit.language.machine import NO_FINDING
 from loopkit.text import fold, one_line, shorten
 from loopkit.text.editing import messages_of
-from loopkit.text.json_text import canonical, entries_of, json_in, parse_json, texts_in
+from loopkit.text.json_text import (
+    canonical,
+    closed,
+    entries_of,
+    json_in,
+    mend,
+    parse_json,
+    texts_in,
+)
 from loopkit.text.markdown import code_blocks
 from loopkit.text.patterns import PatternTimeout
 from loopkit.validators.fault import amount, answer_with, further_fields
@@ -63,8 +72,6 @@ def read_answer(
     """
     if not replied.text.strip():
         return Misread(f"Your answer was {'all thought' if replied.raw else 'empty'}.")
-    if replied.cut_off:
-        return Misread("Your answer was cut off before its end. Answer shorter.")
     repeats = any(form.nonce in text for text in (replied.text, *replied.said))
     if form.nonce and not replied.played and not repeats:
         return Misread(
@@ -72,9 +79,22 @@ def read_answer(
             "answer to another one."
         )
     if isinstance(form, ReportForm):
-        return read_report(validator, replied.text, form, is_played=replied.played)
-    assert isinstance(form, TextForm)
-    return read_verdict(validator, replied.said or messages_of(replied.text), form, echoes=echoes)
+        read = read_report(validator, replied.text, form, is_played=replied.played)
+    else:
+        assert isinstance(form, TextForm)
+        said = replied.said or messages_of(replied.text)
+        read = read_verdict(validator, said, form, echoes=echoes)
+    if replied.cut_off:
+        return _but_fail("Your answer was cut off before its end. Answer shorter.", read)
+    return read
+
+
+def _but_fail(reason: str, read: Answer | Misread) -> Misread:
+    """Why an answer can't be used; a fail that can be read in it all the same is kept."""
+    rest = read if isinstance(read, Answer) else read.last_resort
+    rest = rest if rest is not None and rest.verdict == "fail" else None
+    stands = rest is not None and (isinstance(read, Answer) or read.stands)
+    return Misread(reason, rest, stands=stands)
 
 
 def read_verdict(
@@ -82,8 +102,7 @@ def read_verdict(
 ) -> Answer | Misread:
     """The verdict and the findings that a reviewer gives in its messages; all are searched.
 
-    `echoes` are texts that it was given and may have printed again. Quotes and fenced code are
-    not its own words. Never raises, and never passes without a match.
+    `echoes` are texts that it was given and may have printed again. Never passes without a match.
     """
     try:
         opinion = read_text(validator, messages, form, echoes)
@@ -97,15 +116,21 @@ def read_report(
 ) -> Answer | Misread:
     """The verdict and the findings of a judge's report in this form.
 
-    The report may stand in a fence or in prose; equal ones are one. Words may have any case, and
-    unknown keys are ignored. Never raises, and never passes by default. A played answer, which was
-    prepared before the ids of open findings were known, may leave all of them out: its messages
-    identify them.
+    Never raises, and never passes by default. A played answer, which was prepared before the ids of
+    open findings were known, may leave all of them out: its messages identify them.
     """
     try:
         opinion = _opinion_in(validator, text, form, is_played=is_played)
     except Doubt as doubt:
-        return Misread(str(doubt))
+        # No slip is mended for an approval.
+        whole, _ = mend(closed(text))
+        values = json_in(whole).values
+        inner = [one for v in values for one in _values_in(v) if _reports_in(one, form.marks)]
+        if len(inner) == 1 and inner[0] not in values:
+            whole = canonical(inner[0])
+        if whole == text:
+            return Misread(str(doubt))
+        return _but_fail(str(doubt), read_report(validator, whole, form, is_played=is_played))
     return conclude(validator, opinion, form)
 
 
@@ -391,11 +416,10 @@ def _finding(
         doubts.append(f"Each finding must be {form.item}, not {excerpt(item)}.")
         return "", Finding(id="", message=as_text(item) or excerpt(item), severity=levels.ungraded)
     read: dict[str, Any] = {"message": "", "severity": levels.ungraded}
-    for name, reader in _PARTS.items():
+    readers: Mapping[str, Reader] = {**_PARTS, "severity": partial(_severity, verdict)}
+    for name, reader in readers.items():
         with noting(doubts):
             read[name] = reader(item, at, form)
-    with noting(doubts):
-        read["severity"] = _severity(item, at, verdict, form)
     said = (text.strip() for at, text in texts_in(item) if form.severity not in at)
     read["message"] = read["message"] or shorten("; ".join(filter(None, said)), OWN_WORDS_CHARS)
     read["message"] = read["message"] or excerpt(item)
@@ -415,7 +439,7 @@ def _marked(text: str, form: ReportForm) -> tuple[str, str, str]:
     return (mark[1], severity, text[mark.end() :]) if mark and severity else ("", "", text)
 
 
-def _severity(item: Report, at: str, verdict: VerdictWord | None, form: ReportForm) -> str:
+def _severity(verdict: VerdictWord | None, item: Report, at: str, form: ReportForm) -> str:
     said = part(item, form.severity)
     if said is MISSING and not form.has_severity:
         return form.default_level(verdict)
@@ -474,7 +498,8 @@ def _message(item: Report, at: str, form: ReportForm) -> str:
     raise Doubt(f"{missing} Say what is wrong and what is expected.")
 
 
-_PARTS: Mapping[str, Callable[[Report, str, ReportForm], object]] = {
+Reader: TypeAlias = Callable[[Report, str, ReportForm], object]
+_PARTS: Mapping[str, Reader] = {
     "message": _message,
     "code": _code,
     "key": _key,

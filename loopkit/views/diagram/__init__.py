@@ -1,7 +1,4 @@
-"""Diagrams of a machine, of the path that a run took, and of what cases cover.
-
-`drawing` returns the diagram as data; each format turns it into text.
-"""
+"""Diagrams of a machine, of the path that a run took, and of what cases cover."""
 
 from collections.abc import Callable, Mapping
 

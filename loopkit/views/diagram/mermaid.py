@@ -15,7 +15,6 @@ NODE_WIDTH = 32
 ARROW_WIDTH = 26
 """The columns at which a label is wrapped; renderers wrap wider lines themselves."""
 TITLE_WIDTH = 100
-"""The columns at which the title of a box with an inner machine is cut."""
 NEW_LINE = "<br/>"
 STYLES = {
     "agent": "fill:#dbeafe,stroke:#1d4ed8,color:#111827",
@@ -60,14 +59,11 @@ def mermaid(drawing: Drawing) -> str:
 
 def _body(drawing: Drawing) -> Iterator[str]:
     yield from _drawing_lines(drawing, ())
-    classes: dict[str, list[str]] = {}
-    for within, node, marked in _nodes(drawing, (), drawing.run is not None):
-        for name in _classes(node, marked):
-            classes.setdefault(name, []).append(_id(node.name, within))
+    nodes = list(_nodes(drawing, (), drawing.run is not None))
     for name, style in STYLES.items():
-        if name in classes:
+        if ids := [_id(node.name, at) for at, node, run in nodes if name in _classes(node, run)]:
             yield f"classDef {name} {style}"
-            yield f"class {','.join(classes[name])} {name}"
+            yield f"class {','.join(ids)} {name}"
 
 
 def _drawing_lines(drawing: Drawing, within: Within) -> Iterator[str]:
@@ -100,7 +96,7 @@ def _node(node: Node, within: Within) -> Iterator[str]:
 
 
 def _arrow(arrow: Arrow, within: Within) -> str:
-    line = f"{_end(arrow.source, within)} --> {_end(arrow.target, within)}"
+    line = " --> ".join(_id(name, within) for name in (arrow.source, arrow.target))
     # Edges have no classes in state diagrams, so a taken edge is marked in its label.
     taken = [f"<b>taken {arrow.taken}×</b>"] if arrow.taken else []
     marked = [f"<b>{label(text, ARROW_WIDTH)}</b>" for text in arrow.marks]
@@ -116,11 +112,9 @@ def _classes(node: Node, marked: bool) -> Iterator[str]:
         yield OF_MARKS[node.mark]
 
 
-def _end(name: str | None, within: Within) -> str:
-    return "[*]" if name is None else _id(name, within)
-
-
-def _id(name: str, within: Within) -> str:
+def _id(name: str | None, within: Within) -> str:
+    if name is None:
+        return "[*]"
     # The prefix separates states from Mermaid's keywords and JavaScript's object properties. State
     # names have no capital letters.
     inner = "limit" if name == LIMIT else f"s_{name}"

@@ -1,8 +1,4 @@
-"""The model of a diagram, for all formats: nodes and arrows, their texts, order and marks.
-
-Texts say what a state does, when an edge is taken and how often. Marks are the parts of a machine
-that its cases cover.
-"""
+"""The model of a diagram, for all formats: nodes and arrows, their texts, order and marks."""
 
 from __future__ import annotations
 
@@ -40,14 +36,12 @@ class Arrow:
     target: str | None
     """A node, or None for the end of all runs."""
     texts: tuple[str, ...] = ()
-    """Paragraphs, as in a node."""
     edges: tuple[str, ...] = ()
     """The ids of the edges that it shows."""
     taken: int = 0
     marks: tuple[str, ...] = ()
     """Notes on what cases do not cover of it."""
     is_back: bool = False
-    """Whether it leads back to revise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +52,7 @@ class Drawing:
     nodes: tuple[Node, ...]
     arrows: tuple[Arrow, ...]
     run: str | None = None
-    """The run whose visits and taken arrows are counted."""
     is_marked: bool = False
-    """Whether it shows the coverage of cases."""
 
     @property
     def subject(self) -> str:
@@ -83,7 +75,6 @@ class Node:
     here: str = ""
     """The run's status, such as `waiting`, if this is its active state."""
     mark: Mark | None = None
-    """Whether cases cover it, if that is marked."""
     inner: Drawing | None = None
     """The machine that it runs, if it is drawn here: equal machines are drawn only once."""
 
@@ -206,7 +197,6 @@ WORD_WIDTH = 48
 
 
 def state_texts(machine: Machine, name: str) -> Iterator[str]:
-    """The kind of a state, and its agents, validators, tools or choices."""
     state = machine.states[name]
     artifact = artifact_of(machine, name)
     written = f" →{TIE}{artifact}" if artifact not in (None, name) else ""
@@ -250,7 +240,6 @@ def _rule(rule: Rule) -> str:
 
 
 def edge_texts(graph: Graph, edge: Edge) -> tuple[str, ...]:
-    """The number of a transition, its condition, and the limits of a revise edge."""
     number = _number(graph, edge)
     asked = [edge.guard or "", f"origin {edge.origin}" if edge.origin else ""]
     condition = ", ".join(filter(None, asked)) or ("otherwise" if number > 1 else "")
@@ -264,7 +253,6 @@ def _number(graph: Graph, edge: Edge) -> int:
 
 
 def error_texts(graph: Graph, edges: Sequence[Edge]) -> tuple[str, ...]:
-    """The classes of errors that edges with one target catch, and the limits of a revise edge."""
     events = [edge.event for edge in edges]
     caught = "any" if len(events) == len(ERROR_EVENTS) else " or ".join(events)
     return (f"on {caught} error", *_revising(graph, edges[0]))

@@ -1,16 +1,13 @@
 """A drawing as SVG: shapes with classes, and a style sheet.
 
-It has no script and fetches nothing. Inside a page, the style sheet is that of the page.
-
-Text is never taken to be smaller than a browser needs it. Fonts are not measured: the widths are
-those of the widest common fonts (DejaVu, Verdana). Coordinates are in pixels, from the upper left.
+Fonts are not measured: the widths are those of the widest common fonts (DejaVu, Verdana).
+Coordinates are in pixels, from the upper left.
 
 First, cells are put in layers. Arrows that lead back are reversed meanwhile, so that an author is
-above the state that judges it. Layers of boxes alternate with layers of labels, so that labels get
-space just like boxes. Arrows to one target share a *trunk*, one cell in each layer on the way
-there: lines to the same target become one line, and there are never more cells than targets times
-layers. Then cells get places: an order in each layer with few crossings, and coordinates without
-overlaps. Both are sweeps down and up over the layers; each compares a layer with its neighbour.
+above the state that judges it. Layers of boxes alternate with layers of labels. Arrows to one
+target share a *trunk*, one cell in each layer on the way there: so there are never more cells than
+targets times layers. Then cells get places: an order in each layer with few crossings, and
+coordinates without overlaps. Both are sweeps down and up; each compares a layer with its neighbour.
 """
 
 from __future__ import annotations
@@ -40,27 +37,21 @@ def svg(drawing: Drawing) -> str:
 
 def svg_in_page(drawing: Drawing, style: str = "") -> str:
     """A picture for a page that has the style sheet, or a picture with one."""
-    return "\n".join(_picture(drawing, style))
+    placed = layout(drawing)
+    width, height = _n(placed.width), _n(placed.height)
+    marked = " of-run" if drawing.run else ""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="diagram{marked}" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="{_text(drawing.subject)}">'
+    )
+    styled = [f"<style>\n{style}</style>"] if style else []
+    return "\n".join([head, *styled, *_parts(placed), "</svg>"])
 
 
 def style_sheet() -> str:
     """The style of all diagrams, without `<` and `&`."""
     return files(__package__).joinpath("diagram.css").read_text(encoding="utf-8")
-
-
-def _picture(drawing: Drawing, style: str) -> Iterator[str]:
-    placed = layout(drawing)
-    size = f'viewBox="0 0 {_n(placed.width)} {_n(placed.height)}"'
-    size += f' width="{_n(placed.width)}" height="{_n(placed.height)}"'
-    marked = " of-run" if drawing.run else ""
-    yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="diagram{marked}" {size} role="img" '
-        f'aria-label="{_text(drawing.subject)}">'
-    )
-    if style:
-        yield f"<style>\n{style}</style>"
-    yield from _parts(placed)
-    yield "</svg>"
 
 
 def _parts(placed: Layout) -> Iterator[str]:
@@ -178,9 +169,8 @@ EAST_ASIAN, OTHER = 1.12, 0.95
 @dataclass(frozen=True, slots=True)
 class Style:
     size: float
-    """The font size, in pixels."""
     leading: float
-    """The distance from line to line, in pixels."""
+    """The distance from line to line."""
     is_code: bool = False
     """Whether the font is monospaced."""
 
@@ -220,8 +210,6 @@ START = ""
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The texts of an arrow, with the box around them."""
-
     x: float
     y: float
     width: float
@@ -249,7 +237,6 @@ class Layout:
     boxes: tuple[Box, ...]
     paths: tuple[Path, ...]
     start: tuple[float, float]
-    """The middle of the start point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +271,6 @@ def layout(drawing: Drawing) -> Layout:
 
 
 def _measured_box(node: Node) -> Box:
-    """A node with its size; its coordinates are set later."""
     title = tuple(wrap(one_line(node.title, 200), COLUMNS))
     lines = tuple(line for text in node.all_texts for line in wrap(text, COLUMNS))
     inner = layout(node.inner) if node.inner is not None else None
@@ -316,12 +302,10 @@ def _make_room_for_loops(
 
     Returns how far the middle of each such arrow's label is below the middle of the box.
     """
-    loops: dict[str, list[int]] = {}
-    for i, arrow in enumerate(arrows):
-        if arrow.source is not None and arrow.source == arrow.target:
-            loops.setdefault(arrow.source, []).append(i)
+    loops = [i for i, arrow in enumerate(arrows) if arrow.source == arrow.target]
     aside: dict[int, float] = {}
-    for name, own in loops.items():
+    for name in dict.fromkeys(arrows[i].source or START for i in loops):
+        own = [i for i in loops if arrows[i].source == name]
         heights = [labels[i].height + LOOP_GAP for i in own]
         top = -sum(heights) / 2
         for i, height in zip(own, heights, strict=True):
@@ -338,17 +322,14 @@ Kind = Literal["box", "label", "trunk"]
 
 @dataclass(slots=True, eq=False)
 class Cell:
-    """A box, a label, or the point where a line crosses a layer."""
-
     kind: Kind
     layer: int
     width: float
     height: float
     above: list[Cell] = field(default_factory=list)
-    """Its neighbours in the layer above."""
     below: list[Cell] = field(default_factory=list)
     x: float = 0.0
-    """The x coordinate of its middle."""
+    """Of its middle."""
     place: float = 0.0
     """Its number in its layer."""
     is_back: bool = False
@@ -370,7 +351,6 @@ def _with_coordinates(
     labels: Sequence[Label],
     aside: Mapping[int, float],
 ) -> Layout:
-    """The layout of cells whose x is known."""
     left = min(cell.x - cell.width / 2 for row in rows for cell in row) - MARGIN
     for row in rows:
         for cell in row:

@@ -20,15 +20,12 @@ class RunFacts:
     state: RunState
     history: Sequence[Stored]
     engine: Engine
-    """The engine of the present definition."""
     usage: Usage
     now: float
     """Unix time."""
     is_driven: bool = False
     hints: Sequence[str] = ()
-    """The commands that continue it, if it is suspended."""
     children: Mapping[str, RunState] = field(default_factory=dict)
-    """The states of children that have not ended."""
     asked: Sequence[OpenQuestion] = ()
 
 

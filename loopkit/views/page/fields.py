@@ -1,6 +1,5 @@
 """Forms: the open question of a run, or the input of a machine, as fields, and what is typed there.
 
-Each field has a control for its type, or an example of data that shows in which form to write it.
 An unchanged field keeps its value, whatever browsers do to line ends and invisible characters.
 """
 
@@ -44,7 +43,6 @@ ABOUT_WIDTH = 400
 ONE_LINE = 200
 """A text whose schema limits it to so many characters gets a field of one line."""
 MOST_RADIOS = 6
-"""Up to this number, values are radio buttons; above it, a list."""
 YES, NO = "true", "false"
 NEEDED = "is needed"
 _INT = re.compile(r"[+-]?[0-9]+")
@@ -67,7 +65,7 @@ class Typed:
 
 
 class NotFilledIn(Exception):
-    """Why the text in a field is not a value of it."""
+    """Why a text is not a value of its field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ class FormField:
     value: str
     """The text in it before it is filled in."""
     picked: tuple[str, ...]
-    """For a list of choices: those that are chosen before it is filled in."""
+    """The choices before it is filled in."""
     is_required: bool
     datatype: DataType
 
@@ -91,7 +89,6 @@ class FormField:
 
     @property
     def options(self) -> Sequence[tuple[str, str]]:
-        """The values to choose from, each with its label."""
         if self.control == "bool":
             return [(YES, "yes"), (NO, "no")]
         return [(value, value) for value in self.values]
@@ -125,20 +122,21 @@ def _field(name: str, datatype: DataType) -> FormField:
 
 
 def _about(datatype: DataType, control: Control) -> str:
-    items = datatype.items.scalar if datatype.items is not None else None
-    numbers = {"int": ["whole numbers"], "num": ["numbers"]}
-    example = example_text(datatype) if control == "json" else ""
-    kinds = {
-        "number": [
-            "a whole number" if datatype.scalar == "int" else "a number",
-            *datatype.bounds_in_words,
-        ],
-        "lines": [*numbers.get(items or "", ()), "one on each line"],
-        "choices": ["any of these"],
-        "json": ["as JSON" + (f", in the form `{example}`" if example else "")],
-    }
-    words = [*kinds.get(control, ()), *(["optional"] if datatype.optional else [])]
-    text = ", ".join(words)
+    words: list[str] = []
+    match control:
+        case "number":
+            number = "a whole number" if datatype.scalar == "int" else "a number"
+            words = [number, *datatype.bounds_in_words]
+        case "lines":
+            items = datatype.items.scalar if datatype.items is not None else None
+            words = {"int": ["whole numbers"], "num": ["numbers"]}.get(items or "", [])
+            words = [*words, "one on each line"]
+        case "choices":
+            words = ["any of these"]
+        case "json":
+            example = example_text(datatype)
+            words = ["as JSON" + (f", in the form `{example}`" if example else "")]
+    text = ", ".join([*words, *(["optional"] if datatype.optional else [])])
     parts = [str(datatype.schema.get("description", "")), text[:1].upper() + text[1:]]
     return one_line(" ".join(part for part in parts if part), ABOUT_WIDTH)
 
@@ -175,7 +173,6 @@ def _text_control(datatype: DataType) -> Control:
 
 
 def _list_control(datatype: DataType) -> Control:
-    """The control of a list: choices, single values one on each line, or else JSON."""
     items, default = datatype.items, datatype.default or []
     assert items is not None
     if items.optional or items.scalar not in ("str", "int", "num") or "" in items.values:
@@ -276,9 +273,7 @@ def _lines(text: str, datatype: DataType) -> object:
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     items = datatype.items
     assert items is not None
-    if items.scalar == "str":
-        return lines
-    return [_number(line, items) for line in lines]
+    return lines if items.scalar == "str" else [_number(line, items) for line in lines]
 
 
 _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
@@ -301,9 +296,7 @@ def example_text(datatype: DataType) -> str:
 
     Parts that lie too deep are a `…`.
     """
-    if _is_open(datatype):
-        return ""
-    texts = (_example(datatype, depth) for depth in DEPTHS)
+    texts = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
     return next((text for text in texts if len(text) <= WIDTH), "")
 
 
@@ -374,7 +367,6 @@ def _answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
 
 
 def _edit(asked: QuestionForm, typed: Typed) -> str | None:
-    """The edited text; None if it was not changed."""
     if asked.edited is None or not typed.all("edit"):
         return None
     now = typed.one("edit")
@@ -425,8 +417,6 @@ FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
 
 @dataclass(frozen=True, slots=True)
 class ShownArtifact:
-    """An artifact beside the question, with its changes."""
-
     name: str
     number: int
     """The number of the version in the run; 0 if unknown."""
@@ -440,7 +430,6 @@ class ShownFinding:
     finding: Finding
     text: str
     past: str
-    """Its history in earlier attempts; empty for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,18 +443,14 @@ class QuestionForm:
     report: Report | None
     findings: Sequence[ShownFinding]
     way: Sequence[str]
-    """How the run came here, in lines."""
     fields: Sequence[FormField]
     edited: str | None
     """The text that an answer may edit; None if the question offers none."""
     origins: Sequence[str]
-    """The states to which a finding can be assigned; empty if the machine has no origins."""
     movable: Sequence[ShownFinding]
-    """The findings that can be assigned to other states."""
     least_total: int
     """The least total of revisions that opens a closed choice; 0 if no total does."""
     lines: Sequence[str]
-    """The commands that answer it."""
 
     @property
     def title(self) -> str:
@@ -526,24 +511,16 @@ def _artifacts(
     for name, artifact in shown.items():
         known = versions.get(name, ())
         number = next((each.number for each in known if each.artifact == artifact), 0)
-        how = suffix_beside_attempt(artifact.made)
-        yield ShownArtifact(
-            name=name,
-            number=number,
-            by=f"{artifact.by}{how}",
-            text=_text(artifact),
-            change=difference(known, number) if number else None,
-        )
+        by = f"{artifact.by}{suffix_beside_attempt(artifact.made)}"
+        change = difference(known, number) if number else None
+        yield ShownArtifact(name, number, by, _text(artifact), change)
 
 
 def _findings(run: RunState, report: Report | None) -> Sequence[ShownFinding]:
     if report is None:
         return ()
+    texts = (f"{weight(each)}{each.message}{reviewers_of(each)}" for each in report.findings)
     return [
-        ShownFinding(
-            finding,
-            f"{weight(finding)}{finding.message}{reviewers_of(finding)}",
-            history_of(finding, run, report),
-        )
-        for finding in report.findings
+        ShownFinding(finding, text, history_of(finding, run, report))
+        for finding, text in zip(report.findings, texts, strict=True)
     ]

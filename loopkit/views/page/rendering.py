@@ -34,8 +34,6 @@ CODE = Markup("<code>{}</code>")
 
 
 class Excerpt(NamedTuple):
-    """The beginning and the end of a text, and how many characters are between them."""
-
     head: str
     left_out: int = 0
     tail: str = ""
@@ -50,12 +48,10 @@ def excerpt(text: str, most: int) -> Excerpt:
 
 
 def moment(at: float) -> str:
-    """A Unix time as a person reads it, in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def iso(at: float) -> str:
-    """A Unix time in ISO 8601, in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
@@ -164,8 +160,6 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The lines that differ, with some around them."""
-
     before: int
     """The number of the version that it is compared with."""
     lines: Sequence[DiffLine]
@@ -181,7 +175,6 @@ class Difference:
 
 
 def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
-    """The changes of a version; None for the first one."""
     if number < 2:
         return None
     before, after = versions[number - 2], versions[number - 1]

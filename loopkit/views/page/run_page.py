@@ -1,9 +1,7 @@
 """A run as a page: everything that a page shows, in reading order.
 
-Its steps are folded from its events: each state that it entered, with its calls. Its findings have
-their history: the status of each in each round, and now. As one file a run is HTML that needs
-nothing else, or Markdown; there texts share the space: those of a run with a few steps are whole,
-those of a long run are cut.
+As one file a run is HTML that needs nothing else, or Markdown; there texts share the space: those
+of a run with a few steps are whole, those of a long run are cut.
 """
 
 from __future__ import annotations
@@ -64,8 +62,6 @@ def path_of(run: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A named text: an input, or a part of the result."""
-
     name: str
     text: str
     about: str = ""
@@ -83,7 +79,6 @@ class RunPage:
     """The content of the page of a run. Each part is made once, when it is first used."""
 
     def __init__(self, facts: RunFacts, steps: Steps | None = None) -> None:
-        """`steps` are those of its history, if they are known already."""
         self.facts = facts
         self._steps = steps
         self.state = facts.state
@@ -113,7 +108,6 @@ class RunPage:
 
     @property
     def began(self) -> float:
-        """Unix time."""
         return self.facts.history[0].at
 
     @property
@@ -173,7 +167,6 @@ class RunPage:
 
     @cached_property
     def artifacts(self) -> Mapping[str, list[KeptVersion]]:
-        """All versions of each artifact, oldest first."""
         return versions_of(stored.event for stored in self.facts.history)
 
     @cached_property
@@ -195,12 +188,10 @@ class RunPage:
 
     @property
     def asked_elsewhere(self) -> list[OpenQuestion]:
-        """The open questions of its children."""
         return [each for each in self.facts.asked if each.state.run != self.run]
 
     @cached_property
     def diagram(self) -> str:
-        """SVG, which needs the style sheet of diagrams."""
         return svg_in_page(self.drawing)
 
     @property
@@ -213,10 +204,8 @@ class RunPage:
         if self.state.suspended is not None:
             return [self.state.suspended.message, *self.facts.hints]
         if self.status == "interrupted":
-            return [
-                "The process that drove the run is gone.",
-                f"resume with: {resume_line(self.run)}",
-            ]
+            gone = "The process that drove the run is gone."
+            return [gone, f"resume with: {resume_line(self.run)}"]
         cancelled = self.facts.history[-1].event
         if isinstance(cancelled, Cancelled) and cancelled.reason:
             return [cancelled.reason]
@@ -250,7 +239,6 @@ NOTED = frozenset(
     ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
      "repaired", "reread", "resumed", "refused", "merged", "cancelled")
 )  # fmt: skip
-"""Events that are shown as a line of their own, as on the console."""
 NOTE_WIDTH = 400
 CallStatus = Literal["open", "answered", "failed", "in doubt"]
 
@@ -260,7 +248,6 @@ class Call:
     seq: int
     """The number of its first event, which is in the address of its texts."""
     began: float
-    """Unix time."""
     intent: Intended
     status: CallStatus = "open"
     ended: float | None = None
@@ -290,8 +277,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event during a step, on one line."""
-
     at: float
     text: str
     tone: LineTone = "plain"
@@ -304,7 +289,6 @@ class Step:
     state: str
     attempt: int
     began: float
-    """Unix time."""
     last: int = 0
     """The number of its last record."""
     ended: float | None = None
@@ -320,7 +304,6 @@ class Step:
 
     @property
     def waits(self) -> str:
-        """What it waits for, in words; empty if it does not wait."""
         if self.waiting is None:
             return ""
         whom = "a person" if self.waiting.wanted is None else "somebody outside"
@@ -367,7 +350,6 @@ class Steps:
 
     all: list[Step] = field(default_factory=list)
     before: list[Note] = field(default_factory=list)
-    """The events before the first step."""
     _progress: Progress = field(default_factory=Progress)
 
     def after(self, news: Iterable[Stored]) -> Self:
@@ -383,8 +365,9 @@ class Steps:
         elif self.all:
             self.all[-1].take(stored)
         if event.type in NOTED:
-            notes = self.all[-1].notes if self.all else self.before
-            state = self.all[-1].state if self.all else ""
+            state, notes = "", self.before
+            if self.all:
+                state, notes = self.all[-1].state, self.all[-1].notes
             for line in lines(self._progress, stored):
                 text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
                 notes.append(Note(stored.at, text, line.tone))
@@ -394,14 +377,11 @@ class Steps:
 
 
 MOST_ROUNDS = 12
-"""How many rounds have a column: the last ones."""
 Cell = Status | Literal["", "not looked for"]
 
 
 @dataclass(slots=True)
 class FindingRow:
-    """A finding of a validate state, in its last wording."""
-
     finding: Finding
     cells: list[Cell]
     """Its status in each round, oldest first."""
@@ -411,8 +391,6 @@ class FindingRow:
 
 @dataclass(slots=True)
 class FindingTable:
-    """The findings of a validate state in all versions of one artifact."""
-
     state: str
     artifact: str
     rounds: list[Report] = field(default_factory=list)
@@ -425,11 +403,10 @@ class FindingTable:
         return max(len(self.rounds) - MOST_ROUNDS, 0)
 
     def take(self, report: Report) -> None:
+        for finding in (*report.findings, *report.resolved, *report.unnamed):
+            self._note(finding, finding.status)
         for finding in report.findings:
-            self._note(finding, finding.status)
             self.rows[finding.id].finding = finding
-        for finding in (*report.resolved, *report.unnamed):
-            self._note(finding, finding.status)
         for finding in report.unseen:
             self._note(finding, "not looked for")
         self.rounds.append(report)
@@ -476,7 +453,6 @@ def html_report(facts: RunFacts) -> str:
 
 
 def markdown_report(facts: RunFacts) -> str:
-    """A run as a Markdown document, to be read in a pull request or an issue."""
     page = RunPage(facts)
     return render("report.md", _names(page) | {"mermaid": mermaid(page.drawing)})
 

@@ -1,12 +1,20 @@
-"""A plan as text: the number of calls of a run and their cost, then how that comes about."""
+"""A plan as text: the number of calls of a run and their cost, then how that comes about.
+
+Besides: calls and costs of the finished runs of a machine, and their outcomes.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 
 from loopkit.agents.model.pricing import missing_prices
+from loopkit.engine.events import Event, Failed, Intended, Replied
+from loopkit.engine.state import RunState
+from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Limits
@@ -18,7 +26,6 @@ from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
-"""Characters of a first prompt that are shown."""
 
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
@@ -28,12 +35,10 @@ def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
 
 
 def _paragraphs(*parts: Iterable[str]) -> str:
-    """Parts of some lines each, without those that are empty."""
     return "\n\n".join(filter(None, map("\n".join, parts)))
 
 
 def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[Iterable[str]]:
-    """The path with the most calls, the limits, the agents, the commands, and the child runs."""
     yield _worst_path(plan.bounds)
     yield _limits(plan.machine.limits, inputs)
     yield _agents(plan)
@@ -175,7 +180,6 @@ Row = tuple[str, str, str, str]
 
 
 def figures(plan: Plan) -> Iterator[str]:
-    """The minimum and maximum of calls and cost, by state and by agent, without notes."""
     yield from columns(list(_rows(plan)), "<>>>")
 
 
@@ -205,7 +209,6 @@ def typical_cost(plan: Plan) -> Iterator[str]:
 
 
 def typical_figures(plan: Plan) -> Iterator[str]:
-    """The typical cost of a run, without notes; empty if it is unknown."""
     shown = plan.typical
     states = list(dict.fromkeys(name for typical in shown for name in typical.by_state))
     if not states or all(typical.usd is None for typical in shown):
@@ -264,9 +267,9 @@ def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Ite
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    rounds = "fallback and re-ask"
-    if plan.bounds.tool_calls is not None:
-        rounds = "fallback, re-ask and answer that calls a tool"
+    rounds = "fallback, re-ask and answer that calls a tool"
+    if plan.bounds.tool_calls is None:
+        rounds = "fallback and re-ask"
     yield (
         "Agent runs are authors and judges at work; the most calls include every retry, "
         f"{rounds}. A resume renews the tries, and a killed process adds one for each "
@@ -280,7 +283,6 @@ def _notes(plan: Plan) -> Iterator[str]:
 
 
 def unknowns(plan: Plan) -> Iterator[str]:
-    """The assumptions about the models of a machine, and what is unknown about them."""
     for model, window in plan.assumed_windows.items():
         yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
     for model, cap in plan.answer_caps.items():
@@ -296,3 +298,39 @@ def _limit(plan: Plan) -> str:
     if limit is None:
         return "No `cost_usd` limits it."
     return f"`cost_usd` ends a run at {usd(limit)}." if worst is None or worst > limit else ""
+
+
+PastRun = tuple[RunState, Sequence[Event]]
+
+
+def past_of(runs: Iterable[PastRun]) -> list[PastRun] | None:
+    """The finished runs whose agents no scenario played; None without any."""
+    return [run for run in runs if run[0].finished and not run[0].script] or None
+
+
+def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
+    states = {event.key: event.state for event in events if isinstance(event, Intended)}
+    for event in events:
+        if isinstance(event, Replied | Failed) and (amount := usd_without_held(event.usage)):
+            yield states[event.key], amount
+
+
+def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
+    count, calls = len(past), [state.usage.agent_calls for state, _ in past]
+    costs = (usd_without_held(state.usage) for state, _ in past)
+    known = [amount for amount in costs if amount is not None]
+    yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"
+    mean = f"  {sum(calls) / count:.2f} calls"
+    if len(known) < count:
+        yield f"{mean}; what they cost is not known of all"
+    else:
+        yield f"{mean}, {usd(sum(known) / count)}; at most {max(calls)}, {usd(max(known))}"
+        by_state: dict[str, float] = defaultdict(float)
+        for name, amount in chain.from_iterable(_call_costs(events) for _, events in past):
+            by_state[name] += amount / count
+        for name, amount in by_state.items():
+            yield f"  at {name}: {usd(amount)}"
+    outcomes = Counter(state.finished.outcome for state, _ in past if state.finished)
+    for outcome, number in outcomes.most_common():
+        yield f"  {outcome}: {number / count:.1%}"
+    yield "As they ran then; runs that a scenario played are left out."

@@ -1,8 +1,7 @@
 """The plan as data: bounds, typical cost, the agents with their first prompts, the commands.
 
 The typical cost is that of the shortest path to a success with each number of revisions, where
-prompts have the size of their known parts, and all answers one length. Of a stored run it is known
-how many characters each attempt and each judge was sent.
+prompts have the size of their known parts, and all answers one length.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
 MOST_FOLLOWED = 50_000
-"""Configurations that are explored to find the shortest paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +68,12 @@ class Asking:
     times: int = 1
     """The most calls for one artifact or report, without retries and a judge's re-asks."""
     prompt: str | None = None
-    """The first prompt, filled in; None if it uses something that the run has to make first."""
     fallback: int = 0
     """Which of the agent's fallbacks this is; 0 is the agent itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A command that a run can start, at a state or for a validator of it."""
-
     place: str
     argv: tuple[str, ...]
     is_filled: bool
@@ -87,13 +82,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """A run that succeeds after a number of revisions."""
-
     revisions: int
     calls: int
     by_state: Mapping[str, float | None]
     """USD; None if a price is unknown."""
-
     children: Mapping[str, int]
     """How many runs of other machines each state starts."""
 
@@ -114,10 +106,8 @@ class Plan:
     assumed_windows: Mapping[str, int]
     """The input tokens that are assumed at most, for each model whose window is unknown."""
     answer_caps: Mapping[str, int]
-    """The output tokens that are requested at most because of a limit, for each model that could
-    produce more."""
+    """The output tokens that a limit allows at most, for each model that could produce more."""
     answer_tokens: int
-    """The length of an answer that is assumed for the typical cost."""
     shorter_answers: Mapping[str, int]
     """The longest answer of each agent whose answers must be shorter."""
     from_cache: Mapping[str, float]
@@ -126,20 +116,19 @@ class Plan:
     is_limited: bool
     """Whether money or tokens are limited, by the machine or one that runs it."""
     typical: tuple[Typical, ...]
-    """The typical cost of a run, by the number of revisions before its success. If there are very
-    many numbers: the first few, one of the others, and the largest."""
+    """By the number of revisions before a success. If there are very many numbers: the first few,
+    one of the others, and the largest."""
     children: Mapping[str, ChildPlan]
-    """The runs that its states start, by the names of these."""
+    """By the names of the states that start them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """The runs that a state starts."""
+    """The runs that a state starts, and how many."""
 
     plan: Plan
     fewest: int
     most: int
-    """The number of runs."""
 
 
 ANSWER_TOKENS = 1_000
@@ -152,8 +141,6 @@ def plan_of(
     answer_tokens: int = ANSWER_TOKENS,
 ) -> Plan:
     """The plan of a sound machine with as much of the input as is known.
-
-    The typical cost assumes answers of `answer_tokens`.
 
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
@@ -350,10 +337,7 @@ class Typically:
     def __init__(
         self, program: Program, sizes: Sizes, children: Mapping[str, Typical | None]
     ) -> None:
-        """`children` are the typical runs of other machines, by the states that start them.
-
-        They are None if no such run succeeds.
-        """
+        """`children` are the typical runs that states start; None if no such run succeeds."""
         self._program = program
         self._sizes = sizes
         self._children = children
@@ -400,12 +384,11 @@ class Typically:
 
 
 class Sizes:
-    """Sizes of everything that runs of a machine send, with as much of the input as is known."""
+    """Sizes in tokens of everything that runs of a machine send, as far as the input is known."""
 
     def __init__(
         self, program: Program, inputs: Mapping[str, Any], answer: int, *, is_limited: bool
     ) -> None:
-        """`answer` is the assumed number of tokens of an answer, unless its agent allows fewer."""
         self.findings = ceil(answer / FINDINGS_SHARE)
         self._answer = answer
         self._is_limited = is_limited
@@ -419,7 +402,6 @@ class Sizes:
         self._written = {**dict.fromkeys(("report", "reports"), answer), **sizes}
 
     def answer(self, agent: ModelAgent, model: str) -> int:
-        """The size of an answer: the assumed size, or the maximum of the model if that is less."""
         longest = longest_answer(agent, model, is_limited=self._is_limited)
         return self._answer if longest is None else min(self._answer, longest)
 
@@ -446,7 +428,6 @@ class Sizes:
             return tokens_of(text) + sum(written.get(path[0], self._answer) for path in paths)
 
     def feedback(self, edge: Edge) -> int:
-        """The size of the feedback that a revise edge gives the author."""
         return self.findings if edge.feedback is None else self.prompt(edge.target, edge.feedback)
 
     def _judge(self, state: str, validator: str, number: int, *, again: bool) -> int:
@@ -484,19 +465,16 @@ class Sizes:
 
 @dataclass(slots=True)
 class _Walk:
-    """A run on its path: the prompts that were sent in each state."""
-
     program: Program
     sizes: Sizes
     revised: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """The number of revisions of each author."""
+    """By author."""
     authors: dict[str, str] = field(default_factory=dict)
     """The last author of each artifact."""
     turns: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     """The tokens of each prompt to an agent in a state, oldest first."""
 
     def costs(self, visit: Visit) -> Iterator[float | None]:
-        """The cost in USD of each call on a visit."""
         entered = visit.entered_by
         if entered is not None and entered.back:
             self.revised[visit.state] += 1
@@ -543,7 +521,6 @@ class _Walk:
             yield self._usd(agent, model, whole)
 
     def _turn(self, name: str, entered: Edge | None, asks: str, agent: ModelAgent) -> int:
-        """The tokens of the prompt itself, with the feedback of a revision."""
         state = self.program.machine.states_of(AgentState)[name]
         prompt = self.sizes.prompt(name, state.prompt)
         if entered is None or not entered.back:
@@ -597,9 +574,7 @@ def tokens_of(text: str) -> int:
 
 _NUMBERS = ("revision", "max_revisions", "attempt")
 MOST_PROMPTS = 20
-"""How many prompts are listed, the last ones."""
 MOST_REASON = 200
-"""Characters of the reason of a failure."""
 PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
 
 

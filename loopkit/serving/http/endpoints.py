@@ -1,4 +1,7 @@
-"""The endpoints that read runs."""
+"""The endpoints of the API: those that read runs, and those that change them.
+
+The latter make the same checks as the command line.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopkit.document.problems import did_you_mean
+from loopkit.drive.answers import AnsweredTwice, AnswerRefused
+from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.stored_runs import read_stored
+from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import Record
 from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
+from loopkit.serving.host import THIS_SERVER
 from loopkit.serving.http.answers import (
     EVENTS,
     OVER,
@@ -23,9 +30,11 @@ from loopkit.serving.http.answers import (
 )
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.text.json_text import text_or_json
 from loopkit.views.console import event_line
 from loopkit.views.diagram import FORMATS
 from loopkit.views.diagram.model import drawing
+from loopkit.views.page.fields import LONGEST_NAME, is_name
 from loopkit.views.run_data import (
     AskedQuestion,
     KeptVersion,
@@ -125,13 +134,11 @@ async def list_machines(call: Call) -> Response:
 
 
 def as_offered_machine(loaded: Loaded) -> OfferedMachine:
-    """A machine that can be started, with the schema of its input."""
-    machine = loaded.machine
     return OfferedMachine(
-        name=machine.label,
-        description=machine.description,
+        name=loaded.machine.label,
+        description=loaded.machine.description,
         definition=loaded.digest,
-        input=dict(parse_record(machine.input).schema),
+        input=dict(parse_record(loaded.machine.input).schema),
     )
 
 
@@ -149,8 +156,8 @@ async def list_events(call: Call) -> Response:
     records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
     shown = records[:limit]
     events = tuple(json.loads(event_line(run, read_stored(run, one))) for one in shown)
-    more = len(shown) < len(records)
-    return json_answer(EventList(events=events, next=shown[-1].seq if more else None))
+    after = shown[-1].seq if len(shown) < len(records) else None
+    return json_answer(EventList(events=events, next=after))
 
 
 async def follow_all(call: Call) -> Response:
@@ -184,13 +191,11 @@ async def show_artifact(call: Call) -> Response:
     versions = (await _versions(call)).get(call.path["artifact"], [])
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
-    return Response(
-        artifact.text, media_type=media, headers={"content-security-policy": CONTENT_POLICY}
-    )
+    headers = {"content-security-policy": CONTENT_POLICY}
+    return Response(artifact.text, media_type=media, headers=headers)
 
 
 def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
-    """The version of an artifact that a path names; raises BadRequest."""
     name, number = call.path["artifact"], call.path["version"]
     found = next((one for one in versions if str(one.number) == number), None)
     if found is None:
@@ -208,13 +213,10 @@ async def show_diagram(call: Call) -> Response:
     if form not in FORMATS:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
     state = await call.site.runs.state(await call.site.runs.row(call.path["run"]))
-    machine = await call.site.stored.machine_of(state)
-    status = status_of(state, is_driven=True)
-    text = FORMATS[form](drawing(Graph(machine), state, status=status))
+    graph = Graph(await call.site.stored.machine_of(state))
+    text = FORMATS[form](drawing(graph, state, status=status_of(state, is_driven=True)))
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
-    return Response(
-        text, media_type=MEDIA.get(form, "text/plain"), headers={"content-security-policy": policy}
-    )
+    return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
 
 
 AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")
@@ -262,7 +264,140 @@ READING: Sequence[Endpoint] = (
         "GET", "/api/runs/{run}/diagram", "Draw the machine of a run, with its path.",
         show_diagram,
         [Parameter("format", "string", f"One of {', '.join(FORMATS)}.", "mermaid")],
-        media={MEDIA.get(form, "text/plain"): {"type": "string"} for form in FORMATS},
+        media={MEDIA[form]: {"type": "string"} for form in FORMATS},
     ),
     Endpoint("GET", "/api/runs/{run}", "Read everything about a run.", show_run, gives=RunData),
+)  # fmt: skip
+
+
+class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run to start."""
+
+    machine: str
+    """The name of one of the machines of this server."""
+    input: dict[str, Any] = {}
+
+
+class Given(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to the open question of a run."""
+
+    choice: str
+    comment: str = ""
+    form: dict[str, Any] = {}
+    """The fields of the question's form."""
+    edit: str | None = None
+    """The artifact as you have edited it, where the question offers that."""
+    origins: dict[str, tuple[str, ...]] = {}
+    """For findings of the last report: the states that have to fix them."""
+    limits: dict[str, Any] = {}
+    """Limits of the run to raise."""
+    by: str = "person"
+    """Who answers, for the record."""
+    question: str | None = None
+    """The id of the question that is meant. Without it, it is the open one, and the answer that
+    the one before it had is refused."""
+
+
+class Delivered(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run waits for from outside."""
+
+    artifact: Any = None
+    """The whole text, or data. Without it what lies in the workspace is delivered."""
+    by: str = "person"
+    """Who delivers, for the record."""
+    question: str | None = None
+    """The id of the request that is meant. Without it, it is the open one, and what was delivered
+    to the one before it is refused."""
+
+
+class Reason(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is ended."""
+
+    reason: str = ""
+
+
+class Nothing(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+class Driven(Record, frozen=True, kw_only=True):
+    """What became of a run that was started or goes on."""
+
+    run: str
+    driver: str
+    """Who drives it now: `this server`, another process, or `nobody`, where it is over or has
+    stopped for another reason since."""
+    is_new: bool = True
+    """False where the same was answered or delivered before."""
+
+
+class Ended(Record, frozen=True, kw_only=True):
+    """What became of a run that was to be ended."""
+
+    run: str
+    message: str
+
+
+async def start_run(call: Call) -> Response:
+    body: Begin = call.body
+    if body.machine not in call.host.machines:
+        raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
+    run = await call.host.start(body.machine, body.input)
+    return json_answer(Driven(run=run, driver=THIS_SERVER), 201)
+
+
+async def answer_run(call: Call) -> Response:
+    given = {name: getattr(call.body, name) for name in Given.__struct_fields__}
+    del given["question"]
+    return await _post(call, HumanAnswer(**given))
+
+
+async def reply_to_run(call: Call) -> Response:
+    body: Delivered = call.body
+    text = None if body.artifact is None else text_or_json(body.artifact)
+    return await _post(call, Delivery(text=text, by=body.by))
+
+
+async def _post(call: Call, given: AnyAnswer) -> Response:
+    """Give a run what a body holds, and go on with it; raises BadRequest and AnswerRefused."""
+    if not is_name(given.by):
+        raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
+    run = call.path["run"]
+    try:
+        posted = await call.host.post(run, given, call.body.question)
+    except AnsweredTwice as twice:
+        raise AnswerRefused(f"{twice}; name it as `question` to {twice.again}") from twice
+    return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new))
+
+
+async def resume_run(call: Call) -> Response:
+    run = call.path["run"]
+    await call.host.resume(run)
+    return json_answer(Driven(run=run, driver=THIS_SERVER))
+
+
+async def cancel_run(call: Call) -> Response:
+    run = call.path["run"]
+    return json_answer(Ended(run=run, message=await call.host.app.cancel(run, call.body.reason)))
+
+
+CHANGING: Sequence[Endpoint] = (
+    Endpoint("POST", "/api/runs", "Start a run.", start_run, takes=Begin, gives=Driven),
+    Endpoint(
+        "POST", "/api/runs/{run}/answer", "Answer the open question of a run, and go on with it.",
+        answer_run, takes=Given, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/reply",
+        "Deliver the artifact that a run waits for from outside, and go on with it.",
+        reply_to_run, takes=Delivered, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/resume", "Go on with a run that was suspended or interrupted.",
+        resume_run, takes=Nothing, gives=Driven,
+    ),
+    Endpoint(
+        "POST", "/api/runs/{run}/cancel", "End a run permanently.", cancel_run, takes=Reason,
+        gives=Ended,
+    ),
 )  # fmt: skip

@@ -1,33 +1,54 @@
-"""Judges at work: each is asked as often as its rule says, and again if it can't be read."""
+"""Rules and judges in a run: the commands that rules start, their baselines, and what judges say.
+
+Commands are played or really run. A judge is asked as often as its rule says, and again if its
+answer can't be read.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
-from collections.abc import Coroutine, Iterable, Sequence
+import re
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
-from loopkit.agents.port import Request, Tool
-from loopkit.drive.active import ActiveRun
-from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of
+from loopkit.agents.port import AgentError, Request, Tool
+from loopkit.drive.active import ActiveRun, Stopped
+from loopkit.drive.calls import CallSeries, call, callees_for, exchanges_of, limit_time
 from loopkit.drive.isolation import workspace
 from loopkit.drive.limits import LimitReached
 from loopkit.drive.replies import ask_agent, conversation
 from loopkit.drive.retries import CallFailed
-from loopkit.engine.events import Replied
-from loopkit.engine.findings import Answer, Finding, with_findings
+from loopkit.engine.events import Baselined, Event, Replied, Suspended, Worked
+from loopkit.engine.findings import OF_ARTIFACT, Answer, Finding, with_findings
 from loopkit.engine.ledger import combine_samples, confirm
+from loopkit.engine.macrostep import suspension
+from loopkit.engine.payloads import Artifact, Ran
 from loopkit.engine.records import Failure
-from loopkit.engine.template_values import AllNames
+from loopkit.engine.template_values import AllNames, attempt_of, fault_findings
 from loopkit.language.agents import Agent
+from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import Severities
+from loopkit.language.guard.grammar import expand, parse
+from loopkit.language.guard.kleene import truth
 from loopkit.language.json_schema.equality import NotJudged
+from loopkit.language.states.kinds import ValidateState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.machine.program import with_places
+from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
+from loopkit.outside.redaction import Redact
+from loopkit.outside.workspace import without_folders
+from loopkit.text.patterns import PatternError, PatternTimeout
+from loopkit.validators.command import baseline_of
 from loopkit.validators.data import JudgedArtifact
+from loopkit.validators.fault import CannotJudge
 from loopkit.validators.judges.form import AnswerForm, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,
@@ -43,6 +64,192 @@ from loopkit.validators.judges.prompt import (
 from loopkit.validators.judges.report import read_answer
 from loopkit.validators.setting import Setting
 
+KEPT_CHARS = 100_000
+"""Characters that are kept of the end of a command's output, as many as a scenario can play."""
+
+
+def result_index(active: ActiveRun, state: str, validator: str) -> int:
+    """Which of a scenario's results a validator gets now: the baseline's is the first."""
+    return active.state.visit - 1 + ((state, validator) in active.state.baselines)
+
+
+def give_commands(
+    active: ActiveRun, validator: str, index: int, setting: Setting, ran: list[Ran]
+) -> None:
+    """Give a setting what runs a validator's commands, or plays them, and records them in `ran`."""
+    tries: dict[tuple[str, ...], int] = {}
+    clean = _text_cleaner(active.redact, setting.folder)
+
+    async def run(
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdin: str | None,
+        timeout_s: float,
+    ) -> CommandResult:
+        earlier = tries.get(tuple(argv), 0)
+        tries[tuple(argv)] = earlier + 1
+        try:
+            played = active.commands.result(validator, index, cwd, earlier)
+            result = played or await run_command(
+                argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s
+            )
+        except AgentError as error:
+            raise CommandNotStarted(error.message) from error
+        except CommandNotStarted as error:
+            ran.append(Ran(validator=validator, fault="not_found", message=str(error)))
+            raise
+        except CommandTimeout as late:
+            late.stdout, late.stderr = clean(late.stdout), clean(late.stderr)
+            ran.append(_run_record(validator, late, fault="timeout", message=str(late)))
+            raise
+        result = replace(result, stdout=clean(result.stdout), stderr=clean(result.stderr))
+        ran.append(_run_record(validator, result, exit_code=result.exit_code))
+        return result
+
+    def note_file(name: str, text: str) -> None:
+        if len(text) <= KEPT_CHARS:
+            ran[-1] = ran[-1].replace(files={name: text})
+
+    setting.run, setting.note_file = run, note_file
+    setting.redact, setting.pause, setting.now = clean, active.pause, active.clock.now
+
+
+def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
+    """A function that removes secrets from a text, and makes paths of the workspace relative.
+
+    So a finding is the same one in another copy of the workspace, and when a run is replayed.
+    """
+
+    def clean(text: str) -> str:
+        text = without_folders(redact(text))
+        places = {str(place) for place in (folder, folder and folder.resolve()) if place} - {"/"}
+        if not any(place in text for place in places):
+            return text
+        either = "|".join(map(re.escape, sorted(places)))
+        # Only where a path begins: `/notes/` is not a part of `/home/me/notes/`.
+        return re.sub(rf"(?<![\w.~/-])(?:file://)?(?:{either})/", "", text)
+
+    return clean
+
+
+def _run_record(validator: str, printed: CommandResult | CommandTimeout, **ended: Any) -> Ran:
+    stdout, stderr = (text[-KEPT_CHARS:] for text in (printed.stdout, printed.stderr))
+    return Ran(validator=validator, stdout=stdout, stderr=stderr, **ended)
+
+
+REMEDY = "nothing has been done yet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    name: str
+    state: ValidateState
+    validator: str
+    place: str
+    rule: CommandRule
+
+
+async def take_baselines(active: ActiveRun) -> bool:
+    """Run every command of a `baseline` rule that has not run yet, each with its own record.
+
+    False if a baseline failed, which suspends the run before anything is spent. Raises Stopped.
+    """
+    # A command may take long, and the run can be seen meanwhile.
+    await active.append()
+    for due in list(_due(active)):
+        if active.stopping:
+            raise Stopped
+        event = await _run_baseline(active, due)
+        await active.append(event)
+        if not isinstance(event, Baselined):
+            return False
+    return True
+
+
+def _due(active: ActiveRun) -> Iterator[_Due]:
+    program = active.program
+    for name, state in program.graph.judges.items():
+        for validator, rules in program.validators_of(state).items():
+            known = active.state.baselines.get((name, validator), {})
+            for place, rule in with_places(rules):
+                if not isinstance(rule, CommandRule) or not rule.baseline or place in known:
+                    continue
+                if _may_apply(active, rule.guard):
+                    yield _Due(name, state, validator, place, rule)
+
+
+def _may_apply(active: ActiveRun, guard: str | None) -> bool:
+    """Whether the rule may be asked, as far as the input alone decides."""
+    if guard is None:
+        return True
+    facts = facts_of(active.state.input, active.program.input_type, "input.")
+    return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
+
+
+async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
+    started = active.clock.monotonic()
+    ran: list[Ran] = []
+    try:
+        folder = await workspace(active, due.state.workspace)
+        setting = setting_for(active, folder, active.program.machine.levels)
+        setting.names = {"input": active.state.input}
+        setting.validator, setting.place = due.validator, due.place
+        give_commands(active, due.validator, 0, setting, ran)
+        found = await limit_time(active, lambda: baseline_of(due.rule, setting))
+    except LimitReached as reached:
+        suspended = _suspension(active, due, reached.failure(active.state.run))
+        return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
+    except CallFailed as error:
+        return _suspension(active, due, error.failure)
+    except CannotJudge as error:
+        return _suspension(active, due, error.failure(active.clock.now()))
+    except (TemplateError, PatternError, PatternTimeout) as error:
+        return _suspension(active, due, Failure("fatal", str(error)))
+    return Baselined(
+        state=due.name,
+        validator=due.validator,
+        rule=due.place,
+        findings=tuple(found),
+        commands=tuple(ran),
+        time_s=active.clock.monotonic() - started,
+    )
+
+
+def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
+    message = f"no baseline for validator `{due.validator}` of `{due.name}`: {failure.message}"
+    whole = failure.replace(message=message, remedy=failure.remedy or REMEDY)
+    return suspension(Worked.with_failure(active.program.machine.start, 0, whole))
+
+
+def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
+    if artifact.infeasible:
+        because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
+        reason = f"`{artifact.author}` declared that it can't be done{because}"
+        return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
+    # No rule is run on a faulty artifact.
+    findings = fault_findings(artifact, levels.worst)
+    return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
+
+
+def setting_for(
+    active: ActiveRun, folder: Path, levels: Severities, *, is_guarded: bool = False
+) -> Setting:
+    """What rules may read and do in a run; with a guard among them, also the facts."""
+    program, run = active.program, active.state
+    return Setting(
+        names=AllNames(program, run),
+        facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
+        patterns=program.machine.patterns,
+        severities=levels,
+        origins=program.machine.origins,
+        input=run.input,
+        folder=folder,
+        redact=active.redact,
+    )
+
+
 NONCE_DIGITS = 12
 """Digits of a digest that a judge has to repeat."""
 
@@ -55,14 +262,11 @@ class Judge:
     state: str
     validator: str
     index: int
-    """Its place among the validator's rules."""
     rule: JudgeRule
     author: str
     """The state whose work it judges; the judge climbs its ladder with that."""
     levels: Severities
-    """The severities, as the state counts them."""
     known: Sequence[Finding] = ()
-    """The findings of its validator that are open."""
     shares_keys: bool = False
     """Whether one key means one finding in the whole panel."""
     number: int = 1
@@ -127,7 +331,6 @@ class Judge:
         return guard is None or self.active.program.predicate(guard)(setting.facts)
 
     def message(self, prompt: str, misread: Misread | None) -> str:
-        """The next message: the question, or why the answer to it could not be used."""
         text = prompt if misread is None else reask_prompt(misread, self.form)
         text = with_nonce(text, self.form)
         if misread is not None and not self.agent.is_sent_turns:
@@ -165,7 +368,6 @@ class Judge:
 
 
 async def opinion(judge: Judge, prompt: str) -> Answer:
-    """One answer of a judge, which is asked again with the reason while it can't be read."""
     try:
         return _apply_rule(judge.rule, await _read_with_reasks(judge, prompt), judge.levels)
     except NotJudged as error:
@@ -235,10 +437,7 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
 
 
 async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer:
-    """One judge's answer: its samples combined, with a second opinion if its rule wants one.
-
-    Each sample, and the second opinion, is a conversation of its own.
-    """
+    """One judge's answer: its samples combined, with a second opinion if its rule wants one."""
     if not judge.applies(setting):
         reason = f"guard `{judge.rule.guard}` is false"
         return Answer(validator=judge.validator, verdict="not_applicable", reason=reason)
@@ -256,10 +455,7 @@ async def ask(judge: Judge, subject: JudgedArtifact, setting: Setting) -> Answer
 
 
 async def gather_answers(requests: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
-    """All answers, asked for concurrently; raises LimitReached.
-
-    If one raises, the others finish first: they are paid for.
-    """
+    """All answers, asked for concurrently; if one raises, the others, which cost, finish first."""
     given = await asyncio.gather(*requests, return_exceptions=True)
     if raised := [error for error in given if isinstance(error, BaseException)]:
         # The limit may be reached only because of what the defect left unsettled.

@@ -1,1 +1,0 @@
-"""Judging in a run: judges and their opinions, the commands of rules, and baselines."""

@@ -1,1 +1,0 @@
-"""Tools that agents call: what each kind does, and the conversation around them."""
