@@ -33,7 +33,7 @@ from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy
-from loopkit.journal.journal import Claim, open_journal
+from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.machine.program import ResolvedMachine
@@ -58,10 +58,11 @@ class App(ClaimedRuns):
     """Runs of machines over one journal."""
 
     @classmethod
-    def open(cls, state: Path | None, **parts: Any) -> App:
-        """An app over the SQLite journal of a state folder; none keeps it in memory."""
+    def open(cls, state: Path | None, journal: Journal | None = None, **parts: Any) -> App:
+        """An app over the journal of a state folder, or over the given one of that folder."""
         folder = Path.cwd() if state is None else state.absolute().parent
-        return cls(open_journal(state), folder=folder, **{"observe": observers, **parts})
+        journal = journal or open_journal(state)
+        return cls(journal, folder=folder, **{"observe": observers, **parts})
 
     async def start(
         self,
@@ -150,7 +151,7 @@ class App(ClaimedRuns):
             active = await self._resume(claim, root, scenario, limits, mend)
             await self._mend_children(active.state, mend.agents)
         except (NotRunnable, ProblemsFound):
-            if not await claim.release((CANCEL,)):
+            if not await claim.release((CANCEL,), due=claim.due):
                 await self._cancel(claim, root)
             raise
         return active
@@ -171,7 +172,7 @@ class App(ClaimedRuns):
         try:
             await self._resume(claim, run, await self._scenario_within(run), limits, mend)
         finally:
-            await claim.release()
+            await claim.release(due=claim.due)
 
     async def _scenario_within(self, run: str) -> Scenario | None:
         """The scenario that plays a run, taken from that of its root."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 from loopkit.agents.model.client import ready
 from loopkit.outside.redaction import names_secret
 from tests import warm
+from tests.created import STORES, Opens
 from tests.support import ROOT, CommandLine, Desk
 from tests.support_browser import Browser, browser_program
 
@@ -195,6 +197,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 def folder(tmp_path: Path) -> Path:
     """A state folder that nobody has made yet."""
     return tmp_path / ".loopkit"
+
+
+@pytest.fixture(params=STORES)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opens]:
+    """Functions that open journals, each another one that is empty at first."""
+    return (STORES[request.param](tmp_path / f"{number}" / ".loopkit") for number in count())
 
 
 @pytest.fixture

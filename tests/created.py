@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from loopkit.journal.journal import Claim, Journal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import NewRecord
+
+Opens = Callable[..., Journal]
+STORES: dict[str, Callable[[Path], Opens]] = {
+    "memory": lambda _: partial(open_journal, None),
+    "file": lambda folder: partial(open_journal, folder),
+}
+"""What keeps journals, and how that of a folder is opened; each keeps what a journal promises."""
 
 
 async def created(

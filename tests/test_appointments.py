@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from loopkit.journal.errors import JournalError
-from loopkit.journal.journal import Journal, open_journal
-from loopkit.journal.records import NewRecord, Place, Placed
-from loopkit.serving.host import AGAIN_S, Appointments, Host
+from loopkit.drive.active import RealClock
+from loopkit.journal.journal import open_journal
+from loopkit.journal.records import NewRecord
+from loopkit.serving.host import Host
 from tests.http_site import ASKING, LETTERS, served
 from tests.warm import ran_loopkit
 
@@ -103,7 +103,7 @@ async def test_a_question_of_a_child_ends_with_its_time_and_its_family_goes_on()
 async def test_a_server_that_only_shows_leaves_a_question_open() -> None:
     run = waiting_run(written("letter", HURRIED))
     async with served(STATE) as site:
-        assert site.site.appointments is None
+        assert site.site.host is None
         told = await site.get(f"/api/runs/{run}")
         assert told["summary"]["status"] == "waiting"
 
@@ -117,8 +117,7 @@ async def test_where_otherwise_cannot_be_taken_the_question_stays_open_and_is_as
         events = (await site.get(f"/api/runs/{run}/events"))["events"]
         refused = [event for event in events if event["type"] == "refused"]
         assert ["`otherwise` can't be taken" in one["reason"] for one in refused] == [True]
-        appointments = site.site.appointments
-        assert len(appointments._queue) == 0
+        assert await site.site.stored.journal.due(every=True) == []
         answer = await site.post(f"/api/runs/{run}/answer", choice="drop")
         assert answer.status_code == 200
         assert (await site.until(run, is_over))["summary"]["outcome"] == "dropped"
@@ -153,28 +152,26 @@ async def test_a_run_is_not_resumed_in_vain_for_ever() -> None:
         assert (await site.until(run, is_over))["summary"]["outcome"] == "done"
 
 
-# -- the queue, without waiting ----------------------------------------------------------------
+# -- what is due, without waiting --------------------------------------------------------------
 
 
-@dataclass
-class Desk:
+class Desk(RealClock):
     """Appointments of a host, with a clock that is set by hand."""
 
-    host: Host
-    said: list[str] = field(default_factory=list)
-    now: float = field(default_factory=time.time)
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.ahead = 0.0
+        self.host = Host(STATE, [], self.said.append, clock=self)
 
-    def __post_init__(self) -> None:
-        self.order = self.host.app.journal
-        self.appointments = Appointments(self.host, self.order, self.said.append, lambda: self.now)
+    def now(self) -> float:
+        return time.time() + self.ahead
 
     async def goes_on_with(self) -> list[str]:
         """The runs that are taken up now, in this order."""
-        before = await self.order.newest()
-        await self.appointments.look()
-        claims = [
-            one for one in await self.order.records_after(before) if one.record.type == "claimed"
-        ]
+        order = self.host.app.journal
+        before = await order.newest()
+        await self.host.continue_due()
+        claims = [one for one in await order.records_after(before) if one.record.type == "claimed"]
         for one in claims:
             await self.host.wait_until_released(one.run)
         return [one.run for one in claims]
@@ -182,9 +179,8 @@ class Desk:
 
 @asynccontextmanager
 async def desk() -> AsyncIterator[Desk]:
-    async with Host(STATE, []) as host:
-        at = Desk(host)
-        await at.appointments.begin()
+    at = Desk()
+    async with at.host:
         yield at
 
 
@@ -199,42 +195,22 @@ async def test_moments_are_kept_in_their_order_whatever_order_they_were_told_in(
     }
     async with desk() as at:
         assert await at.goes_on_with() == []
-        at.now += hours(11)
+        at.ahead += hours(11)
         assert await at.goes_on_with() == [runs[10]]
-        at.now += hours(100)
+        at.ahead += hours(100)
         assert await at.goes_on_with() == [runs[20], runs[30]]
-        assert len(at.appointments._queue) == 0
+        assert await at.goes_on_with() == []
 
 
-class LostOrder:
-    """The order of records of a journal that can't be read any more."""
-
-    asked = 0
-
-    async def newest(self) -> Place:
-        return Place()
-
-    async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
-        self.asked += 1
-        raise JournalError("the disk is gone")
-
-
-async def test_a_journal_that_cannot_be_read_is_not_asked_without_a_pause() -> None:
-    waiting_run(written("letter", PATIENT))
-    async with desk() as at:
-        lost = LostOrder()
-        late = time.time() + hours(101)
-        appointments = Appointments(at.host, cast("Journal", lost), at.said.append, lambda: late)
-        keeping = asyncio.create_task(appointments.run())
-        while not lost.asked:
-            await asyncio.sleep(0)
-        # What is due stays due, and each turn could ask once more.
-        assert len(appointments._queue) == 1
-        for _ in range(1_000):
-            await asyncio.sleep(0)
-        assert lost.asked < 50
-        appointments.stop()
-        await keeping
+async def test_a_journal_that_cannot_be_read_is_asked_again() -> None:
+    run = waiting_run(written("letter", HURRIED))
+    async with served(STATE, may_answer=True) as site:
+        with closing(sqlite3.connect(STATE / "journal.db", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            await asyncio.sleep(1.5)
+            other.execute("ROLLBACK")
+        assert (await site.until(run, is_over))["summary"]["outcome"] == "dropped"
+        assert site.said == []
 
 
 async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
@@ -243,7 +219,7 @@ async def test_a_run_that_was_removed_or_is_over_is_left_alone() -> None:
     async with desk() as at:
         await asyncio.to_thread(ran_loopkit, "runs", "rm", runs[0])
         await asyncio.to_thread(ran_loopkit, "answer", runs[1], "drop")
-        at.now += hours(101)
+        at.ahead += hours(101)
         assert await at.goes_on_with() == [runs[2]]
         assert at.said == []
 
@@ -255,11 +231,10 @@ async def test_an_older_question_of_a_run_is_nothing_to_wait_for() -> None:
         assert first.expires_at is not None
         again = ["answer", run, "again", "--comment", "Shorter."]
         assert (await asyncio.to_thread(ran_loopkit, *again)).returncode == 5
-        at.now = first.expires_at
+        at.ahead = first.expires_at - time.time()
         assert await at.goes_on_with() == []
-        # The one that is open now has a moment of its own.
-        assert len(at.appointments._queue) == 1
-        at.now += hours(1)
+        # The one that is open now has a time of its own.
+        at.ahead += hours(1)
         assert await at.goes_on_with() == [run]
 
 
@@ -268,12 +243,10 @@ async def test_a_run_that_another_process_has_in_hand_is_looked_at_again() -> No
     other = open_journal(STATE)
     claim = await other.claim(run)
     async with desk() as at:
-        at.now += hours(101)
+        at.ahead += hours(101)
         assert await at.goes_on_with() == []
-        await claim.release()
+        await claim.release(due=claim.due)
         await other.close()
-        assert await at.goes_on_with() == []
-        at.now += AGAIN_S
         assert await at.goes_on_with() == [run]
 
 
@@ -283,6 +256,8 @@ async def test_a_run_that_cannot_be_read_keeps_nobody_else_waiting() -> None:
     async with desk() as at:
         journal = at.host.app.journal
         claim = await journal.claim(runs[0])
-        await claim.append([NewRecord("of_the_future", 1.0, "{}")], releases=True)
-        at.now += hours(101)
+        await claim.append([NewRecord("of_the_future", 1.0, "{}")], releases=True, due=claim.due)
+        at.ahead += hours(101)
         assert await at.goes_on_with() == [runs[1]]
+        assert [one.run for one in await journal.due(every=True)] == [runs[0]]
+        assert await at.goes_on_with() == []

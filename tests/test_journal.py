@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,8 @@ from loopkit.journal.errors import (
 )
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import CLAIMED, MAX_TEXT_BYTES, InboxMessage, NewRecord, Record
-from tests.created import created
+from loopkit.journal.records import NOW as AT_ONCE
+from tests.created import Opens, created
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -46,19 +46,19 @@ async def data_of(journal: Journal, run: str = "r") -> list[str]:
 
 
 @asynccontextmanager
-async def opened(folder: Path | None) -> AsyncIterator[Journal]:
-    """A journal in a file, or in memory."""
-    now = partial(float, NOW)
-    journal = open_journal(None, clock=now) if folder is None else open_journal(folder, clock=now)
+async def opened(place: Path | Opens | None) -> AsyncIterator[Journal]:
+    """A journal in a file, in memory, or as a store opens it."""
+    opens = place if callable(place) else partial(open_journal, place)
+    journal = opens(clock=partial(float, NOW))
     try:
         yield journal
     finally:
         await journal.close()
 
 
-@pytest.fixture(params=["memory", "file"])
-async def journal(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Journal]:
-    async with opened(folder if request.param == "file" else None) as journal:
+@pytest.fixture
+async def journal(stores: Iterator[Opens]) -> AsyncIterator[Journal]:
+    async with opened(next(stores)) as journal:
         yield journal
 
 
@@ -150,19 +150,22 @@ async def test_a_released_run_can_be_claimed_at_once_with_a_new_epoch(journal: J
 
 
 async def test_a_busy_run_names_its_present_owner_and_since_when() -> None:
-    times = iter([NOW, NOW + 100.0])
-    journal = open_journal(None, clock=lambda: next(times, 0.0))
+    times = [NOW]
+    journal = open_journal(None, clock=lambda: times[-1])
     await (await created(journal)).release()
+    times.append(NOW + 100.0)
     await journal.claim("r")
     with pytest.raises(RunBusy) as busy:
         await journal.claim("r")
-    assert busy.value.owner == Owner(os.getpid(), os.uname().nodename, NOW + 100.0)
+    here = os.getpid(), os.uname().nodename
+    assert busy.value.owner == Owner(journal.owner, *here, NOW + 100.0)
     await journal.close()
 
 
 def test_an_owners_time_has_a_date_unless_it_is_today() -> None:
-    assert re.fullmatch(r"process 7 on h since \d\d:\d\d:\d\d", str(Owner(7, "h", time.time())))
-    assert re.search(r"since 2001-09-0\d \d\d:\d\d:\d\d$", str(Owner(7, "h", 1e9)))
+    now, then = (str(Owner("n", 7, "h", at)) for at in (time.time(), 1e9))
+    assert re.fullmatch(r"process 7 on h since \d\d:\d\d:\d\d", now)
+    assert re.search(r"since 2001-09-0\d \d\d:\d\d:\d\d$", then)
 
 
 async def test_a_released_claim_cannot_append(journal: Journal, claim: Claim) -> None:
@@ -260,6 +263,82 @@ async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(
     with pytest.raises(JournalError, match="consumed before"):
         await claim.append([worked()], consumes=["a"])
     assert claim.seq == 2
+
+
+async def due(journal: Journal, *labels: str, **options: bool) -> list[str]:
+    return [one.run for one in await journal.due(10, labels, **options)]
+
+
+@pytest.mark.parametrize("is_last_append", [False, True])
+async def test_a_run_is_due_when_who_releases_it_says_so(
+    journal: Journal, is_last_append: bool
+) -> None:
+    times = {"never": None, "at once": AT_ONCE, "long ago": 1.0, "later": 4e9}
+    for run, at in times.items():
+        claim = journal.begin(run, machine="m", definition="d", needs=())
+        await claim.append([worked()])
+        if is_last_append:
+            await claim.append([worked()], releases=True, due=at)
+        else:
+            assert await claim.release(due=at)
+    assert sorted(await due(journal)) == ["at once", "long ago"]
+    again = await journal.claim("later")
+    assert again.due == 4e9
+    await again.release(due=AT_ONCE)
+    assert len(await due(journal)) == 3
+    assert len(await journal.due(2)) == 2
+    claim = await journal.claim("long ago")
+    assert sorted(await due(journal)) == ["at once", "later"]
+    await claim.release()
+    assert sorted(await due(journal)) == ["at once", "later"]
+
+
+async def test_only_submitted_runs_are_due_where_the_labels_that_they_need_are(
+    journal: Journal,
+) -> None:
+    for run, needs in (("own", None), ("any", ()), ("gpu", ["gpu"]), ("both", ["gpu", "é"])):
+        claim = journal.begin(run, machine="m", definition="d", needs=needs)
+        await claim.append([worked()])
+        await claim.release(due=AT_ONCE)
+    assert await due(journal) == ["any"]
+    assert sorted(await due(journal, "gpu", "x")) == ["any", "gpu"]
+    assert sorted(await due(journal, "é", "gpu", every=True)) == ["any", "both", "gpu", "own"]
+    await journal.submit("own", ["gpu"])
+    assert sorted(await due(journal, "gpu")) == ["any", "gpu", "own"]
+    with pytest.raises(UnknownRun):
+        await journal.submit("ghost")
+
+
+async def test_a_submitted_run_is_due_as_long_as_a_message_waits_for_it(journal: Journal) -> None:
+    for run in ("r", "own"):
+        await (await created(journal, run)).release()
+    await journal.submit("r")
+    claim = await journal.claim("r")
+    await claim.release()
+    assert await due(journal) == []
+    for run in ("r", "own"):
+        await journal.post(run, "answer", "a", "1", NOW)
+    assert await due(journal, every=True) == ["r"]
+    claim = await journal.claim("r")
+    # Another one comes while somebody has the run.
+    await journal.post("r", "answer", "b", "2", NOW)
+    await claim.append([], consumes=["a"])
+    await claim.release(due=4e9)
+    assert await due(journal) == ["r"]
+    claim = await journal.claim("r")
+    await claim.append([], consumes=["b"], releases=True)
+    assert await due(journal) == []
+
+
+async def test_a_run_is_due_with_its_child_unless_somebody_has_it(journal: Journal) -> None:
+    root = await created(journal, "r")
+    await (await created(journal, "r/each.1")).release(due=2.0)
+    await (await created(journal, "r2")).release(due=4e9)
+    assert await due(journal, every=True) == []
+    await root.release()
+    assert await due(journal, every=True) == ["r"]
+    await (await journal.claim("r/each.1")).release()
+    assert await due(journal, every=True) == []
 
 
 async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journal) -> None:
@@ -489,12 +568,6 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 new_records = st.builds(NewRecord, texts, st.floats(-1e11, 1e11), texts)
 
 
-@pytest.fixture(params=["memory", "file"])
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | None]:
-    """Where a new journal lies, each time."""
-    return ((tmp_path / str(n) if request.param == "file" else None) for n in count())
-
-
 examples = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -503,10 +576,10 @@ examples = settings(
 @given(run=texts, records=st.lists(new_records, max_size=5))
 @examples
 def test_any_text_and_time_comes_back_as_it_was(
-    places: Iterator[Path | None], run: str, records: list[NewRecord]
+    stores: Iterator[Opens], run: str, records: list[NewRecord]
 ) -> None:
     async def scenario() -> None:
-        async with opened(next(places)) as journal:
+        async with opened(next(stores)) as journal:
             await created(journal, run, *records)
             back = [NewRecord(r.type, r.at, r.data) for r in await journal.read(run, after=1)]
             assert back == records
@@ -554,14 +627,14 @@ steps = st.tuples(
 @given(plan=st.lists(steps, max_size=25))
 @examples
 def test_any_sequence_of_requests_leaves_what_plain_lists_would(
-    places: Iterator[Path | None], plan: list[tuple[str, str, list[str]]]
+    stores: Iterator[Opens], plan: list[tuple[str, str, list[str]]]
 ) -> None:
-    asyncio.run(_compare_with_model(next(places), plan))
+    asyncio.run(_compare_with_model(next(stores), plan))
 
 
-async def _compare_with_model(folder: Path | None, plan: list[tuple[str, str, list[str]]]) -> None:
+async def _compare_with_model(opens: Opens, plan: list[tuple[str, str, list[str]]]) -> None:
     model, claims = Model(), dict[str, Claim]()
-    async with opened(folder) as journal:
+    async with opened(opens) as journal:
         for number, (verb, run, messages) in enumerate(plan):
             if verb == "create":
                 assert (await _done(_create(journal, claims, run))) == model.create(run)

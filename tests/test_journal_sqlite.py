@@ -406,12 +406,37 @@ async def test_a_run_that_another_process_drives_is_busy_until_that_is_killed(fo
             begun = time.perf_counter()
             with pytest.raises(RunBusy, match=f"driven by process {child.pid} on") as busy:
                 await journal.claim("r")
-            assert busy.value.owner.pid == child.pid
+            assert busy.value.owner.name.startswith(f"{child.pid}-")
+            await journal.submit("r")
+            assert await journal.due() == []
             assert abs(busy.value.owner.since - time.time()) < 60
             child.kill()
             child.wait()
+            assert [one.run for one in await journal.due()] == ["r"]
             assert (await journal.claim("r")).epoch == 2
             assert time.perf_counter() - begun < 30
+
+
+async def test_what_an_earlier_version_left_to_a_time_is_due_then(folder: Path) -> None:
+    times = {
+        "asks": ("waiting", {"expires_at": 5}), "asks/a": ("waiting", {"expires_at": 4.5}),
+        "asks long": ("waiting", {"expires_at": 4e9}), "asks for ever": ("waiting", {}),
+        "odd": ("waiting", {"expires_at": "x"}), "stops": ("suspended", {"resume_at": 7.0}),
+        "stops/a": ("suspended", {"resume_at": 1.0}), "works": ("worked", {"expires_at": 1.0}),
+    }  # fmt: skip
+    async with opened(folder) as journal:
+        for run, (kind, data) in times.items():
+            await (await created(journal, run, NewRecord(kind, NOW, json.dumps(data)))).release()
+    with database(folder) as db:
+        for change in ("INDEX runs_due", "INDEX runs_owned"):
+            db.execute(f"DROP {change}")
+        for column in ("due_at", "needs"):
+            db.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        db.execute("PRAGMA user_version = 2")
+    async with opened(folder) as journal:
+        found = await journal.due(every=True)
+        assert found == [("odd", 0.0), ("asks", 4.5), ("stops", 7.0)]
+        assert (await journal.claim("asks")).due == 5.0
 
 
 async def test_the_lock_of_a_killed_process_is_swept_away(folder: Path) -> None:

@@ -57,7 +57,7 @@ async def test_before_the_first_run_there_are_no_runs_and_then_there_are() -> No
     view = open_journal(STATE, readonly=True)
     assert await runs_of(view) == []
     assert not await view.has("a")
-    assert (await view.newest(), await view.records_after(Place())) == (Place(), [])
+    assert (str(await view.newest()), await view.records_after(Place())) == ("0", [])
     with pytest.raises(UnknownRun):
         await view.read("a")
     assert not STATE.exists()
@@ -111,7 +111,7 @@ async def test_a_journal_that_is_put_away_or_replaced_is_noticed() -> None:
     shutil.rmtree(STATE)
     Path("away").rename(STATE)
     assert await runs_of(view) == ["a"]
-    assert view.era > era
+    assert view.era != era
     await view.close()
 
 
@@ -121,7 +121,6 @@ async def test_many_who_ask_at_once_see_the_same_new_journal() -> None:
     shutil.rmtree(STATE)
     await write("b", 1)
     assert await asyncio.gather(*(runs_of(view) for _ in range(50))) == [["b"]] * 50
-    assert view.era == 1
     await view.close()
 
 
@@ -153,11 +152,11 @@ def test_a_journal_where_nothing_can_be_written_is_read_as_it_is_until_somebody_
         serving(under=tuple(FORBIDDEN)) as server,
         server.client() as client,
         client.stream(
-            "GET", "/api/events?from=0.0", headers={"Accept": "text/event-stream"}
+            "GET", "/api/events?from=0", headers={"Accept": "text/event-stream"}
         ) as stream,
     ):
         lines = stream.iter_lines()
-        assert next(lines) == "id: 0.0"
+        assert next(lines) == "id: 0"
         assert shown(client) == ["a"]
         # Somebody who may write comes and goes between two looks; and then comes and stays.
         asyncio.run(write("b", 1))
@@ -246,7 +245,7 @@ async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
     async with (
         asyncio.timeout(120),
         served(STATE) as site,
-        watching(site.client, "/api/events?from=0.0") as everything,
+        watching(site.client, "/api/events?from=0") as everything,
         watching(site.client, "/api/runs/a/events") as one,
     ):
         for events in (everything, one):
@@ -256,14 +255,14 @@ async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
         shutil.rmtree(STATE)
         await write("b", 1, ends=True)
         again = await anext(everything)
-        assert (again.name, again.id) == ("ready", "0.0")
+        assert (again.name, again.id) == ("ready", "0")
         new = [(await anext(everything)).data for _ in range(4)]
         assert [(event["run"], event["seq"]) for event in new] == [("b", n) for n in (1, 2, 3, 4)]
         rest = [(message.name, message.data) async for message in one]
         assert rest == [("ready", {}), ("end", {"run": "a", "is_removed": True})]
         # Who comes back with a place that the journal has not come to begins at its first event.
         async with watching(site.client, "/api/events", seen[-1].id) as events:
-            assert (await anext(events)).id == "0.0"
+            assert (await anext(events)).id == "0"
             assert (await anext(events)).data["run"] == "b"
         assert site.said == []
 

@@ -51,7 +51,7 @@ from loopkit.language.machine import Machine
 from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
 from loopkit.outside.processes import GROUPS
 from loopkit.outside.redaction import redactor
-from loopkit.serving.host import Appointments, Host
+from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import Toolbox
 from loopkit.serving.tools.machines import MachineToolbox
 from loopkit.serving.tools.validators import ValidatorToolbox, choose
@@ -306,18 +306,7 @@ async def serve_at(
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")
         listening.tell_token()
-        appointments = Appointments(host, host.app.journal, say)
-
-        def stop() -> None:
-            appointments.stop()
-            host.stop()
-
-        server = StreamableServer(toolbox, listening.access, say, stop)
-        keeping = asyncio.create_task(appointments.run())
+        server = StreamableServer(toolbox, listening.access, say, host.stop)
+        host.keep_appointments()
         interruption.watch(server, "the runs can be resumed", STOPPING)
-        try:
-            await server.serve_on(listening.socket)
-        finally:
-            appointments.stop()
-            # It may be about to take a run, which it has to let go of.
-            await keeping
+        await server.serve_on(listening.socket)

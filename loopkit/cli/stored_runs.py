@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,7 +12,7 @@ import click
 from loopkit.cli.terminal import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns, state_after
 from loopkit.journal.errors import RunUnreadable
-from loopkit.journal.files import is_unused, state_folder
+from loopkit.journal.files import state_folder
 from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
@@ -31,7 +30,7 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
     """The result of work that reads stored runs; raises Stop for errors that a user can cause."""
 
     async def read() -> Result:
-        journal = open_journal(_used_folder())
+        journal = open_journal(state_folder(), if_used=True)
         try:
             return await work(StoredRuns(journal))
         finally:
@@ -60,16 +59,12 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
     from loopkit.app import App
 
     async def use_app() -> Result:
-        async with App.open(_used_folder()) as app:
+        folder = state_folder()
+        async with App.open(folder, open_journal(folder, if_used=True)) as app:
             return await work(app)
 
     with report_errors():
         return asyncio.run(use_app())
-
-
-def _used_folder() -> Path | None:
-    folder = state_folder()
-    return None if is_unused(folder) else folder
 
 
 async def has_driver(stored: StoredRuns, run: str) -> bool:

@@ -37,7 +37,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
-from loopkit.journal.contents import Contents
+from loopkit.journal.contents import Contents, ContentStore
 from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
@@ -281,6 +281,8 @@ class ActiveRun:
     breakers: Breakers = field(default_factory=Breakers)
     redact: Redact = str
     listeners: Sequence[Listener] = ()
+    due: float | None = None
+    """The Unix time at which a run that waits has to be continued."""
     asked_before: str = ""
     """The question that was open when the run was claimed; empty if none was."""
     notify: Sequence[str] = ()
@@ -297,7 +299,9 @@ class ActiveRun:
     _stops: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with it, for whoever waits."""
     budget: Budget = field(default_factory=Budget)
-    contents: Contents = field(default_factory=Contents)
+    """Its limits, within those that it shares with other runs."""
+    contents: ContentStore = field(default_factory=Contents)
+    """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     servers: Servers | None = None
     may_merge: Callable[[], bool] = lambda: True

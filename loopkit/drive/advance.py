@@ -118,6 +118,7 @@ async def take_answer(active: ActiveRun) -> bool:
     await consume(active)
     if active.state.status != "waiting" or question is None:
         return True
+    active.due = question.expires_at
     if _has_expired(active, question):
         if question.wanted is not None:
             return await _give_up(active, question)
@@ -145,6 +146,7 @@ async def _answer_for_nobody(active: ActiveRun, question: Waiting) -> bool:
     except AnswerRefused as error:
         reason = f"the time is over, and `otherwise` can't be taken: {error}"
         await active.append(Refused(message_id=question.question, reason=reason))
+        active.due = None
         return False
     return True
 

@@ -175,7 +175,8 @@ class ClaimedRuns(ChildRuns):
             await advance(active)
         finally:
             self._begun.discard(active.claim.run)
-            await active.claim.release()
+            # Released before, unless something went wrong.
+            await active.claim.release(due=active.claim.due)
         if active.alarm is not None:
             # The process may end with the run, and must not end before the notifier.
             await active.alarm

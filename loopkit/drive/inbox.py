@@ -335,4 +335,8 @@ async def release(active: ActiveRun) -> bool:
         awaited = tuple(kind.name for kind in KINDS.values())
     if active.state.waits_for_children:
         awaited = (WAKE,)
-    return await active.claim.release((CANCEL, *awaited))
+    due = active.due if active.state.status == "waiting" else None
+    # A child continues with its parent, which is suspended with it.
+    if active.state.suspended is not None and not is_child(active.state.run):
+        due = active.state.suspended.resume_at
+    return await active.claim.release((CANCEL, *awaited), due=due)

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
 from loopkit.journal.files import TREES, locked
@@ -62,12 +63,48 @@ class Merge:
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
 
 
-class Contents:
-    """Where the trees of all runs are kept: a git repository; git 2.38 or newer is needed.
+class ContentStore(Protocol):
+    """Where the trees of all runs are kept.
 
     May be used by several threads and processes. What fails raises JournalUnusable, and LostContent
     if a tree is not there.
     """
+
+    def keep(
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
+    ) -> Tree:
+        """The tree of a folder as it is now, durable on return (see `read_tree`).
+
+        `known` is an earlier tree. Hard links that were made since are refused, unless whoever
+        worked there `is_trusted`. Raises NotKept.
+        """
+
+    def tree(self, digest: str) -> Tree: ...
+
+    def diff(self, before: Tree, after: Tree, most: int) -> str:
+        """The changes between two kept trees; binary files and repositories are only named.
+
+        Raises TooLong where that has more than `most` characters.
+        """
+
+    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        """Merge the changes of both sides to the base; the result is kept.
+
+        A path that one side has not changed is taken from the other; a file that both have changed
+        is merged line by line.
+        """
+
+    def write(
+        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
+    ) -> list[str]:
+        """Write a kept tree to a folder (see `write_tree`)."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+
+class Contents:
+    """Trees in a git repository; git 2.38 or newer is needed."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` is the state folder; without one, trees are kept until this process ends."""
@@ -78,11 +115,6 @@ class Contents:
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
-        """The tree of a folder as it is now, durable on return (see `read_tree`).
-
-        `known` is an earlier tree. Hard links that were made since are refused, unless whoever
-        worked there `is_trusted`. Raises NotKept.
-        """
         try:
             require_git()
             seen = read_tree(folder, known)
@@ -143,10 +175,6 @@ class Contents:
         raise _lost(digest)
 
     def diff(self, before: Tree, after: Tree, most: int) -> str:
-        """The changes between two kept trees; binary files and repositories are only named.
-
-        Raises TooLong where that has more than `most` characters.
-        """
         with self._using():
             sides = [self._files(tree) for tree in (before, after)]
             shown = ("-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -162,11 +190,6 @@ class Contents:
         return whole
 
     def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
-        """Merge the changes of both sides to the base; the result is kept.
-
-        A path that one side has not changed is taken from the other; a file that both have changed
-        is merged line by line.
-        """
         with self._using(writes=True):
             commits: list[str] = []
             for tree in (base, ours, theirs):
@@ -190,7 +213,6 @@ class Contents:
     def write(
         self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
     ) -> list[str]:
-        """Write a kept tree to a folder (see `write_tree`)."""
         with self._using(), self._loading() as load:
             return write_tree(root, before, after, load, ignored_may_go=ignored_may_go)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -30,22 +29,12 @@ class RunExists(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who claimed a run: a process, its host, and since when in Unix seconds."""
+    """Who claimed a run: a process with a name of its own, and since when in Unix seconds."""
 
+    name: str
     pid: int
     host: str
     since: float
-
-    def is_alive(self) -> bool:
-        """Whether the process may exist; one of another host may."""
-        try:
-            if self.host == os.uname().nodename:
-                os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
 
     def __str__(self) -> str:
         then = time.localtime(self.since)

@@ -1,4 +1,4 @@
-"""The journal: the records of all runs in one SQLite file that several processes share.
+"""The port of the journal: the records of all runs, whichever store keeps them.
 
 It does not know what a record means. It keeps three promises: an acknowledged append survives a
 crash, an append is stored whole or not at all, and an owner that lost the claim on a run can no
@@ -7,49 +7,15 @@ longer write to it.
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from functools import partial
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Protocol
 
-from loopkit.journal.contents import Contents
-from loopkit.journal.errors import (
-    ClaimLost,
-    JournalError,
-    JournalUnusable,
-    MessageWaits,
-    NotInInbox,
-    OnlyRead,
-    Owner,
-    RunBusy,
-    RunDamaged,
-    RunExists,
-    SequenceConflict,
-    UnknownDefinition,
-    UnknownRun,
-    is_sqlite,
-    unusable,
-)
-from loopkit.journal.files import (
-    DATABASE,
-    SQL,
-    ProcessLock,
-    View,
-    connect,
-    connect_to_read,
-    locked,
-    open_folder,
-)
+from loopkit.journal.contents import ContentStore
+from loopkit.journal.files import is_unused
 from loopkit.journal.records import (
-    CLAIMED,
-    MAX_INTEGER,
+    Due,
     History,
     InboxMessage,
     NewRecord,
@@ -57,103 +23,45 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
-    refuse_records,
-    refuse_text,
-    refuse_time,
 )
-from loopkit.journal.writer import Work, Writer
-
-T = TypeVar("T")
-_LONGEST_START_S = 5.0
-"""The longest that the start of a program may take on a busy machine."""
-_LOOK_AGAIN_S = 0.02
-_PAGES_AT_ONCE = 1000
-"""The pages that are given back in one transaction, which takes some hundredths of a second."""
-_LET_OTHERS_WRITE_S = 0.02
-"""Longer than a writer that waits for another one takes to look again."""
-_MAX_PID = 2**31 - 1
-_MOST_PLACED = 500
-_MOST_CHARACTERS = 4_000_000
-"""The characters of records to read at once; the last record may exceed them."""
+from loopkit.journal.sqlite import open_sqlite
 
 
 def open_journal(
-    folder: Path | None, *, readonly: bool = False, clock: Callable[[], float] = time.time
+    folder: Path | None,
+    *,
+    readonly: bool = False,
+    if_used: bool = False,
+    clock: Callable[[], float] = time.time,
 ) -> Journal:
     """The journal in a state folder, made if it is missing; without a folder one in memory.
 
-    Raises JournalUnusable; if the journal can still be read, only once something is to be written.
-    With `readonly` it shows the journal that is in the folder now, and no file of it is ever
-    written. There may be none yet: then there are no runs. If it is replaced or removed while it is
-    open, the next request notices that. `clock` gives the time of claims, in Unix seconds.
+    With `if_used` none is made; where there is none, it is one in memory. Raises JournalUnusable,
+    and where the journal can still be read only once something is to be written. With `readonly` it
+    shows the journal that is in the folder now, and no file of it is ever written. There may be
+    none yet: then there are no runs. If it is replaced or removed while it is open, the next
+    request notices that. `clock` gives the time of claims, in Unix seconds.
     """
-    if folder is None:
-        writer = Writer(connect(":memory:", "in memory"), "in memory", None)
-        return Journal(None, writer, ProcessLock("memory"), clock)
-    place, path = str(folder), folder.absolute() / DATABASE
-    watcher = ProcessLock("", folder / "locks")
-    try:
-        if readonly:
-            view = View(path, place)
-            return Journal(folder, _reader(view, place), watcher, clock, view)
-        connection, lock = open_folder(folder.absolute(), place)
-    except (sqlite3.Error, OSError) as error:
-        fault = unusable(error, place)
-        try:
-            found = connect_to_read(path, place)
-        except JournalUnusable:
-            found = None
-        if found is None:
-            raise fault from error
-        return Journal(folder, Writer(found, place, path, fault), watcher, clock)
-    except ValueError as error:
-        raise JournalUnusable(f"{place!r} cannot be a folder: {error}") from error
-    return Journal(folder, Writer(connection, place, path), lock, clock)
+    is_in_memory = folder is None or (if_used and is_unused(folder))
+    return open_sqlite(None if is_in_memory else folder, clock, readonly=readonly)
 
 
-def _reader(view: View, place: str) -> Writer:
-    return Writer(view.connection, place, view.path if view.exists else None, OnlyRead(place))
-
-
-class _Stored(NamedTuple):
-    row: int
-    epoch: int
-    seq: int
-    version: int
-    """The version of the file at which the run was last seen like this."""
-
-
-class Claim:
+class Claim(Protocol):
     """The right to write to one run, until it is released or its process ends.
 
     A new run is stored with the first records that are appended to it.
     """
 
-    def __init__(
-        self, journal: Journal, run: str, stored: _Stored | None, new: tuple[str, str] = ("", "")
-    ) -> None:
-        """`new` are the machine and the definition of a run that is not stored yet."""
-        self._journal = journal
-        self._writer = journal.writer
-        self.run = run
-        self._stored = stored
-        self._new = new
-        self._buffer: list[NewRecord] = []
-        """All records of a new run in memory, until somebody asks for them."""
-        self._fault: JournalError | None = None
-        """Why these could not be stored; nothing can follow them then."""
-        self._lock = asyncio.Lock()
-        self.is_released = False
-        self._writer.claims += stored is not None
+    run: str
+    due: float | None
+    """When the run was due as it was claimed."""
 
     @property
-    def epoch(self) -> int:
-        return self._stored.epoch if self._stored else 1
+    def epoch(self) -> int: ...
 
     @property
     def seq(self) -> int:
         """The number of the run's last record that this claim has written or seen."""
-        return self._stored.seq if self._stored else len(self._buffer)
 
     async def append(
         self,
@@ -161,296 +69,82 @@ class Claim:
         consumes: Sequence[str] = (),
         *,
         releases: bool = False,
+        due: float | None = None,
         unless: Sequence[str] = (),
     ) -> int:
         """Append records, take the messages `consumes` off the inbox, return the new `seq`.
 
         All of it is durable on return, or none of it is written. With `unless`, nothing is written
         while messages of these kinds wait that are not consumed. An append that `releases` the
-        claim is its last one. Concurrent appends are made one after the other. A cancelled caller
-        gets its CancelledError when the append has ended, so `seq` shows whether it was written.
+        claim is its last one, with `due` as in `release`. Concurrent appends are made one after
+        the other. A cancelled caller gets its CancelledError when the append has ended, so `seq`
+        shows whether it was written.
 
         Raises ClaimLost, SequenceConflict, MessageWaits, JournalUnusable, RunExists if a new run's
         name was taken meanwhile, and JournalError if a message was consumed before or never posted.
         """
-        records, consumes = tuple(records), tuple(consumes)
-        refuse_records(records)
-        for message in consumes:
-            refuse_text("the id of a consumed message", message)
-        # Nobody can have posted a message to a new run, so its records may stay in memory.
-        is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
-        if is_kept and not self._lock.locked():
-            self._refuse_ended()
-            self._writer.refuse_closed()
-            if not self._buffer:
-                self._journal.add_buffered(self)
-                self._buffer.append(self._journal.claimed())
-            self._buffer += records
-            self.is_released = releases
-            return self.seq
-        async with self._lock:
-            self._refuse_ended()
-            # One object for each of a thousand runs; a function with cells would be eight.
-            job = self._writer.write(partial(self._append, records, consumes, releases, unless))
-            try:
-                await job
-            finally:
-                # Also for a cancelled caller, because the records are written.
-                if job.has_succeeded:
-                    self._take(job.result(), releases=releases)
-            return self.seq
-
-    def _refuse_ended(self) -> None:
-        if self._fault is not None:
-            raise self._fault
-        if self.is_released:
-            raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
-
-    def flush(self) -> None:
-        """Store the records that were kept in memory, and go on in the database.
-
-        Raises JournalError if one of them cannot be written as text.
-        """
-        job = self._writer.write(partial(self._append, (), (), self.is_released, ()))
-        try:
-            self._take(job.result(), releases=self.is_released)
-        except Exception as error:
-            self._fault = JournalError(f"run {self.run!r} cannot be stored: {error}")
-            raise self._fault from error
-        self._buffer = []
-
-    def _take(self, stored: _Stored, *, releases: bool) -> None:
-        if self._stored is None:
-            self._writer.claims += 1
-        if releases:
-            self._writer.claims -= 1
-        self._stored = stored
-        self.is_released = releases
-
-    def _append(
-        self,
-        records: Sequence[NewRecord],
-        consumes: Sequence[str],
-        releases: bool,
-        unless: Sequence[str],
-        db: sqlite3.Connection,
-    ) -> _Stored:
-        version = self._writer.version
-        if self._stored is None:
-            records = (*(self._buffer or (self._journal.claimed(),)), *records)
-            # It is as old as the first record behind its claim, if there is one.
-            values = (self.run, *self._new, records[:2][-1].at, self._journal.lock.name)
-            made = db.execute(SQL["insert_run"], values)
-            if not made.rowcount or made.lastrowid is None:
-                raise RunExists(self.run)
-            row, epoch, seq = made.lastrowid, 1, 0
-        else:
-            row, epoch, seq, seen = self._stored
-            if seen != version:
-                self._refuse_others(db, self._stored)
-        seq = _insert(db, row, epoch, seq, records)
-        for message in consumes:
-            if not db.execute(SQL["consume"], (seq, row, message)).rowcount:
-                raise NotInInbox(self.run, message)
-        if _waits(db, row, unless):
-            raise MessageWaits(self.run)
-        if releases:
-            db.execute(SQL["disown"], (row, self._journal.lock.name))
-        return _Stored(row, epoch, seq, version)
-
-    def _refuse_others(self, db: sqlite3.Connection, known: _Stored) -> None:
-        """Raise ClaimLost or SequenceConflict if others have written to the run."""
-        seq, epoch = _head(db, known.row, self.run)[:2]
-        if epoch != known.epoch:
-            raise ClaimLost(
-                f"run {self.run!r} was taken over by {_newest_owner(db, known.row)}; this claim "
-                f"on it (epoch {known.epoch}, now {epoch}) appends nothing more"
-            )
-        if seq != known.seq:
-            raise SequenceConflict(self.run, expected=known.seq, found=seq)
 
     async def inbox(self) -> list[InboxMessage]:
         """The messages that no append has consumed, oldest first."""
-        if self._stored is None:
-            self._writer.refuse_closed()
-            return []
-        row = self._stored.row
-        return await self._writer.read(lambda db: _inbox(db, row))
 
-    async def release(self, unless: Sequence[str] = ()) -> bool:
+    async def release(self, unless: Sequence[str] = (), *, due: float | None = None) -> bool:
         """Let others claim the run; a second release, or one after a loss, changes nothing.
 
-        False if messages of the kinds `unless` wait: then the claim is kept.
+        False if messages of the kinds `unless` wait: then the claim is kept. The run is `due` from
+        that Unix time on, or never; but a submitted one is due now while any message waits.
         """
-        async with self._lock:
-            # A closed journal has released all its claims.
-            if self.is_released or self._writer.closed:
-                return True
-            stored, owner = self._stored, self._journal.lock.name
-            if stored is None:
-                self.is_released = True
-                return True
-
-            def work(db: sqlite3.Connection) -> bool:
-                if _waits(db, stored.row, unless):
-                    return False
-                db.execute(SQL["disown"], (stored.row, owner))
-                return True
-
-            job = self._writer.write(work)
-            try:
-                return await job
-            finally:
-                if job.has_succeeded and job.result():
-                    self._take(stored, releases=True)
 
 
-class Journal:
+class Journal(Protocol):
     """The records of all runs, for one event loop. Every request may raise JournalUnusable."""
 
-    era = 0
-    """How often the file was replaced by another one; a place is valid in one era only."""
+    era: object
+    """What a place is valid in: a journal that was replaced by another one has another era."""
+    owner: str
+    """The name under which runs are claimed here."""
+    keeps_texts: bool
+    """Whether records are written as text at once, and not when somebody asks for them."""
 
-    def __init__(
-        self,
-        folder: Path | None,
-        writer: Writer,
-        lock: ProcessLock,
-        clock: Callable[[], float],
-        view: View | None = None,
-    ) -> None:
-        """`open_journal` is how to get one; with a `view` it only reads."""
-        self._folder = folder
-        self.writer = writer
-        self.lock = lock
-        self._clock = clock
-        self._view = view
-        self.contents = Contents(folder)
-        self.keeps_texts = folder is not None
-        """Whether records are written as text at once, and not when somebody asks for them."""
-        self._buffered: dict[str, Claim] = {}
-        """The claims that keep all records of their run, by run; only in memory."""
-        self._opening = asyncio.Lock()
-        self._owner = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
-        self._has_stored = False
-        """Whether a run may be about to begin here with a stored definition."""
+    @property
+    def contents(self) -> ContentStore: ...
 
-    async def _read(self, work: Work[T]) -> T:
-        self._flush()
-        if self._view is not None and not self._view.is_current():
-            async with self._opening:
-                if not self._view.is_current():
-                    await self._open_again(self._view)
-        return await self.writer.read(work)
-
-    async def _open_again(self, before: View) -> None:
-        writer, place = self.writer, str(self._folder)
-        # A locked file is waited for in a thread, so that the event loop goes on.
-        self._view = await asyncio.to_thread(View, before.path, place)
-        self.writer = _reader(self._view, place)
-        # A file that was written to while no writers were seen is the same journal.
-        self.era += before.exists and not self._view.is_of_same_file(before)
-        await writer.close()
-        self.contents.close()
-
-    async def _write(self, work: Work[T]) -> T:
-        self._flush()
-        return await self.writer.write(work)
-
-    def add_buffered(self, claim: Claim) -> None:
-        """Let a claim keep the records of its new run until they are asked for; raises RunExists.
-
-        A step in memory would take more than twice as long if its records were stored at once.
-        """
-        if claim.run in self._buffered or self.writer.look(partial(_has, claim.run)):
-            raise RunExists(claim.run)
-        self._buffered[claim.run] = claim
-
-    def _flush(self) -> None:
-        for run, claim in [*self._buffered.items()]:
-            # First, so that one that cannot be stored keeps nobody else from the journal.
-            del self._buffered[run]
-            claim.flush()
-
-    def begin(self, run: str, *, machine: str, definition: str) -> Claim:
+    def begin(
+        self, run: str, *, machine: str, definition: str, needs: Sequence[str] | None = None
+    ) -> Claim:
         """The claim on a new run, which is stored with what is first appended to it.
 
-        Record 1 is the claim itself.
+        Record 1 is the claim itself. With `needs` the run is submitted (see `submit`).
         """
-        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
-            refuse_text(f"the name of the {what}", text)
-        return Claim(self, run, None, (machine, definition))
 
     async def claim(self, run: str) -> Claim:
         """Claim a run without a living owner, whether its last one released it or was killed.
 
         Raises UnknownRun and RunBusy.
         """
-        refuse_text("the name of the run", run)
-        until_s = time.monotonic() + _LONGEST_START_S
-        while True:
-            try:
-                return await self._claim(run)
-            except RunBusy as busy:
-                # A process that starts a program shares its locks with it until it has started, and
-                # may be killed just then: the lock is free in a moment.
-                if busy.owner.is_alive() or time.monotonic() > until_s:
-                    raise
-            await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _claim(self, run: str) -> Claim:
-        def work(db: sqlite3.Connection) -> _Stored:
-            row = self._row_to_own(db, run)
-            seq, epoch = _head(db, row, run)[:2]
-            db.execute(SQL["own"], (self.lock.name, row))
-            seq = _insert(db, row, epoch + 1, seq, [self.claimed()])
-            return _Stored(row, epoch + 1, seq, self.writer.version)
+    async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
+        """Make a run due now, for any process that has the labels it `needs`; raises UnknownRun.
 
-        self._flush()
-        job = self.writer.write(work)
-        try:
-            return Claim(self, run, await job)
-        except asyncio.CancelledError:
-            # Nobody got this claim, so nobody else would ever release it.
-            if job.has_succeeded:
-                await Claim(self, run, job.result()).release()
-            raise
+        From then on it is due as well whenever somebody posts to it, or its owner was killed.
+        """
 
-    def claimed(self) -> NewRecord:
-        """The record that this process owns a run from now on."""
-        return NewRecord(CLAIMED, self._clock(), self._owner)
+    async def due(
+        self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
+    ) -> list[Due]:
+        """At most `limit` submitted runs that are due and have no living owner, oldest first.
 
-    def _row_to_own(self, db: sqlite3.Connection, run: str) -> int:
-        """The row of a run without a living owner; raises UnknownRun and RunBusy."""
-        row, owner = _find(db, run)
-        if owner is not None and self.lock.is_alive(owner):
-            raise RunBusy(run, _newest_owner(db, row))
-        return row
+        Those that need other labels are left out. `every` run that is due is given with it, also
+        those that were not submitted. A run is due as soon as one of its children is.
+        """
 
     async def has(self, run: str) -> bool:
         """Whether there is a run of this name, damaged or not."""
-        refuse_text("the name of the run", run)
-        if run in self._buffered:
-            return True
-        work = partial(_has, run)
-        if not self.keeps_texts:
-            return self.writer.look(work)
-        return await self._read(work)
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """The run's records after `after`, in order, all or the first ones up to `limit`.
 
         Raises UnknownRun and RunDamaged.
         """
-        refuse_text("the name of the run", run)
-
-        def work(db: sqlite3.Connection) -> list[Record]:
-            row = _find(db, run)[0]
-            with _corruption_is_damage(run):
-                _sound_head(db, row, run)
-                return list(_records(db, row, run, after, limit))
-
-        return await self._read(work)
 
     async def runs(
         self,
@@ -468,20 +162,6 @@ class Journal:
         only runs created before that run are returned. Runs whose last record has one of the types
         `skipping` are left out.
         """
-        for text in (machine, run, before, *skipping):
-            refuse_text("a filter of runs", text or "")
-        wanted = {"machine": machine, "run": run, "children": children, "before": before}
-
-        def work(db: sqlite3.Connection) -> list[RunRow]:
-            # A cursor that is left open would keep the log from being written back.
-            with closing(db.execute(SQL["runs"], wanted)) as rows:
-                kept = (
-                    row for row in rows if not (skipping and _last_type(db, row[0]) in skipping)
-                )
-                listed = list(islice(kept, min(max(limit, 0), MAX_INTEGER)))
-            return [self._run_row(db, row, _sound_head) for row in listed]
-
-        return await self._read(work)
 
     async def histories(
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50
@@ -491,85 +171,23 @@ class Journal:
         With `before`, only runs created before the run of that place, so that any number of runs
         can be read in parts.
         """
-        refuse_text("a filter of runs", machine or "")
-        wanted = {"machine": machine, "before": before, "limit": limit}
-
-        def work(db: sqlite3.Connection) -> list[History]:
-            rows = db.execute(SQL["histories"], wanted).fetchall()
-            return [self._history(db, row) for row in rows]
-
-        return await self._read(work)
-
-    def _history(self, db: sqlite3.Connection, row: tuple[Any, ...]) -> History:
-        records: list[Record] = []
-
-        def read_all(db: sqlite3.Connection, row_id: int, run: str) -> Record:
-            for place, record in enumerate(_records(db, row_id, run), 1):
-                if record.seq != place:
-                    raise RunDamaged(run, f"record {place} is missing")
-                records.append(record)
-            if not records:
-                raise RunDamaged(run, "it has no records")
-            return records[-1]
-
-        listed = self._run_row(db, row, read_all)
-        return History(row[0], listed, () if listed.damage else records)
-
-    def _run_row(
-        self,
-        db: sqlite3.Connection,
-        row: tuple[Any, ...],
-        head: Callable[[sqlite3.Connection, int, str], tuple[Any, ...]],
-    ) -> RunRow:
-        row_id, run, machine, definition, created_at, owner = row
-        # SQLite checks the types of columns when they are written, and not when they are read.
-        if None in row[1:5]:
-            damage = RunDamaged(str(run), f"row {row_id} of the runs is not what was written")
-            return RunRow(str(run), "", "", 0.0, 0.0, 0, False, damage)
-        is_driven = owner is not None and self.lock.is_alive(owner)
-        try:
-            with _corruption_is_damage(run):
-                seq, _, at = head(db, row_id, run)[:3]
-        except RunDamaged as error:
-            return RunRow(run, machine, definition, created_at, created_at, 0, is_driven, error)
-        return RunRow(run, machine, definition, created_at, at, seq, is_driven)
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         """At most `limit` ids of runs that begin with `beginning`, the newest created first.
 
         Children of these runs are left out.
         """
-        refuse_text("the beginning of an id", beginning)
-        values = {"beginning": beginning, "limit": min(max(limit, 0), MAX_INTEGER)}
-        return await self._read(
-            lambda db: [str(run) for (run,) in db.execute(SQL["named"], values)]
-        )
 
     async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
         """The next records after a place, of all runs or of one and its children, in order.
 
         At most some hundreds and some megabytes; empty if there are no more.
         """
-        refuse_text("the name of the run", family or "")
-        removals, row = (min(max(number, 0), MAX_INTEGER) for number in after)
-        values = {"removals": removals, "row": row, "family": family, "limit": _MOST_PLACED}
-        query = SQL["written" if family is None else "written_by_family"]
 
-        def work(db: sqlite3.Connection) -> list[Placed]:
-            found, size = [], 0
-            # A cursor that is left open would keep the log from being written back.
-            with closing(db.execute(query, values)) as rows:
-                for removals, row, run, *record in rows:
-                    found.append(Placed(Place(removals, row), str(run), Record(*record)))
-                    size += len(str(found[-1].record.data))
-                    if len(found) == _MOST_PLACED or size > _MOST_CHARACTERS:
-                        break
-            return found
+    async def newest(self) -> Place: ...
 
-        return await self._read(work)
-
-    async def newest(self) -> Place:
-        return await self._read(_newest)
+    def place_in(self, text: str) -> Place | None:
+        """The place that a text names, as `str` gives it; None if it names none."""
 
     async def remove(self, *runs: str) -> None:
         """Remove runs with their children, records and messages; all or none.
@@ -578,206 +196,19 @@ class Journal:
         that no run names any more, unless another process may be about to begin a run with one.
         Raises UnknownRun, and RunBusy if a living process owns one.
         """
-        for run in runs:
-            refuse_text("the name of the run", run)
-        above = tuple(f"{run}/" for run in runs)
-        family = {n: claim for n, claim in self._buffered.items() if f"{n}/".startswith(above)}
-        if family.keys() >= {*runs} and all(claim.is_released for claim in family.values()):
-            for run in family:
-                del self._buffered[run]
-        else:
-            await self._write(lambda db: self._remove(db, runs))
-        # Also for runs after whose removal a process was killed.
-        if self.contents.exist():
-            kept = await asyncio.to_thread(self.contents.runs)
-            gone = [run for run in kept if not await self.has(run)]
-            await asyncio.to_thread(self.contents.forget, gone)
-        if self._folder is not None:
-            # The runs are removed, also where a full disk or somebody who writes keeps their room.
-            with suppress(JournalError):
-                await self._give_room_back(self._folder)
-
-    async def _give_room_back(self, folder: Path) -> None:
-        """Shrink the file by what was removed, in steps between which others can write.
-
-        A file that was made before this was possible is written anew, once, where nobody else has
-        it open. SQLite keeps the numbers of rows in a table with an index.
-        """
-        if not await self.writer.read(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]):
-            await self.writer.read(partial(self._write_anew, folder))
-        before = 0
-        while (left := await self.writer.write(_shrink)) not in (0, before):
-            before = left
-            await asyncio.sleep(_LET_OTHERS_WRITE_S)
-        await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
-
-    def _write_anew(self, folder: Path, db: sqlite3.Connection) -> None:
-        with locked(folder):
-            if self.lock.is_alone():
-                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                db.execute("VACUUM")
-
-    def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
-        before = _newest(db)
-        for run in runs:
-            _find(db, run)
-            family = db.execute(SQL["family"], {"run": run}).fetchall()
-            for row in [self._row_to_own(db, name) for (name,) in family]:
-                db.execute(SQL["remove"], (row,))
-        db.execute(SQL["note_removal"], {"before": before.row})
-        # A definition is stored before its run. A process that opens the journal from now on stores
-        # it after this transaction, and one that has opened it before is seen.
-        if not self._has_stored and self.lock.is_alone():
-            db.execute(SQL["remove_definitions"])
 
     async def store_definition(self, digest: str, text: str) -> None:
         """Keep `text` under its digest; storing it again changes nothing."""
-        refuse_text("the digest of a definition", digest)
-        refuse_text(f"the definition {digest}", text)
-        self._has_stored = True
-        await self._write(lambda db: db.execute(SQL["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
         """The text stored under `digest`; raises UnknownDefinition."""
-        refuse_text("the digest of a definition", digest)
-        found = await self._read(lambda db: db.execute(SQL["definition"], (digest,)).fetchone())
-        if found is None:
-            raise UnknownDefinition(digest)
-        return str(found[0])
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         """Post a message for the run's owner, unless its id was posted before.
 
         In that case the data that was posted first stays, and is returned. Anyone may post, at any
-        time. Raises UnknownRun.
+        time, and a submitted run is due then. Raises UnknownRun.
         """
-        for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
-            refuse_text(f"the {what} of a message", text)
-        refuse_time("a message", at)
-
-        def work(db: sqlite3.Connection) -> str | None:
-            row = _find(db, run)[0]
-            if db.execute(SQL["post"], (row, message_id, kind, data, at)).rowcount:
-                return None
-            return str(db.execute(SQL["posted"], (row, message_id)).fetchone()[0])
-
-        return await self._write(work)
 
     async def close(self) -> None:
         """Finish all requests, then release every claim and file."""
-        self._buffered.clear()
-        try:
-            await self.writer.close()
-        finally:
-            self.contents.close()
-            self.lock.release()
-
-
-def _shrink(db: sqlite3.Connection) -> int:
-    """Give pages of the file back; how many of those that are free are left."""
-    for _ in range(_PAGES_AT_ONCE):
-        # Python makes one step of it, which gives back one page.
-        db.execute("PRAGMA incremental_vacuum")
-    return int(db.execute("PRAGMA freelist_count").fetchone()[0])
-
-
-def _has(run: str, db: sqlite3.Connection) -> bool:
-    return db.execute(SQL["run"], (run,)).fetchone() is not None
-
-
-def _inbox(db: sqlite3.Connection, row: int) -> list[InboxMessage]:
-    return [InboxMessage(*message) for message in db.execute(SQL["inbox"], (row,))]
-
-
-def _waits(db: sqlite3.Connection, row: int, kinds: Sequence[str]) -> bool:
-    return bool(kinds) and any(message.kind in kinds for message in _inbox(db, row))
-
-
-def _insert(
-    db: sqlite3.Connection, row: int, epoch: int, seq: int, records: Sequence[NewRecord]
-) -> int:
-    rows = [(row, n, epoch, new.at, new.type, new.text) for n, new in enumerate(records, seq + 1)]
-    db.executemany(SQL["append"], rows)
-    return seq + len(records)
-
-
-def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
-    row: tuple[int, str | None] | None = db.execute(SQL["run"], (run,)).fetchone()
-    if row is None:
-        raise UnknownRun(run)
-    return row
-
-
-def _newest(db: sqlite3.Connection) -> Place:
-    return Place(*db.execute(SQL["newest"]).fetchone())
-
-
-def _records(
-    db: sqlite3.Connection, row: int, run: str, after: int = 0, limit: int | None = None
-) -> Iterator[Record]:
-    behind = min(max(after, 0), MAX_INTEGER)
-    for record in db.execute(SQL["read"], (row, behind, -1 if limit is None else limit)):
-        _refuse_impossible(run, *record[:3])
-        yield Record(*record)
-
-
-def _head(db: sqlite3.Connection, row: int, run: str) -> tuple[int, int, float, str]:
-    """The number, epoch, time and type of the newest record of a run."""
-    head: tuple[int, int, float, str] | None = db.execute(SQL["head"], (row,)).fetchone()
-    if head is None:
-        raise RunDamaged(run, "it has no records")
-    _refuse_impossible(run, *head[:3])
-    return head
-
-
-def _sound_head(db: sqlite3.Connection, row: int, run: str) -> tuple[int, int, float, str]:
-    missing = db.execute(SQL["missing"], (row,)).fetchone()
-    if missing is not None:
-        raise RunDamaged(run, f"record {missing[0]} is missing")
-    return _head(db, row, run)
-
-
-def _refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
-    """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
-    if not 1 <= epoch <= seq:
-        raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
-    try:
-        refuse_time("a record", at)
-    except JournalError as error:
-        raise RunDamaged(run, f"record {seq} has no time that can be") from error
-
-
-def _last_type(db: sqlite3.Connection, row: int) -> str | None:
-    """The type of the last record of a run; None if it cannot be read."""
-    try:
-        head = db.execute(SQL["head"], (row,)).fetchone()
-    except sqlite3.DatabaseError as error:
-        if not is_sqlite(error, "SQLITE_CORRUPT"):
-            raise
-        return None
-    return None if head is None else head[3]
-
-
-@contextmanager
-def _corruption_is_damage(run: str) -> Iterator[None]:
-    """Raise RunDamaged for a damaged page: only the run whose records are on it is damaged."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if not is_sqlite(error, "SQLITE_CORRUPT"):
-            raise
-        raise RunDamaged(run, f"its records cannot be read ({error})") from error
-
-
-def _newest_owner(db: sqlite3.Connection, row: int) -> Owner:
-    try:
-        at, data = db.execute(SQL["newest_claim"], (row, CLAIMED)).fetchone()
-        refuse_time("a claim", at)
-        claimed = json.loads(data)
-        if not isinstance(pid := claimed["pid"], int) or not 0 < pid <= _MAX_PID:
-            raise ValueError(f"{pid!r} is the number of no process")  # noqa: TRY301
-        return Owner(pid, str(claimed["host"]), at)
-    except (TypeError, ValueError, KeyError, JournalError) as error:
-        raise JournalUnusable(
-            "a claim in the journal cannot be read; restore the journal from a copy"
-        ) from error

@@ -59,8 +59,22 @@ CREATE TEMP TABLE removals (
     newest INTEGER NOT NULL
 )
 
+-- name: migration_3
+-- A run with `needs`, a JSON list of labels, was submitted: any process with these labels drives it.
+ALTER TABLE runs ADD COLUMN due_at REAL;
+ALTER TABLE runs ADD COLUMN needs TEXT;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
+-- What waits for a time says so in its last record. A child goes on with its family.
+UPDATE runs SET due_at = (
+    SELECT 0.0 + iif(type = 'waiting', json_extract(data, '$.expires_at'),
+        iif(type = 'suspended' AND instr(run, '/') = 0, json_extract(data, '$.resume_at'), NULL))
+    FROM (SELECT type, data FROM records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1)
+    WHERE json_valid(data)
+)
+
 -- name: insert_run
-INSERT INTO runs (run, machine, definition, created_at, owner) VALUES (?, ?, ?, ?, ?)
+INSERT INTO runs (run, machine, definition, needs, created_at, owner) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (run) DO NOTHING
 
 -- name: run
@@ -70,52 +84,70 @@ SELECT id, owner FROM runs WHERE run = ?
 SELECT seq, epoch, at, type FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
 
 -- name: newest_claim
-SELECT at, data FROM records WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT 1
+SELECT ifnull(owner, ''), at, data FROM records JOIN runs ON runs.id = run_id
+WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT 1
 
 -- name: append
-INSERT INTO records (run_id, seq, epoch, at, type, data) VALUES (?, ?, ?, ?, ?, ?)
+-- A number is given once, also where the newest records were removed.
+INSERT INTO records (rowid, run_id, seq, epoch, at, type, data) VALUES (1 + max(
+    (SELECT ifnull(max(rowid), 0) FROM records), (SELECT ifnull(max(newest), 0) FROM removals)
+), ?, ?, ?, ?, ?, ?)
 
 -- name: read
 SELECT seq, epoch, at, type, data FROM records
 WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- name: written
--- Where runs were removed since, some numbers behind the newest row that was left are given anew.
-SELECT (SELECT ifnull(max(id), 0) FROM removals), records.rowid, run, seq, epoch, at, type, data
-FROM records JOIN runs ON runs.id = run_id
-WHERE records.rowid > (
-    SELECT min(:row, ifnull(min(newest), :row)) FROM removals WHERE id > :removals
-)
-ORDER BY records.rowid
+SELECT records.rowid, run, seq, epoch, at, type, data
+FROM records JOIN runs ON runs.id = run_id WHERE records.rowid > :row ORDER BY records.rowid
 
 -- name: written_by_family
 -- '0' comes right behind '/'. The rows are chosen by their numbers alone, without their data.
-SELECT (SELECT ifnull(max(id), 0) FROM removals), records.rowid, run, seq, epoch, at, type, data
+SELECT records.rowid, run, seq, epoch, at, type, data
 FROM records JOIN runs ON runs.id = run_id
 WHERE records.rowid IN (
     SELECT records.rowid FROM records
     WHERE run_id IN (
         SELECT id FROM runs WHERE run = :family OR run > :family || '/' AND run < :family || '0'
     )
-    AND records.rowid > (
-        SELECT min(:row, ifnull(min(newest), :row)) FROM removals WHERE id > :removals
-    )
-    ORDER BY records.rowid LIMIT :limit
+    AND records.rowid > :row ORDER BY records.rowid LIMIT :limit
 )
 ORDER BY records.rowid
 
 -- name: newest
-SELECT (SELECT ifnull(max(id), 0) FROM removals), (SELECT ifnull(max(rowid), 0) FROM records)
+SELECT max(
+    (SELECT ifnull(max(rowid), 0) FROM records), (SELECT ifnull(max(newest), 0) FROM removals)
+)
 
 -- name: note_removal
-INSERT INTO removals (newest)
-SELECT newest FROM (SELECT ifnull(max(rowid), 0) AS newest FROM records) WHERE newest < :before
+INSERT OR REPLACE INTO removals (id, newest) VALUES (1, ?)
 
 -- name: own
-UPDATE runs SET owner = ? WHERE id = ?
+UPDATE runs SET owner = ? WHERE id = ? RETURNING due_at
 
 -- name: disown
-UPDATE runs SET owner = NULL WHERE id = ? AND owner = ?
+UPDATE runs SET owner = NULL, due_at = iif(needs IS NOT NULL AND EXISTS (
+    SELECT id FROM inbox WHERE run_id = runs.id AND consumed_at_seq IS NULL
+), :now, max(:due, :now)) WHERE id = :id AND owner = :owner
+
+-- name: hasten
+UPDATE runs SET due_at = min(ifnull(due_at, :now), :now) WHERE id = :id AND needs IS NOT NULL
+
+-- name: submit
+UPDATE runs SET needs = :needs, due_at = :now WHERE id = :id
+
+-- name: due
+-- A child is due in its root.
+SELECT root.run, root.owner, min(member.due_at) FROM runs AS member
+JOIN runs AS root ON root.run = substr(member.run, 1, instr(member.run || '/', '/') - 1)
+WHERE member.id IN (
+    SELECT id FROM runs WHERE due_at <= :now
+    UNION ALL SELECT id FROM runs WHERE owner IS NOT NULL AND needs IS NOT NULL
+) AND (:every OR root.needs IS NOT NULL) AND NOT EXISTS (
+    SELECT value FROM json_each(root.needs)
+    WHERE value NOT IN (SELECT value FROM json_each(:labels))
+)
+GROUP BY root.id ORDER BY min(member.due_at)
 
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs

@@ -80,23 +80,30 @@ class InboxMessage:
     at: float
 
 
-class Place(NamedTuple):
-    """A place among the records of all runs; later records have greater ones, also after removals.
+class Place(tuple[int, ...]):
+    """A place among all records, made by their journal: later ones are greater; `()` is first."""
 
-    `removals` counts how often the newest records had been removed, whose rows are used again.
-    """
-
-    removals: int = 0
-    row: int = 0
+    __slots__ = ()
 
     def __str__(self) -> str:
-        return f"{self.removals}.{self.row}"
+        return ".".join(map(str, self)) or "0"
 
 
 class Placed(NamedTuple):
     place: Place
     run: str
     record: Record
+
+
+NOW = 0.0
+"""As the time at which a run is due: at once."""
+
+
+class Due(NamedTuple):
+    """A run that somebody has to continue: since its time, or because its owner was killed."""
+
+    run: str
+    since: float | None
 
 
 def refuse_text(what: str, value: str) -> None:

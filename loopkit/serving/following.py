@@ -47,7 +47,7 @@ class Follower:
         """All records after this place and up to `_to` are kept; None if none are."""
         self._to = Place()
         self._era = journal.era
-        """The number of the journal that the kept records belong to; a replaced one has another."""
+        """That of the journal that the kept records belong to; a replaced one has another."""
         self.followers = 0
         self._wanted = asyncio.Event()
         self.is_closed = False
@@ -74,7 +74,7 @@ class Follower:
         """
         known, kept_from = self._to, self._from
         is_kept = kept_from is not None and kept_from <= after and self._era == self.journal.era
-        if is_kept and after.removals == known.removals and not is_last:
+        if is_kept and not is_last:
             return self._recent(after, family)
         if placed := await self.journal.records_after(after, family):
             return [self._prepare(one) for one in placed], placed[-1].place
@@ -124,14 +124,9 @@ class Follower:
         self._wake()
 
     def _keep(self, records: Sequence[FollowedRecord]) -> None:
-        last = records[-1].place
-        if last.removals != self._to.removals:
-            # Places before and behind a removal can't be told apart by their rows.
-            self._forget(last)
-        else:
-            self._kept.extend(records)
-            self._kept_bytes += sum(len(one.data) for one in records)
-        self._to = last
+        self._kept.extend(records)
+        self._kept_bytes += sum(len(one.data) for one in records)
+        self._to = records[-1].place
         while len(self._kept) > MOST_KEPT or self._kept_bytes > MOST_KEPT_BYTES:
             gone = self._kept.popleft()
             self._from = gone.place

@@ -1,43 +1,43 @@
 """A host: the runs that a server starts and continues, and when it continues them by itself.
 
 That is when the time of a question runs out, or when a provider has said that it is worth asking
-again, as the records of the journal say.
+again. The journal says which runs are due, whichever process has left them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound, did_you_mean
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import ActiveRun, Clock, RealClock
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
-from loopkit.drive.stored_runs import Stored, read_stored
-from loopkit.engine.events import ENDS, ChildEnded, Decided, Event, Replied, Suspended, Waiting
-from loopkit.engine.state import RunState
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import ChildEnded, Decided, Replied, Suspended
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
-from loopkit.journal.journal import Journal
-from loopkit.journal.records import Place
+from loopkit.journal.journal import open_journal
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import complete_input
 from loopkit.text import one_line
-from loopkit.text.run_ids import is_child, root_of
+from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
+"""Receives each durable event of a family, with the id of its run."""
+POLL_S = 1.0
+"""The interval at which it looks for runs that are due."""
+LISTED = 100
+"""The number of due runs that it continues at once."""
 THIS_SERVER = "this server"
 
 
@@ -53,7 +53,11 @@ class Host:
     """Starts runs of certain machines, and drives these and others of the journal."""
 
     def __init__(
-        self, state: Path, machines: Sequence[Loaded], say: Callable[[str], None] = print
+        self,
+        state: Path,
+        machines: Sequence[Loaded],
+        say: Callable[[str], None] = print,
+        clock: Clock = RealClock(),  # noqa: B008 - it has no state
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `state` is the folder of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -66,9 +70,15 @@ class Host:
             if self.machines.setdefault(name, loaded) is not loaded:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
         self.app = App.open(
-            state, listeners_of=lambda run: (lambda stored: self._tell(run, stored),)
+            state,
+            open_journal(state, clock=clock.now),
+            clock=clock,
+            listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
-        self.stopping = False
+        self._passed: dict[str, float | None] = {}
+        """The runs that were due and looked at, and since when they were due then."""
+        self._keeping: asyncio.Task[None] | None = None
+        self._stops = asyncio.Event()
         self._say = say
         self._driven: dict[asyncio.Task[None], ActiveRun] = {}
         self._hearing: defaultdict[str, list[Hear]] = defaultdict(list)
@@ -123,7 +133,8 @@ class Host:
         try:
             await self.resume(root_of(run))
         except RunBusy as busy:
-            return str(busy.owner) if busy.owner.pid != os.getpid() else THIS_SERVER
+            is_here = busy.owner.name == self.app.journal.owner
+            return THIS_SERVER if is_here else str(busy.owner)
         except NotRunnable:
             if not await self.app.is_over(root_of(run)):
                 raise
@@ -155,23 +166,26 @@ class Host:
 
     def stop(self) -> None:
         """Begin no more runs, and stop the current ones after their step; they can be resumed."""
-        self.stopping = True
+        self._stops.set()
         for active in self._driven.values():
             active.stop()
 
     async def close(self) -> None:
         """Stop, wait until every current step is stored, and close the journal."""
         self.stop()
+        if self._keeping is not None:
+            # It may be about to claim a run, which is released then.
+            await self._keeping
         while self._driven:
             await asyncio.wait(self._driven)
         await self.app.close()
 
     def _refuse_at_end(self) -> None:
-        if self.stopping:
+        if self._stops.is_set():
             raise NotRunnable("the server is about to end; start it again")
 
     def _drive(self, active: ActiveRun) -> None:
-        if self.stopping:
+        if self._stops.is_set():
             active.stop()
         task = asyncio.create_task(self._work(active))
         self._driven[task] = active
@@ -192,144 +206,64 @@ class Host:
         for hear in self._hearing.get(root_of(run), ()):
             hear(run, stored)
 
+    def keep_appointments(self) -> None:
+        """Continue runs that are due, from now on until it is stopped."""
+        self._keeping = asyncio.create_task(self._keep_appointments())
 
-def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
-    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; {follows}\n{trace}"
-
-
-POLL_S = 1.0
-AGAIN_S = 5.0
-"""The delay after which it looks again at a run that another process drives."""
-LISTED = 100
-STOPS = ("waiting", "suspended")
-
-
-class Moment(NamedTuple):
-    """The time at which an idle run has to be continued."""
-
-    at: float
-    run: str
-    question: str
-    """The id of the question whose time runs out then; empty where the run is resumed."""
-
-
-class Appointments:
-    """The moments of all runs of a journal, kept for a host."""
-
-    def __init__(
-        self,
-        host: Host,
-        order: Journal,
-        say: Callable[[str], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`order` is that of the host's journal; `clock` gives Unix time."""
-        self._host = host
-        self._order = order
-        self._say = say
-        self._clock = clock
-        self._queue: list[tuple[float, Moment]] = []
-        """When to look at each moment; later than the moment itself if it was postponed."""
-        self._place = Place()
-        self._stops = asyncio.Event()
-
-    async def run(self) -> None:
-        begun = False
+    async def _keep_appointments(self) -> None:
         while not self._stops.is_set():
-            pause_s = POLL_S
             # Requests report that the journal is locked or full; here it is tried again.
             with suppress(JournalError):
-                if not begun:
-                    await self.begin()
-                    begun = True
-                await self.look()
-                if self._queue:
-                    pause_s = min(max(self._queue[0][0] - self._clock(), 0.0), POLL_S)
+                await self.continue_due()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stops.wait(), pause_s)
+                await asyncio.wait_for(self._stops.wait(), POLL_S)
 
-    def stop(self) -> None:
-        self._stops.set()
-
-    async def begin(self) -> None:
-        """Queue the moments of all runs that wait now; raises JournalError."""
-        self._place = await self._order.newest()
-        before: str | None = None
-        while rows := await self._host.app.journal.runs(
-            limit=LISTED, children=True, before=before, skipping=ENDS
-        ):
-            before = rows[-1].run
-            for row in rows:
-                with suppress(RunUnreadable, UnknownRun):
-                    self._add(moment_of(await self._host.app.state_of(row.run)))
-            await asyncio.sleep(0)
-
-    async def look(self) -> None:
-        """Queue the moments of new records, and keep those that are due; raises JournalError."""
-        while placed := await self._order.records_after(self._place):
-            for one in placed:
-                if one.record.type in STOPS:
-                    with suppress(RunUnreadable):
-                        self._add(_moment_in(one.run, read_stored(one.run, one.record).event))
-            self._place = placed[-1].place
-        while self._queue and self._queue[0][0] <= self._clock() and not self._stops.is_set():
-            _, moment = heappop(self._queue)
-            try:
-                await self._keep(moment)
-            except (UnknownRun, RunUnreadable):
+    async def continue_due(self) -> None:
+        """Continue every run that is due now; raises JournalError."""
+        found = dict(await self.app.journal.due(LISTED + len(self._passed), every=True))
+        known = {*found, *(active.state.run for active in self._driven.values())}
+        self._passed = {run: since for run, since in self._passed.items() if run in known}
+        for run, since in found.items():
+            if self._stops.is_set() or (run in self._passed and self._passed[run] == since):
                 continue
+            try:
+                if await self._may_continue(run):
+                    await self.go_on(run)
+            except (UnknownRun, RunUnreadable):
+                pass
             except JournalError:
-                self._postpone(moment)
-                raise
+                # It can't be written now; it is tried again.
+                continue
             except (NotRunnable, ProblemsFound) as error:
                 if not self._stops.is_set():
-                    self._say(f"{moment.run}: {error}")
+                    self._say(f"{run}: {error}")
             except Exception as bug:  # noqa: BLE001 - one run must not keep others waiting
-                self._say(f"{moment.run}: {bug_text(bug)}")
+                self._say(f"{run}: {bug_text(bug)}")
+            self._passed[run] = since
 
-    def _add(self, moment: Moment | None) -> None:
-        if moment is not None:
-            heappush(self._queue, (moment.at, moment))
+    async def _may_continue(self, run: str) -> bool:
+        """Whether a run that is due goes on without a person.
 
-    def _postpone(self, moment: Moment) -> None:
-        heappush(self._queue, (self._clock() + AGAIN_S, moment))
-
-    async def _keep(self, moment: Moment) -> None:
-        """Continue a run if it still waits for this moment and no process drives it."""
-        app = self._host.app
-        if moment_of(await app.state_of(moment.run)) != moment:
-            return
-        root = root_of(moment.run)
-        if any(row.is_driven for row in await app.journal.runs(run=root)):
-            self._postpone(moment)
-        elif moment.question or await self._may_resume(root):
-            await self._host.go_on(root)
-
-    async def _may_resume(self, run: str) -> bool:
-        """Whether a run was resumed in vain no more often than its agents may try a call."""
-        state = await self._host.app.state_of(run)
-        most = max(_attempts(await self._host.app.machine_of(state)), default=1)
-        count = count_vain_suspensions(await self._host.app.events(run))
+        One that was killed at its work does not, and neither does one that was resumed in vain more
+        often than its agents may try a call.
+        """
+        state = await self.app.state_of(run)
+        if state.status == "running":
+            return False
+        if state.suspended is None or state.suspended.resume_at is None:
+            return True
+        most = max(_attempts(await self.app.machine_of(state)), default=1)
+        count = count_vain_suspensions(await self.app.events(run))
         if count > most:
             fault = f"suspended {count} times in a row with nothing done in between"
             self._say(f"{run}: {fault}; a person resumes it: `loopkit resume {run}`")
         return count <= most
 
 
-def moment_of(state: RunState) -> Moment | None:
-    if state.status == "waiting":
-        return _moment_in(state.run, state.question)
-    return _moment_in(state.run, state.suspended) if state.status == "suspended" else None
-
-
-def _moment_in(run: str, event: Event | None) -> Moment | None:
-    if isinstance(event, Waiting) and event.expires_at is not None:
-        return Moment(event.expires_at, run, event.question)
-    # A child continues with its parent, which is suspended with it.
-    if isinstance(event, Suspended) and event.resume_at is not None and not is_child(run):
-        return Moment(event.resume_at, run, "")
-    return None
+def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
+    """The text to print about a bug, which has stopped a run or a request."""
+    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
+    return f"internal error, a bug in loopkit; {follows}\n{trace}"
 
 
 def count_vain_suspensions(history: Sequence[Stored]) -> int:

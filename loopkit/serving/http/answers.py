@@ -232,18 +232,6 @@ def _event(place: str, line: str, name: str = "") -> bytes:
     return f"id: {place}\r\n{named}data: {data}\r\n\r\n".encode()
 
 
-def place_in(cursor: str) -> Place:
-    """The place that a client names; raises BadRequest."""
-    removals, dot, row = cursor.removesuffix(f".{OVER}").partition(".")
-    if not (dot and _is_number(removals) and _is_number(row)):
-        raise BadRequest("there is no such place in the stream: give the id of an event")
-    return Place(int(removals), int(row))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
-
-
 async def stream(
     follower: Follower, after: Place, run: str | None, *, is_over: bool = False
 ) -> AsyncIterator[bytes]:

@@ -26,7 +26,6 @@ from loopkit.serving.http.answers import (
     BadRequest,
     Stream,
     json_answer,
-    place_in,
     stream,
 )
 from loopkit.serving.http.library import Response
@@ -167,10 +166,14 @@ async def follow_all(call: Call) -> Response:
 
 async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Response:
     cursor = call.request.headers.get("last-event-id", "") or call.query["from"] or ""
+    journal = call.site.stored.journal
     if cursor.endswith(f".{OVER}"):
-        return Response(status_code=204)  # stops browsers from reconnecting
-    newest = await call.site.stored.journal.newest()
-    after = place_in(cursor) if cursor else newest
+        # This status stops browsers from reconnecting.
+        return Response(status_code=204)
+    newest = await journal.newest()
+    after = journal.place_in(cursor) if cursor else newest
+    if after is None:
+        raise BadRequest("there is no such place in the stream: give the id of an event")
     if after > newest or (run is not None and not cursor):
         # A place behind the newest belongs to another journal.
         after = Place()

@@ -19,7 +19,7 @@ from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.following import Follower
-from loopkit.serving.host import Appointments, Host
+from loopkit.serving.host import Host
 from loopkit.serving.http.answers import event_of_record
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.shown_runs import RunPages, ShownRuns
@@ -197,17 +197,12 @@ class Site:
     follower: Follower = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
     """The runs that forms have started, by form and input: a form that is sent twice starts one."""
-    appointments: Appointments | None = field(init=False)
     _following: asyncio.Task[None] | None = None
-    _keeping: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        journal = self.stored.journal
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
-        self.follower = Follower(journal, event_of_record)
-        host = self.host
-        self.appointments = None if host is None else Appointments(host, journal, self.say)
+        self.follower = Follower(self.stored.journal, event_of_record)
 
     @classmethod
     def open(
@@ -230,8 +225,8 @@ class Site:
 
     async def __aenter__(self) -> Site:
         self._following = asyncio.create_task(self.follower.run())
-        if self.appointments is not None:
-            self._keeping = asyncio.create_task(self.appointments.run())
+        if self.host is not None:
+            self.host.keep_appointments()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -239,9 +234,6 @@ class Site:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
-        if self._keeping is not None:
-            # It may be about to claim a run, which it has to release.
-            await self._keeping
         if self.host is not None:
             await self.host.close()
         else:
@@ -250,7 +242,5 @@ class Site:
     def stop(self) -> None:
         """End all streams, and stop runs after their current step."""
         self.follower.close()
-        if self.appointments is not None:
-            self.appointments.stop()
         if self.host is not None:
             self.host.stop()
