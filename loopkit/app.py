@@ -59,7 +59,7 @@ class App(ClaimedRuns):
 
     @classmethod
     def open(cls, state: Path | None, journal: Journal | None = None, **parts: Any) -> App:
-        """An app over the journal of a state folder, or over the given one of that folder."""
+        """An app over the journal of a state folder, or the given one; without both in memory."""
         folder = Path.cwd() if state is None else state.absolute().parent
         journal = journal or open_journal(state)
         return cls(journal, folder=folder, **{"observe": observers, **parts})

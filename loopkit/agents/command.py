@@ -39,6 +39,7 @@ class CommandAgentPort(AgentPort):
         return Usage(agent_calls=1, cost_usd=self._definition.price_per_run)
 
     async def ask(self, request: Request) -> Reply:
+        """Run the program once; raises AgentError by the exit code and the `errors:` table."""
         templates = [parse(text).names for _, text in self._definition.templates]
         with input_file(INPUT_FILE, request.input, frozenset[str]().union(*templates)) as own:
             program, result = await self._run(request, own)

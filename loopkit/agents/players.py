@@ -56,8 +56,9 @@ class Players:
     calls_models: bool
     """Whether real models can be asked, by the run or by its children."""
     redact: Redact
-    """Removes the secrets of the environment from the texts of the players."""
+    """Removes the secrets of the environment, as it is now, from the texts of the players."""
     notify: Sequence[str]
+    """The program that is started when a run stops; empty for none."""
 
 
 def players_of(
@@ -96,11 +97,13 @@ Returned: TypeAlias = str | Mapping[str, Any] | list[Any]
 AgentFunction: TypeAlias = Callable[[str, Messages], Returned | Awaitable[Returned]]
 
 Functions = Mapping[str, AgentFunction]
+"""By the agent that each plays."""
 
 
 def assign_agents(
     machine: Machine, scenario: Scenario | None, functions: Functions, sleep: Sleep = asyncio.sleep
 ) -> dict[str, AgentPort]:
+    """Who plays each agent; `sleep` waits for the delays of the scenario."""
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
@@ -135,6 +138,7 @@ class AgentChanges:
         return self.models, self.prices, self.params, self.base_urls
 
     def apply_to(self, machine: Machine) -> Machine:
+        """The machine with these changes; raises NotRunnable."""
         own, options = self.known_in(machine), ("--model", "--price", "--param", "--base-url")
         for option, by, known in zip(options, self._by_name, own._by_name, strict=True):  # noqa: SLF001 - its own
             for name in by.keys() - known.keys():
@@ -142,6 +146,7 @@ class AgentChanges:
         return self._applied(machine)
 
     def known_in(self, machine: Machine) -> AgentChanges:
+        """The changes of models that a machine has, or one that it runs."""
         paths = [f"/{path}" for path in _models_within(machine)]
 
         def is_known(name: str) -> bool:
@@ -287,6 +292,7 @@ NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
+    """Raise NotRunnable where a scenario plays something that the machine does not have."""
     judges = machine.states_of(ValidateState).values()
     rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
     agents = machine.agents.items()

@@ -32,6 +32,7 @@ class AnswerCaps(NamedTuple):
     least: int
     """Where a limit leaves no room for more."""
     most: int | None
+    """The longest answer of the model; None where unknown."""
 
     def within(self, longest: int) -> AnswerCaps:
         least = min(self.least, longest)
@@ -42,7 +43,7 @@ class Tool(Value, frozen=True):
     name: str
     description: str
     schema: Mapping[str, Any]
-    """Of its arguments, which are a mapping."""
+    """JSON Schema of its arguments, which are a mapping."""
 
 
 class Message(Value, frozen=True):
@@ -69,14 +70,16 @@ class Request(Mutable):
     input: Mapping[str, Any] = NOTHING
     """The run's input, for a program that reads it as a file."""
     schema: Mapping[str, Any] | None = None
-    """Of the answer, if that has to be data."""
+    """JSON Schema of the answer, if that has to be data."""
     tools: Sequence[Tool] = ()
     may_call_tools: bool = True
     """False where only an answer is wanted; the tools are sent all the same."""
     model: str = ""
+    """The rung of the ladder that is asked."""
     fallback: int = 0
     """Which of the agent's fallbacks is asked; 0 is the agent itself."""
     folder: Path | None = None
+    """The working folder of a command."""
     session: str | None = None
     """The id that an external agent named before."""
     whole_prompt: Callable[[], str] | None = None
@@ -93,10 +96,11 @@ class Request(Mutable):
     """Whether a later call may begin with the same messages, which a cache makes cheaper."""
     timeout_s: float = 600.0
     deadline_s: float = inf
-    """After which the caller gives the call up: the timeout, or what a limit leaves."""
+    """When the caller gives the call up: after the timeout, or what a limit leaves."""
     is_limited: bool = False
     """Whether money or tokens are limited, so a maximum has to be known."""
     caps: AnswerCaps | None = None
+    """Filled in by `quote`, if the answer can be capped."""
     cap: int | None = None
     """In tokens, where a limit makes it necessary and the agent's own options have none."""
     key: str = ""
@@ -115,6 +119,7 @@ class Reply(Value, frozen=True):
     said: tuple[str, ...] = ()
     """All messages of a judge's transcript, if there are more than `text`."""
     thoughts: str = ""
+    """What the model wrote for itself, which is no part of `text`."""
     raw: str = ""
     """The whole answer, where thoughts or repetitions were taken out of it."""
     loops: bool = False
@@ -127,7 +132,7 @@ class Reply(Value, frozen=True):
     played: bool = False
     """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The agent goes on once it has their results."""
+    """In order; the agent goes on once it has their results."""
     kept: Mapping[str, Any] = NOTHING
     """What the provider wants back unchanged if the conversation goes on."""
     has_no_tools: bool = False
@@ -135,6 +140,7 @@ class Reply(Value, frozen=True):
     found_clean: str | None = None
     """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
+    """Of a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None
@@ -144,6 +150,7 @@ class Reply(Value, frozen=True):
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None
+    """None where they were not counted by kind."""
     held: bool = False
     """The tokens were not counted: tokens and cost are what was reserved."""
     workspace: str = ""
@@ -176,11 +183,11 @@ class AgentError(Exception):
     """A kept session can't go on: it is too long for the model, or its program failed with it.
     After a transient failure that is so once no try is left."""
     refuses_schema: bool = False
-    """The schema can be asked for in words."""
+    """The provider does not take the request's schema, which can be asked for in words."""
     in_words: str = ""
     """As with a reply."""
     unavailable: bool = False
-    """A fallback is asked at once, if there is one."""
+    """The model is unavailable for now: a fallback is asked at once, if there is one."""
     sent: bool = True
     """False if surely no request was sent and no program started: that is no call."""
 
@@ -214,7 +221,8 @@ class PlayedCommands(Protocol):
         where the command is really run."""
         ...
 
-    def plays(self, place: str) -> bool: ...
+    def plays(self, place: str) -> bool:
+        """Whether no command at this place is really run."""
 
 
 class Person(Protocol):

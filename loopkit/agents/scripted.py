@@ -201,6 +201,7 @@ class PlayedResults:
     def result(
         self, place: str, index: int, folder: Path | None, earlier: int = 0
     ) -> CommandResult | None:
+        """Raises CommandTimeout, CommandNotStarted, and Unprepared where no result is left."""
         if place not in self._commands:
             return None
         results = self._commands[place]

@@ -279,6 +279,7 @@ def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, st
 
 
 def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
+    """A warning where a program cannot see what it judges, because that is isolated."""
     machine = subject.machine
     judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
     for name in sorted(judging):

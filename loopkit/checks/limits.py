@@ -38,6 +38,7 @@ MOST_REVISIONS = 1000
 
 
 def check_limit_target(subject: Subject) -> Iterator[Problem]:
+    """No agent or judge works after `limits.then`, because the limit is used up there."""
     then = subject.machine.limits.then
     if then is None or then not in subject.states:
         return

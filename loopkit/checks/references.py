@@ -323,6 +323,7 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
 
 
 def check_outside_agents(subject: Subject) -> Iterator[Problem]:
+    """No judge is played from outside: whoever delivers work must not judge it."""
     agents = subject.machine.agents
     for placed in subject.rules_of(JudgeRule):
         judge = placed.rule.judge

@@ -600,7 +600,9 @@ to start has it open for a moment longer."""
 class Result(Record, frozen=True, kw_only=True):
     run: str
     digest: str
+    """Digest of the line's input."""
     definition: str
+    """Digest of the definition with which the run ended."""
     outcome: str | None
     """The final state; none where the run was cancelled."""
     success: bool | None

@@ -124,6 +124,7 @@ def _split(written: str, option: str) -> tuple[list[str], str]:
 
 
 def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
+    """A text as its field's type; else unchanged, for `conform` to report."""
     if datatype is None or datatype.scalar == "str" or datatype.is_file:
         return text
     if file.endswith(YAML):

@@ -119,6 +119,7 @@ def max_cost_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
+    """The values of `agent=VALUE` options by agent; raises Stop."""
     values: dict[str, str] = {}
     for text in written:
         name, _, value = text.partition("=")
@@ -129,6 +130,7 @@ def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
 
 
 def amounts(prices: Iterable[str]) -> dict[str, float]:
+    """The values of `--price` options by agent; raises Stop."""
     found: dict[str, float] = {}
     for name, text in by_agent("--price", prices).items():
         try:

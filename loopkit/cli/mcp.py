@@ -265,6 +265,7 @@ Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 
 
 def stdio_server() -> Serve:
+    """The server that speaks with the client; raises Stop if its library is not installed."""
     try:
         from loopkit.serving.mcp import serve
     except ImportError as error:
@@ -286,6 +287,7 @@ OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "-
 
 
 def refuse_place() -> None:
+    """Raise Stop where options of a server over HTTP are given without `--http`."""
     context = click.get_current_context()
     for name, option in OPTIONS.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

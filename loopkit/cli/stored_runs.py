@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 NEWEST = 200
+"""Runs that the figures of past runs are made of, at most."""
 OFFERED = 50
+"""Ids that a shell is offered at most."""
 
 
 def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
@@ -56,6 +58,7 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
 
 
 def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
+    """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:

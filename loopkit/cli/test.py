@@ -42,6 +42,7 @@ from loopkit.views.diagram.model import Marks
 class Tested:
     results: list[CaseResult] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
+    """The unusable files with their problems, as text."""
 
     @property
     def failed(self) -> list[CaseResult]:

@@ -279,7 +279,9 @@ class ActiveRun:
     children: ChildRuns
     scenario: Scenario | None = None
     breakers: Breakers = field(default_factory=Breakers)
+    """Shared by all runs of this process."""
     redact: Redact = str
+    """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
     due: float | None = None
     """The Unix time at which a run that waits has to be continued."""
@@ -303,11 +305,15 @@ class ActiveRun:
     contents: ContentStore = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
+    """The workspaces that runs of other apps must not use."""
     servers: Servers | None = None
+    """The MCP servers that it is connected to, once a tool of one was needed."""
     may_merge: Callable[[], bool] = lambda: True
+    """Whether it is the run's turn to merge its work."""
     trees_above: Mapping[str, str] = field(default_factory=dict)
     """By workspace: the trees of its ancestors, in which it works too."""
     gate: Gate | None = None
+    """Decides which of its states and its siblings' may work at the same time."""
     isolating: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a tree of the run's own is made."""
     keeps_texts: bool = True
@@ -342,7 +348,7 @@ class ActiveRun:
 
     @asynccontextmanager
     async def in_hand(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
-        """Entered for work that ends after `seconds` with TimeoutError, and at an abort Stopped."""
+        """Entered for work; raises TimeoutError after `seconds`, and Stopped at an abort."""
         # What has begun is ended in the usual way, although the abort came before.
         deadline = asyncio.timeout(0 if self.aborting else seconds)
         self._in_hand.add(deadline)
@@ -361,6 +367,7 @@ class ActiveRun:
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
+        """Sleep with nothing in flight; raises Stopped as `wait_for` does."""
         await self.wait_for(lambda: self.clock.sleep(seconds))
 
     async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:

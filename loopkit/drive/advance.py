@@ -272,7 +272,10 @@ def _work_with_failure(active: ActiveRun, failure: Failure) -> Worked:
 
 
 def doubts(machine: Machine, run: RunState) -> list[InDoubt]:
-    """One event for each call that an earlier process left open, with the policy of the call."""
+    """One event for each call that an earlier process left open, with the policy of the call.
+
+    A request for a delivery stays open: loopkit does not make that call itself.
+    """
     return [
         InDoubt(key=key, policy=policy_of(called_in(machine, call)))
         for key, call in run.calls_in_flight.items()

@@ -111,6 +111,7 @@ def _settlement(call: str, answer: HumanAnswer) -> Settled:
 
 
 def complete_work(engine: Engine, run: RunState, state: HumanState, answer: HumanAnswer) -> Worked:
+    """The completed work of the active human state; raises AnswerRefused."""
     about, ahead = consider_answer(engine, run, answer)
     _refuse_choice(engine, ahead, state, answer)
     form_type = parse_record(state.form)
@@ -134,7 +135,7 @@ def complete_work(engine: Engine, run: RunState, state: HumanState, answer: Huma
 def consider_answer(
     engine: Engine, run: RunState, answer: HumanAnswer
 ) -> tuple[Considered | None, RunState]:
-    """What an answer decides about, and the run with its origins; raises AnswerRefused."""
+    """What an answer decides, and the run with its origins and limits; raises AnswerRefused."""
     if answer.limits and (fault := _limits_fault(engine, run, answer.limits)):
         raise AnswerUnfit(fault, "limits")
     try:

@@ -58,6 +58,7 @@ class CallSeries(Value, frozen=True):
     task: str
     """`state:visit:role`, with the validator for a judge."""
     callees: tuple[Callee, ...]
+    """They are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
     written: Callable[[], Awaitable[Written]] | None = None
@@ -67,7 +68,9 @@ class CallSeries(Value, frozen=True):
     digests: Mapping[str, str] = NOTHING
     """By `SERVER.TOOL`, the digests of the tools of MCP servers that are offered."""
     ready: Callable[[], Awaitable[object]] | None = None
+    """Waits for what a call needs before it can be made."""
     opinion: str = ""
+    """Which of a judge's opinions this is, if it is asked for several."""
     goes_on: bool = False
     """Whether tool results are sent instead of the prompt."""
     instead_of: str = ""

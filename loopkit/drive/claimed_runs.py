@@ -259,6 +259,7 @@ class ClaimedRuns(ChildRuns):
         return await self.events(run) if await self.journal.has(run) else ()
 
     async def close(self) -> None:
+        """Let the observers pass on the events that are left."""
         for observer in self._observers or ():
             await observer.close()
 
@@ -396,6 +397,7 @@ class StandaloneValidator:
         return report.replace(state="", author="", artifact=artifact)
 
     def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The input that the judging machine starts with; missing values are None."""
         fields = parse_record(self.machine.input).fields or {}
         judged = artifact.data if artifact.is_data else artifact.text
         return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}

@@ -47,6 +47,7 @@ class Awaited(Exception):
 async def await_delivery(
     active: ActiveRun, work: CallSeries, asked: AgentAsked, request: Request, port: OutsideAgentPort
 ) -> NoReturn:
+    """Ask for the artifact of the active state, and let the run wait; raises Awaited."""
     run, timeout_s = active.state, port.definition.timeout
     number_call(run, work, request)
     request.timeout_s = request.deadline_s = float("inf") if timeout_s is None else timeout_s
@@ -169,6 +170,7 @@ async def take(active: ActiveRun, delivery: Delivery, _: bool) -> Sequence[Event
 
 
 def delivery_failures(run: RunState, why: str) -> tuple[Failed, ...]:
+    """The event that ends the wait for a delivery without one; none if the run does not wait."""
     if run.awaited is None:
         return ()
     return (Failed(key=run.awaited, error_class="transient", message=why, usage=Usage()),)

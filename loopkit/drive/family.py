@@ -169,6 +169,7 @@ class Family:
 
     @property
     def time_s(self) -> float:
+        """Seconds of work that no record has yet; reading it resets them."""
         return self._budget.take_time()
 
     @property
@@ -502,7 +503,7 @@ class Schedule:
         begun: Collection[str],
         ended: Mapping[str, str],
     ) -> None:
-        """Items that were `begun` before come first; `ended` are the outcomes of those over."""
+        """Items that were `begun` come first; `ended` are the outcomes of those that are over."""
         self._awaited = frozenset(each.awaited if each else ())
         self._parallel = each.parallel if each else 1
         self._is_grouped = each is not None and each.group is not None
@@ -598,6 +599,7 @@ _URGENCY = ("waiting", "limit", "fatal", "content", "transient", "interrupted")
 
 
 def suspension(name: str, stopped: Mapping[str, RunState], time_s: float) -> Suspended:
+    """The suspension of a state whose children stopped, by the most urgent of their reasons."""
     reason = min((_reason(child) for child in stopped.values()), key=_URGENCY.index)
     causes = [child.suspended for child in stopped.values() if child.suspended]
     remedies = [cause.remedy for cause in causes if cause.reason == reason and cause.remedy]

@@ -47,6 +47,7 @@ class LimitReached(Exception):
     budget: Budget | None = None
     """The budget whose limit it is, if it is not the run's own."""
     reserved: Usage = Usage()
+    """The maximum of the next call."""
     call: RefusedCall | None = None
     commands: tuple[Ran, ...] = ()
     """The runs of command validators in the same round."""
@@ -227,7 +228,10 @@ class Budget:
 
     @contextmanager
     def driving(self, active: ActiveRun) -> Iterator[None]:
-        """Count a run while it is driven by what its state has, instead of what was booked."""
+        """Count a run while it is driven by what its state has, instead of what was booked.
+
+        Anything that it had committed has to be booked before.
+        """
         active.budget.parent = self
         budgets = (self, *self.around)
         for budget in budgets:
@@ -284,6 +288,7 @@ class Budget:
         return True
 
     def left_s(self) -> float:
+        """The seconds of work that are left; raises LimitReached."""
         try:
             return self.require(Usage())
         except LimitReached as reached:

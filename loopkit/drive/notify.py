@@ -35,7 +35,7 @@ async def notify(active: ActiveRun) -> str:
 
 
 def alert_listener(active: ActiveRun) -> Listener:
-    """Starts the notifier of a run that raises its alert and goes on; `notify` tells the others."""
+    """Starts the notifier of a run that raises its alert; if it stops at once, `notify` does."""
 
     def hear(stored: Stored) -> None:
         if isinstance(stored.event, Alerted) and not _has_stopped(active.state):
@@ -65,6 +65,7 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
 
 
 def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:
+    """Where a run stopped, and its results, as JSON data; `asked` are its children's questions."""
     finished = state.finished
     return {
         "run": state.run,

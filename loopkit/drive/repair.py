@@ -81,6 +81,7 @@ class Mend:
         return bool(self.loaded or self.agents)
 
     def apply_to(self, stored: str) -> Definition:
+        """A stored definition with all changes applied; raises NotRunnable."""
         machine, resolved, source = load_resolved(stored), stored, None
         if self.loaded is not None:
             machine, resolved = self.loaded.machine, self.loaded.resolved
@@ -90,6 +91,7 @@ class Mend:
 
 
 def changed_machine(machine: Machine, changes: AgentChanges) -> Machine:
+    """The machine with other models and options for its agents; raises NotRunnable."""
     for name, options in changes.params.items():
         for key, _, message, remedy in wrong_options(options):
             raise NotRunnable(f"`--param {name}.{key}=…`: {message}: {remedy}")
@@ -105,6 +107,7 @@ class Fitting:
     old: Machine
     new: Machine
     raised: Mapping[str, Any]
+    """Limits that are set for the run together with the new machine."""
 
     @cached_property
     def graphs(self) -> tuple[Graph, Graph]:

@@ -150,6 +150,7 @@ def is_answer(text: str) -> bool:
 
 
 def shorten(text: str, most: int = KEPT_CHARS) -> str:
+    """Both ends of a text, with a line between them that says how much is missing."""
     half = most // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[{missing:,} characters left out]\n{text[-half:]}"
@@ -188,6 +189,7 @@ def _provider_data(redact: Redact, kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def storable_output(redact: Redact, written: Written) -> Written:
+    """The output file as it may be stored; a text that is too long is a fault."""
     if written.text is None:
         return written
     text = storable_text(redact, written.text)

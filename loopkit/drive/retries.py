@@ -59,6 +59,7 @@ class TryFailed(Exception):
 
 
 def has_try_left(retry: Retry, failures: int, unread: int) -> bool:
+    """Whether a call is tried again after `failures`, of which `unread` were unreadable answers."""
     return failures < retry.attempts and unread < MOST_UNREAD
 
 
@@ -86,7 +87,10 @@ def index_of_last(task: Task, callees: Sequence[Callee]) -> int:
 
 
 def next_index(task: Task, callees: Sequence[Callee], wait_s: float) -> int:
-    """The index of the callee that has the next try, the same one after `wait_s`; else the end."""
+    """The index of the callee that has the next try, the same one after `wait_s` seconds.
+
+    It is behind the last one if none is left.
+    """
     index, failed = index_of_last(task, callees), task.failed or IN_DOUBT
     callee, is_transient = callees[index], failed.error_class == "transient"
     is_better_elsewhere = failed.unavailable and index + 1 < len(callees)
@@ -137,6 +141,7 @@ class Breakers:
         return 0.0
 
     def failures(self, provider: str) -> int:
+        """Transient failures in a row."""
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
 

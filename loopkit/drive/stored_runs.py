@@ -142,6 +142,7 @@ class StoredRuns:
         return chosen or every
 
     async def questions_of(self, state: RunState) -> list[OpenQuestion]:
+        """The open questions of a run in this state and of its children."""
         return [
             OpenQuestion(place, each, each.question)
             async for place, each in self._family(state)

@@ -291,7 +291,7 @@ def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
 def diagnostics(findings: Sequence[Finding], most: int) -> dict[str, Any]:
     """Whether nothing blocks, and at most `most` findings, those that block first.
 
-    `left_out` counts the others.
+    `left_out` counts the findings beyond that, or beyond MOST_CHARS.
     """
     ordered = sorted(findings, key=lambda finding: not finding.blocking)
     listed: list[dict[str, Any]] = []
@@ -373,7 +373,7 @@ class Defect(Value, frozen=True):
 
 
 def finding_id(validator: str, rule: str, location: str, message: str) -> str:
-    """Twelve hex digits that stay the same while the defect does; see the findings ledger.
+    """Twelve hex digits that stay the same while the defect does; see "Findings" of the language.
 
     Lines and columns do not count, so that a defect which only moved down the text keeps its id.
     All other numbers do: "Task 2" is not "Task 3", and `nodes[2]` not `nodes[3]`.

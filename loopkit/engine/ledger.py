@@ -266,7 +266,7 @@ def _is_told_apart(one: Finding, other: Finding) -> bool:
 
 
 def keep_ids(findings: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """The findings, each with the id of an open one that another found in the same words."""
+    """The findings, with the ids of open ones that another validator found in the same words."""
     now, known = ({one.id for one in found} for found in (findings, before))
     ids = {one.sameness: one.id for one in before if one.id not in now}
     if not ids:
@@ -385,7 +385,7 @@ def with_status(
 
 
 def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
-    """Those of its judges."""
+    """The findings of a validator's judges that are open after these rounds."""
     return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 

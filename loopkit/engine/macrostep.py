@@ -103,7 +103,7 @@ class Engine:
 
         A state that is `kept` goes on as after its last work. If an error has no edge, the run
         suspends instead, and the state stays as it was. `now` is Unix time, for questions that
-        expire.
+        expire. Raises NoEdge if no edge takes the work, which the checks rule out.
         """
         plan, step = self.plans[run.state], Macrostep(run.copy())
         if isinstance(work, Kept):
@@ -386,7 +386,7 @@ LONGEST_LABEL = 200
 
 
 def event_at_start(program: Program, run: RunState, emission: Emission) -> Emitted:
-    """The event of the active state whose work begins, with the findings that it has to fix."""
+    """The event at the start of work, with the findings it has to fix; raises TemplateError."""
     name = _in_hand(program, run)
     reports = reports_for(program, run, run.state)
     about = [each for each in reports if each.artifact == name or not each.valid]

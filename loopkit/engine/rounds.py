@@ -177,7 +177,11 @@ class Rounds(Mutable, eq=False):
 
 
 def best_of(rounds: Iterable[Round]) -> Round | None:
-    """The round with the best work. A faulty artifact, on which no rule was run, comes last."""
+    """The round with the best work.
+
+    Fewest blocking findings of deterministic validators, then fewest blocking, fewest others, the
+    best score, the earliest. A faulty artifact, on which no rule was run, comes last.
+    """
     return min(rounds, key=_rank, default=None)
 
 

@@ -382,6 +382,7 @@ class Origins:
         return tuple(sorted(unique, key=self.place_of))
 
     def place_of(self, name: str) -> int:
+        """The place of an origin in their order; an author that is not one comes last."""
         return self._order.get(name, len(self._order))
 
     def ahead_of(self, state: str, names: Iterable[str]) -> tuple[str, ...]:

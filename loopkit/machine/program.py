@@ -195,6 +195,7 @@ class Program:
     template = staticmethod(parse_template)
 
     def validators_at(self, name: str) -> dict[str, tuple[Rule, ...]]:
+        """Empty if it is not a validate state."""
         state = self.graph.judges.get(name)
         return {} if state is None else self.validators_of(state)
 

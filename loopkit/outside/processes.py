@@ -4,7 +4,8 @@ Its stdin is complete before it starts, and its output is bounded.
 
 Two ends are not left to the code that runs a command: that of a signal handler, and SIGKILL. For
 the first the groups are kept where a handler can read them without any lock. For the second a
-watcher process learns of each group; `PR_SET_PDEATHSIG` reaches no descendant.
+watcher process learns of each group; `PR_SET_PDEATHSIG` fires at the end of the thread that started
+the command, and reaches no descendant.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ async def run_command(
     says how much is missing; bytes that are not UTF-8 become U+FFFD.
 
     The command leads a session of its own. When it has exited, descendants may write for another
-    half second; then all that is left of the group is killed.
+    half second; then all that is left of the group is killed. Only a process that made itself a new
+    session survives, and nobody waits for it.
 
     After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 SHORTEST_TOKEN = 16
+"""Characters: more than can be guessed."""
 LINK_LASTS_S = 600.0
 MOST_SESSIONS = 1_000
 MOST_WRONG = 10
@@ -64,6 +65,7 @@ class Access:
     """Whether people use it in browsers. Without pages there is no signing in, and every request
     from a page of another origin is refused, even with the token."""
     clock: Callable[[], float] = time.monotonic
+    """Returns seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
     _wrong: deque[float] = field(default_factory=deque)
     """The times at which a wrong token was typed into the page, oldest first."""
@@ -123,6 +125,7 @@ class Access:
         return f"https://{host.lower()}" in self.origins
 
     def sign_in(self) -> str:
+        """Begin a session and return the value of its cookie."""
         session = secrets.token_urlsafe(32)
         self._sessions[session] = None
         if len(self._sessions) > MOST_SESSIONS:
@@ -142,6 +145,7 @@ class Access:
         return f"{LOGIN}/{code}"
 
     def use_code(self, code: str) -> bool:
+        """Use up the code of a link, and return whether it was valid."""
         return self._codes.pop(code, -LINK_LASTS_S) > self.clock()
 
 

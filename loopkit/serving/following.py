@@ -90,6 +90,7 @@ class Follower:
         return new, max(after, self._to)
 
     async def run(self) -> None:
+        """Read the journal until cancelled or closed."""
         while not self.is_closed:
             try:
                 if not self.followers or self._from is None:

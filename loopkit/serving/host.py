@@ -160,6 +160,7 @@ class Host:
                 del self._hearing[root]
 
     def stop_run(self, run: str) -> None:
+        """Stop a run and its family after the current step; it can be resumed."""
         for active in self._driven.values():
             if active.state.run == root_of(run):
                 active.stop()

@@ -60,6 +60,7 @@ from loopkit.text import one_line
 from loopkit.text.json_text import NoJson, parse_json
 
 LONGEST_MESSAGE = 32_000_000
+"""Characters of a message of the client."""
 
 
 async def serve(toolbox: Toolbox) -> None:

@@ -117,6 +117,7 @@ class ShownRuns:
         return found, before
 
     async def summary(self, row: RunRow) -> RunSummary:
+        """The summary of a run; if its records can't be read, with the fault."""
         written = row.updated_at, row.seq, row.is_driven
         known = self._listed.get(row.run)
         if known is not None and known[0] == written:

@@ -81,6 +81,7 @@ class FamilyRun:
 @dataclass(frozen=True)
 class Run(FamilyRun):
     unprepared: tuple[str, ...] = ()
+    """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
 
 

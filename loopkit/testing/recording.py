@@ -48,6 +48,7 @@ class Recording:
     case: str
     difference: Difference | None
     notes: tuple[str, ...] = ()
+    """What no case can play of the run."""
     is_repaired: bool = False
     """Whether the run had several definitions: its case plays it with the last of them."""
 

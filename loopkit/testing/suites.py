@@ -262,6 +262,7 @@ class CaseResult:
     case: str
     failures: tuple[Failure, ...]
     seconds: float
+    """Real time that it took to play and to judge."""
     sources: Mapping[str, str]
     block: str = ""
     """`expect:` with what the run did, as YAML; empty where nothing else can be expected."""

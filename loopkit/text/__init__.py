@@ -53,6 +53,7 @@ def storable(text: str) -> str:
 
 
 def one_line(text: str, width: int = 100) -> str:
+    """The text on one line, shortened to `width` characters."""
     return shorten(" ".join(printable(text).split()), width)
 
 

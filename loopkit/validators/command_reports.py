@@ -51,6 +51,7 @@ def read_findings(text: str, rule: CommandRule, setting: Setting) -> list[Found]
 
 
 def message_text(text: str) -> str:
+    """A message without control characters, at most 1,000 characters."""
     return shorten(printable(text).strip(), MESSAGE_CHARS)
 
 

@@ -105,6 +105,7 @@ def amount(number: int) -> str:
 
 
 def answer_with(validator: str, findings: Sequence[Finding], reason: str = "") -> Answer:
+    """`fail` with a blocking finding, `warn` with others only, `pass` with none."""
     verdict, found = verdict_of(findings), tuple(findings)
     return Answer(validator=validator, verdict=verdict, findings=found, reason=reason)
 

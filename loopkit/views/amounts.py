@@ -58,6 +58,7 @@ def cost(usage: Usage) -> str:
 
 
 def cost_of(usd: float | None) -> str:
+    """An amount of which nothing is held, for a table; `unknown` for None."""
     return "unknown" if usd is None else _usd(usd)
 
 
@@ -90,6 +91,7 @@ def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def moment(at: float) -> str:
+    """A Unix time in the local time zone, rounded up to a second."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(math.ceil(at)))
 
 

@@ -39,6 +39,7 @@ class Examined(Value, frozen=True):
     """The files that were read as machines, with all their problems."""
 
     files: tuple[str, ...]
+    """The names that problems use; `<stdin>` for standard input."""
     problems: tuple[Problem, ...]
     texts: Mapping[str, str] = field(default_factory=dict)
     columns: int | None = None

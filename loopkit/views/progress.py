@@ -49,6 +49,7 @@ class Progress:
     state: str = ""
     attempt: int = 0
     revision: int = 0
+    """The revision of the revise edge that led here; 0 if none did."""
     max_revisions: int = 0
     calls: int = 0
     """Calls to agents, including those in flight."""
@@ -62,6 +63,7 @@ class Progress:
     faults: tuple[str, ...] = ()
     """The errors of failed tries in this state."""
     since: float = 0.0
+    """Unix time of the last event."""
     asks_person: bool = False
     items: int = 0
     """The number of items for which this state begins children."""

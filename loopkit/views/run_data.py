@@ -231,7 +231,8 @@ def summary(
 ) -> Iterator[str]:
     """A run in lines, each a paragraph, without the open question, which has a view of its own.
 
-    `usage` is that of its family; `items` are the further fields of findings in its machine.
+    `hints` continue a suspended run; `usage` is that of its family; `items` are the further fields
+    of findings in its machine.
     """
     status, place = status_of(state, is_driven=is_driven), standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"

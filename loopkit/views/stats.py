@@ -102,6 +102,7 @@ CHARACTERS = 1000
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
+    """The statistics of a stored run; raises RunUnreadable."""
     state = state_after(row.run, history, is_counted=False)
     figures = Figures()
     for stored in history:

@@ -202,6 +202,7 @@ def _own_address(model: str) -> str | None:
 
 
 def native_schema(agent: ModelAgent, request: Request) -> Mapping[str, Any] | None:
+    """The schema that is sent as such; None without one, or where it is asked for in words."""
     return form_of(agent, request)[0]
 
 

@@ -34,7 +34,7 @@ _loaded: ModuleType | None = None
 
 
 async def complete(arguments: Mapping[str, Any], received: Received) -> Any:
-    """LiteLLM's response to one request, without retries; raises whatever LiteLLM raises."""
+    """LiteLLM's response to one request, kept raw in `received`; raises whatever LiteLLM raises."""
     litellm = await ready()
     CURRENT_RECEIVED.set(received)
     loop = asyncio.get_running_loop()

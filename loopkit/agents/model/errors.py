@@ -115,6 +115,7 @@ QUOTA = frozenset({
     "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
     "insufficient_balance", "exceeded_current_quota_error", "Arrearage",
 })  # fmt: skip
+"""Codes that say that no money is left, not that calls come too fast."""
 TOO_LONG = frozenset({
     "context_length_exceeded", "request_too_large", "string_above_max_length",
     "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached",
@@ -131,6 +132,7 @@ AT_FAULT = frozenset({
     "invalid_value", "unsupported_value", "unsupported_parameter", "unknown_parameter",
 })  # fmt: skip
 WAITING = frozenset({402, 403, 408, 409, 425, 429, *range(500, 600)})
+"""Statuses that leave it to the words how long to wait."""
 REFUSED = frozenset({400, 404, 422, 500, 501})
 """Statuses with which a provider refuses an option, and servers what they can't do."""
 FREE = ("", "model")

@@ -1,4 +1,7 @@
-"""Evidence of a failed call: the answer as it came, and what exceptions say where none did."""
+"""Evidence of a failed call: the answer as it came, and what exceptions say where none did.
+
+Exceptions are read by their shape, so that one module alone imports what raises them.
+"""
 
 from __future__ import annotations
 
@@ -246,7 +249,7 @@ def innermost(body: object) -> object:
 
 
 def words(core: object) -> str:
-    """What the innermost record of an error says in words."""
+    """What the innermost record of an error says in words; else empty."""
     match core:
         case {"message": str() as message, "metadata": {"raw": str() as raw}} if raw:
             # OpenRouter's own words say only that another provider failed.
@@ -312,7 +315,7 @@ class Received:
     """The raw answer to one call; a later answer to the same call replaces an earlier one."""
 
     request: Any = None
-    """What got as far as the network."""
+    """What got as far as the network; None where nothing did."""
     status: int | None = None
     """None where no answer came."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -341,7 +344,7 @@ class Received:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The object that came with a status of success, if there is one."""
+        """The object that came with a status of success; empty where there is none."""
         if self.status is None or self.status >= 300:
             return {}
         whole = bytes(self.body)

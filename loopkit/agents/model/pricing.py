@@ -114,6 +114,7 @@ def assumed_window(agent: ModelAgent, model: str) -> int | None:
 
 
 def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
+    """Whether the maximum cost of a call is known before it is made."""
     longest = longest_answer(agent, model, is_limited=is_limited)
     return most_usd(agent, model, 1, longest) is not None
 
@@ -289,7 +290,7 @@ def window_of(agent: ModelAgent, model: str) -> int | None:
 
 
 def thinking_budget(params: Mapping[str, Any]) -> int:
-    """The tokens that the agent's options let a model think, if they say so."""
+    """The tokens that the agent's options let a model think; 0 where they do not say."""
     return max(_budgets(params), default=0)
 
 
@@ -340,7 +341,7 @@ class KnownModel:
     entry: Mapping[str, Any]
     rates: tuple[Rate, ...]
     max_input: int | None
-    """`max_tokens` may mean those of an answer, so it is not read for this."""
+    """Tokens that it takes; `max_tokens` may mean those of an answer, so it is not read."""
     max_output: int | None
     """Tokens of an answer, or of the prompt and the answer together."""
     native_schema: bool

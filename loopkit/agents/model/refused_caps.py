@@ -1,5 +1,6 @@
 """What a server says of the cap on an answer that a limit of the run makes loopkit send: the number
-that it takes, or the option's other name."""
+that it takes, or the option's other name. The machine has no such option, so its author is not told
+to mend it."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ _WHOLE = re.compile(r"(?i)\b(?:requested|received)\b")
 
 class CapRefusal(NamedTuple):
     most: int | None = None
-    """The longest answer that it takes, below the cap."""
+    """The longest answer in tokens that it takes, below the cap; None where it names none."""
     name: str = ""
-    """The name of the option that it wants instead."""
+    """The name of the option that it wants instead; empty where it wants none."""
 
 
 def cap_refusal(received: Received, cap: int, sent: int) -> CapRefusal | None:

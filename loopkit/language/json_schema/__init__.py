@@ -258,6 +258,7 @@ def standing_alone(schema: Mapping[str, Any], steps: Path) -> dict[str, Any]:
 
 
 def parts(schema: object) -> Iterator[Mapping[str, Any]]:
+    """A schema and all schemas in it, except `true` and `false`."""
     return (part for _, part, _ in placed_parts(schema))
 
 

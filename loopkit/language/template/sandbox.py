@@ -550,6 +550,7 @@ SANDBOX = _sandbox()
 
 
 def rewrite_tree(tree: nodes.Template) -> nodes.Template:
+    """The tree rewritten, in place."""
     _Bounding().visit(tree)
     return tree
 

@@ -60,6 +60,7 @@ class Emitter:
     def emit(
         self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
     ) -> None:
+        """`parent` is the run and name of the span around it."""
         if self._tracer is None or not self._is_sampled(of, span):
             return
         context = Context() if parent is None else _within(of, *parent)

@@ -150,6 +150,7 @@ class RunSpans:
     def __init__(self, run: str, redact: Redact | None = None) -> None:
         """With `redact` the spans have the prompts and replies, without secrets."""
         self.born = 0.0
+        """Unix time of its first event; 0 before that."""
         self.machine = ""
         self._run = run
         self._redact = redact
@@ -297,6 +298,7 @@ class OpenWork(Mutable):
     seq: int
     since: float
     ended: float = 0.0
+    """Unix time of the end of the last call."""
     error: str = ""
     usage: Usage = Usage()
     input: int = 0
@@ -342,6 +344,7 @@ def cost_attributes(usage: Usage) -> Attributes:
 def call_span(
     call: OpenCall, ended: Replied | Failed | InDoubt | None, at: float, redact: Redact | None
 ) -> Span:
+    """The span of a call that has ended; the caller sets its place."""
     intended = call.intended
     attributes = _request_attributes(call)
     if redact is not None:
@@ -365,6 +368,7 @@ def call_span(
 
 
 def work_span(work: OpenWork, within: str) -> Span:
+    """The span of an agent's work; the caller sets its place."""
     intended = work.intended
     counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
     return Span(

@@ -35,6 +35,7 @@ class Span(Value, frozen=True):
     end: float
     attributes: Attributes
     error: str = ""
+    """The class of its error; empty without one."""
     events: tuple[SpanEvent, ...] = ()
     is_call: bool = False
     """Whether the work was done outside of this process."""

@@ -59,6 +59,7 @@ class Bracket:
         )
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
+        """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
         prices = _Prices(self._plans.variables, self._picture.plans(), aim, self._start)
         return UNKNOWN.replace(total=prices.at_most())

@@ -154,6 +154,7 @@ def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any
 MOST_BYTES = 10_000_000
 """The size of a body: room for an edited artifact, or an input with files in it."""
 LONGEST_S = 30.0
+"""The time that a client may take to send a body."""
 
 R = TypeVar("R", bound=Record)
 

@@ -196,6 +196,7 @@ async def show_artifact(call: Call) -> Response:
 
 
 def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
+    """The version of an artifact that a path names; raises BadRequest."""
     name, number = call.path["artifact"], call.path["version"]
     found = next((one for one in versions if str(one.number) == number), None)
     if found is None:

@@ -97,7 +97,9 @@ class HttpServer(Server):
 
 MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
+"""How long a client may take to send what precedes the body of a request."""
 LONGEST_READ_S = 30.0
+"""How long a client may go without reading any of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -186,11 +188,13 @@ class Connection(H11Protocol):
 class Site:
     stored: StoredRuns
     host: Host | None
+    """None if the site is read-only."""
     access: Access
     say: Callable[[str], None]
     machines: Sequence[Loaded] = ()
     """The machines that can be started: those that were named when the server was started."""
     longest_send_s: float = 20.0
+    """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)

@@ -32,6 +32,7 @@ class Call:
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
+    """The record that the endpoint takes; None if it takes none."""
 
     @property
     def host(self) -> Host:
@@ -45,6 +46,7 @@ class Call:
 class Endpoint:
     method: Literal["GET", "POST"]
     path: str
+    """As in OpenAPI: `/api/runs/{run}`."""
     does: str
     handle: Callable[[Call], Awaitable[Response]]
     query: Sequence[Parameter] = ()

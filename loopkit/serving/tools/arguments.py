@@ -47,7 +47,9 @@ class ServedTool:
     name: str
     description: str
     arguments: Mapping[str, Any]
+    """JSON Schema of its arguments."""
     result: Mapping[str, Any]
+    """JSON Schema of its answer."""
     changes_nothing: bool = False
     """Whether it is read-only: it starts no program and makes no call."""
 
@@ -81,6 +83,7 @@ class UserReply:
 class Progress:
     done: float
     total: float | None
+    """The maximum of `done`, if it is known."""
     message: str
 
 
@@ -88,6 +91,7 @@ class Progress:
 class Caller:
     user: str = "the user of a client"
     may_be_asked: bool = False
+    """Whether the client shows forms to that person."""
     tell: Callable[[Progress], None] | None = None
     """Takes the progress of the call without waiting; None if the client did not ask for it."""
     reply: UserReply | None = None

@@ -426,6 +426,7 @@ class RunProgress:
 CHOICE = "choice"
 COMMENT = "comment"
 LONGEST_REVIEW = 6_000
+"""Characters of the review that are shown above a form."""
 
 
 def form_of(question: Waiting) -> dict[str, Any] | None:

@@ -175,6 +175,7 @@ class ValidatorTool:
 class Choice:
     tools: Sequence[ValidatorTool]
     left_out: Mapping[str, str]
+    """The reason for each validator that is not served, by name."""
 
 
 def choose(

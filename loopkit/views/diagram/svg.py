@@ -169,6 +169,7 @@ EAST_ASIAN, OTHER = 1.12, 0.95
 @dataclass(frozen=True, slots=True)
 class Style:
     size: float
+    """The font size, in pixels."""
     leading: float
     """The distance from line to line."""
     is_code: bool = False

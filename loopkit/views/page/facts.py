@@ -25,6 +25,7 @@ class RunFacts:
     """Unix time."""
     is_driven: bool = False
     hints: Sequence[str] = ()
+    """The commands that continue it, if it is suspended."""
     children: Mapping[str, RunState] = field(default_factory=dict)
     asked: Sequence[OpenQuestion] = ()
 

@@ -451,6 +451,7 @@ class QuestionForm:
     least_total: int
     """The least total of revisions that opens a closed choice; 0 if no total does."""
     lines: Sequence[str]
+    """The commands that answer it."""
 
     @property
     def title(self) -> str:

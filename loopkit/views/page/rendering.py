@@ -48,10 +48,12 @@ def excerpt(text: str, most: int) -> Excerpt:
 
 
 def moment(at: float) -> str:
+    """A Unix time as a person reads it, in UTC."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def iso(at: float) -> str:
+    """A Unix time in ISO 8601, in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 

@@ -167,6 +167,7 @@ class RunPage:
 
     @cached_property
     def artifacts(self) -> Mapping[str, list[KeptVersion]]:
+        """All versions of each artifact, oldest first."""
         return versions_of(stored.event for stored in self.facts.history)
 
     @cached_property
@@ -192,6 +193,7 @@ class RunPage:
 
     @cached_property
     def diagram(self) -> str:
+        """SVG, which needs the style sheet of diagrams."""
         return svg_in_page(self.drawing)
 
     @property
@@ -248,6 +250,7 @@ class Call:
     seq: int
     """The number of its first event, which is in the address of its texts."""
     began: float
+    """Unix time."""
     intent: Intended
     status: CallStatus = "open"
     ended: float | None = None

@@ -26,6 +26,7 @@ from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
+"""Characters of a first prompt that are shown."""
 
 
 def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:

@@ -68,6 +68,7 @@ class Asking:
     times: int = 1
     """The most calls for one artifact or report, without retries and a judge's re-asks."""
     prompt: str | None = None
+    """Filled in; None if it uses something that the run has to make first."""
     fallback: int = 0
     """Which of the agent's fallbacks this is; 0 is the agent itself."""
 
@@ -575,6 +576,7 @@ def tokens_of(text: str) -> int:
 _NUMBERS = ("revision", "max_revisions", "attempt")
 MOST_PROMPTS = 20
 MOST_REASON = 200
+"""Characters of the reason of a failure."""
 PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
 
 
