@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -540,9 +541,8 @@ class SqliteJournal:
 
     def place_in(self, text: str) -> Place | None:
         # Before version 3 of the tables, a number stood before that of the row.
-        row = text.rpartition(".")[2]
-        is_number = row.isascii() and row.isdigit() and len(row) < 19
-        return Place((int(row),)) if is_number else None
+        row = re.fullmatch(r"(?:[0-9]+\.)?([0-9]{1,18})", text)
+        return Place((int(row[1]),)) if row else None
 
     async def remove(self, *runs: str) -> None:
         above = tuple(f"{run}/" for run in runs)
