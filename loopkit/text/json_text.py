@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -394,15 +394,15 @@ def closed(text: str) -> str:
     A text that does not end in an object stays as it is.
     """
     missing: list[str] = []
-    parts: list[tuple[int, str]] = []
+    parts = deque[tuple[int, list[str]]](maxlen=MOST_CUT)
     for part in _PART.finditer(text, max(text.find("{"), 0)):
         if part[0] in "{[":
             missing.append("}" if part[0] == "{" else "]")
         elif part[0] in "}]" and missing:
             missing.pop()
-        parts.append((part.end(), "".join(reversed(missing[-MAX_DEPTH:]))))
-    for end, brackets in reversed(parts[-MOST_CUT:] if missing else ()):
-        whole = f"{text[:end]}{brackets}"
+        parts.append((part.end(), missing[-MAX_DEPTH:]))
+    for end, opened in reversed(parts if missing else ()):
+        whole = f"{text[:end]}{''.join(reversed(opened))}"
         if not isinstance(parse_json(whole[whole.find("{") :]), NoJson):
             return whole
     return text

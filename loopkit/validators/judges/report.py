@@ -122,6 +122,8 @@ def read_report(
     try:
         opinion = _opinion_in(validator, text, form, is_played=is_played)
     except Doubt as doubt:
+        if not any(mark.rpartition(".")[2] in text for mark in form.marks):
+            return Misread(str(doubt))
         # No slip is mended for an approval.
         whole, _ = mend(closed(text))
         values = json_in(whole).values
