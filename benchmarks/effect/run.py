@@ -217,7 +217,7 @@ STRATEGIES: dict[str, tuple[str, Callable[[Asker], str]]] = {
     "avoid": ("ABCD", avoid),
     "pydantic_ai": ("AC", pydantic_ai),
     "instructor": ("A", instructor),
-    "show": ("BCD", show),
+    "show": ("ABCD", show),
     "hide": ("D", hide),
 }
 """The kinds that a strategy runs, and what it does."""
