@@ -108,8 +108,7 @@ class Missing(StrictUndefined):
     """A value that is not there: false in a condition, an error wherever it is used."""
 
     __slots__ = ()
-    # Typed as if it raised.
-    __bool__ = Undefined.__bool__  # type: ignore[assignment]
+    __bool__: Any = Undefined.__bool__
 
 
 _Token = tuple[int, str, str]
