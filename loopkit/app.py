@@ -158,7 +158,8 @@ class App(ClaimedRuns):
 
     async def _mend_children(self, parent: RunState, changes: AgentChanges) -> None:
         for child in open_children(parent) if changes else ():
-            name, within = child.started.child, changes.within(child.started.state)
+            name = child.started.child
+            within = changes.within(child.started.state)
             if await self.journal.has(name):
                 state = await self.state_of(name)
                 machine = await self.machine_of(state)

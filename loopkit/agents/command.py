@@ -76,7 +76,8 @@ class CommandAgentPort(AgentPort):
                 stdin=self._stdin(request, names),
                 timeout_s=request.timeout_s,
             )
-        stdout, stderr = without_folders(result.stdout), without_folders(result.stderr)
+        stdout = without_folders(result.stdout)
+        stderr = without_folders(result.stderr)
         stdout = stdout.removeprefix("\ufeff")
         return argv[0], replace(result, stdout=stdout, stderr=stderr)
 

@@ -107,7 +107,8 @@ def assign_agents(
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
-            is_model, part = bool(agent.models), scenario.agents[name]
+            is_model = bool(agent.models)
+            part = scenario.agents[name]
             ports[name] = ScriptedAgent(
                 name, part, sleep, is_model=is_model, without_tools=agent.without_tools
             )
@@ -139,7 +140,8 @@ class AgentChanges:
 
     def apply_to(self, machine: Machine) -> Machine:
         """The machine with these changes; raises NotRunnable."""
-        own, options = self.known_in(machine), ("--model", "--price", "--param", "--base-url")
+        own = self.known_in(machine)
+        options = ("--model", "--price", "--param", "--base-url")
         for option, by, known in zip(options, self._by_name, own._by_name, strict=True):  # noqa: SLF001 - its own
             for name in by.keys() - known.keys():
                 raise NotRunnable(_no_model(option, name, machine))
@@ -179,7 +181,8 @@ class AgentChanges:
         return machine.model_copy(update=changed)
 
     def _changed(self, name: str, agent: ModelAgent, aliases: Iterable[str]) -> ModelAgent:
-        model, base_url = self.models.get(name), self.base_urls.get(name)
+        model = self.models.get(name)
+        base_url = self.base_urls.get(name)
         if model is not None:
             if meant := meant_model(model):
                 message = f"LiteLLM knows no provider `{model.partition('/')[0]}`"

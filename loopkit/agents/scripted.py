@@ -139,7 +139,8 @@ class ScriptedAgent(AgentPort):
     def _next(self, request: Request) -> Played:
         attempts, index = self._part, request.task_index
         if isinstance(attempts, Mapping):
-            attempts, index = attempts.get(request.place, ()), request.place_index
+            attempts = attempts.get(request.place, ())
+            index = request.place_index
         if index >= len(attempts):
             raise Unprepared(
                 f"the scenario has {plural(len(attempts), 'attempt')} for agent `{self._name}` "
@@ -222,7 +223,8 @@ class PlayedResults:
         if played.fault == "not_found":
             raise CommandNotStarted(played.message or f"`{place}` can't be started: not found")
         _write_files(folder, played.files)
-        texts, left = (played.stdout, played.stderr), _left_folder_fields(played.folder)
+        texts = (played.stdout, played.stderr)
+        left = _left_folder_fields(played.folder)
         return CommandResult(played.exit_code, *texts, 0.0, False, played.workspace, left)
 
 

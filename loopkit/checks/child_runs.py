@@ -47,7 +47,8 @@ def check_child_runs(subject: Subject) -> Iterator[Problem]:
             # Reported in the child's own file.
             for final in state.child.finals.keys() & {*WITHOUT_END}:
                 message = f"`{final}` is what becomes of a child that comes to no final state"
-                path, remedy = ("states", final), "choose another name"
+                path = ("states", final)
+                remedy = "choose another name"
                 yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
     for name, each in subject.machine.states_of(EachState).items():
         yield from _check_outcomes(subject, name, each)
@@ -347,7 +348,8 @@ def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
         if inner is None:
             known = shape.fields if isinstance(shape, Fields) else ()
             return _Found(None, f"`{way}` has no field `{step}`", did_you_mean(step, known))
-        shape, way = inner, way + (step if step == ITEMS or not way else f".{step}")
+        shape = inner
+        way = way + (step if step == ITEMS or not way else f".{step}")
     return _Found(shape)
 
 

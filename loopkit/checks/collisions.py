@@ -172,7 +172,8 @@ def check_finding_keys(subject: Subject) -> Iterator[Problem]:
         for name in placed.judged_at if lacking else ():
             message = _need_of_key(subject, name, placed)
             if lacking and message:
-                path, remedy = (*placed.path, *lacking[0]), lacking[1]
+                path = (*placed.path, *lacking[0])
+                remedy = lacking[1]
                 yield subject.problem(path, "missing-key", message, remedy, key=True)
 
 
@@ -237,7 +238,8 @@ def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     for placed in subject.rules:
         for origin in placed.rule.origin:
             yield (*placed.path, "origin"), origin
-        read, path = placed.rule.report_map or ReportMap(), (*placed.path, "map")
+        read = placed.rule.report_map or ReportMap()
+        path = (*placed.path, "map")
         for word, states in read.origins.items():
             yield from (((*path, "origins", word), state) for state in states)
         for at, check in read.checks.items():

@@ -380,7 +380,8 @@ def check_revise_targets(subject: Subject) -> Iterator[Problem]:
 
 def check_resets(subject: Subject) -> Iterator[Problem]:
     for edge, written in revise_edges(subject):
-        path, resets = (*edge.path, "resets"), getattr(written, "resets", ())
+        path = (*edge.path, "resets")
+        resets = getattr(written, "resets", ())
         if not resets:
             continue
         if subject.machine.limits.total_revisions is None:

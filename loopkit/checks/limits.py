@@ -135,7 +135,8 @@ def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
 
 def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
     machine, path = subject.machine, from_path(edge)
-    state, output = machine.states[author], machine.states[author].output_at(author)
+    state = machine.states[author]
+    output = machine.states[author].output_at(author)
     if state.child is not None:
         message = f"`{author}` runs other machines, and what these have done can't be taken back"
         remedy = "delete `from`, or go back to the best version inside of the other machine"
@@ -169,7 +170,8 @@ def check_never_binds(subject: Subject) -> Iterator[Problem]:
 
 
 def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    limits, document = subject.machine.limits, subject.source.document
+    limits = subject.machine.limits
+    document = subject.source.document
     back = [edge for edge in subject.graph.edges if edge.back]
     known = bounded_inputs(subject.scope.input)
 

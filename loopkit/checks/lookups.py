@@ -47,7 +47,8 @@ def check_lookups(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules_of(LookupRule):
         if not _has_paths(placed.rule.lookup):
             continue
-        lookup, path = placed.rule.lookup, (*placed.path, "lookup")
+        lookup = placed.rule.lookup
+        path = (*placed.path, "lookup")
         if isinstance(lookup.in_, DataFile):
             yield from _of_file(subject, path, lookup, lookup.in_)
             continue

@@ -260,7 +260,8 @@ RESERVED = {
 def check_models(subject: Subject) -> Iterator[Problem]:
     for path, asked in _asked_models(subject.machine):
         for key, code, message, remedy in wrong_options(asked.params or {}):
-            place, at_key = (*path, "params", key), key in RESERVED
+            place = (*path, "params", key)
+            at_key = key in RESERVED
             yield subject.problem(place, code, message, remedy, key=at_key)
 
 
@@ -518,12 +519,14 @@ def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
 
 
 def check_names_in_data(subject: Subject) -> Iterator[Problem]:
-    written, given = subject.machine.input, list[tuple[DocPath, object, DataType]]()
+    written = subject.machine.input
+    given = list[tuple[DocPath, object, DataType]]()
     for name, known in (parse_record(written).fields or {}).items():
         given.append((("input", *field_place(written, name), "default"), known.default, known))
     for name, state in subject.machine.states_of(ChildrenState).items():
         given.append((("states", name, "input"), state.input, parse_record(state.child.input)))
     for path, value, known in given:
         for steps, meant in near_misses(value, known):
-            message, remedy = f"no field is called `{steps[-1]}`", f"did you mean `{meant}`?"
+            message = f"no field is called `{steps[-1]}`"
+            remedy = f"did you mean `{meant}`?"
             yield subject.warning((*path, *steps), "unknown-field", message, remedy, key=True)

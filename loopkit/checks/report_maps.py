@@ -97,7 +97,8 @@ def ambiguous(
     known = {fold(word): f"{word}`, which has a meaning already" for word in taken}
     for word in words:
         if not fold(word):
-            message, remedy = "this word is empty", "write the word that the report has there"
+            message = "this word is empty"
+            remedy = "write the word that the report has there"
         elif (before := known.setdefault(fold(word), f"{word}`")) != f"{word}`":
             message = f"`{word}` is the same word as `{before}"
             remedy = "words are compared without regard to case; delete one of them"
@@ -163,7 +164,8 @@ def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]
         remedy = (
             "to match such a character literally, put a backslash before it: `\\(`, `\\[`, `\\*`"
         )
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        line = before.count("\n") + 1
+        column = len(before) - (before.rfind("\n") + 1) + 1
         yield subject.source.problem_inside(
             path, "bad-pattern", message, help=remedy, line=line, column=column
         )
@@ -187,7 +189,8 @@ def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator
 
 def check_counts(subject: Subject) -> Iterator[Problem]:
     for placed in subject.rules_of(MatchesRule):
-        least, most = placed.rule.count.min, placed.rule.count.max
+        least = placed.rule.count.min
+        most = placed.rule.count.max
         if most is not None and least > most:
             message = f"no count is at least {least} and at most {most}"
             remedy = "swap them" if most else "use `not_matches:` for what must not match"
@@ -230,7 +233,8 @@ def check_report_schemas(subject: Subject) -> Iterator[Problem]:
             from loopkit.validators.judges.form import report_form_of  # noqa: PLC0415
 
             form = report_form_of(rule, agent, machine.levels, machine.origins)
-            report, path = parse_fields(agent.schema_), (*placed.path, "map")
+            report = parse_fields(agent.schema_)
+            path = (*placed.path, "map")
             fit = _Fit(subject, path, rule.judge, form, report)
             yield from _verdict(fit)
             yield from _findings(fit)
@@ -268,7 +272,9 @@ def _results(fit: _Fit) -> Iterator[Problem]:
     places = [(at, path, "a number") for at, path in numbers.items() if path is not None]
     places += [(("checks", path), path, "true or false") for path in parts.checks]
     for at, path, kind in places:
-        found, place, is_key = _at(fit.report, path), (*fit.path, *at), at[0] == "checks"
+        found = _at(fit.report, path)
+        place = (*fit.path, *at)
+        is_key = at[0] == "checks"
         if isinstance(found, tuple):
             message = f"the schema of `{fit.judge}` has no field `{path}`"
             remedy = did_you_mean(path, found)

@@ -406,7 +406,8 @@ def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
     entering = subject.entering[name]
     artifacts = {one: entering[one] for one in subject.graph.artifacts if one in entering}
     for index, needed in enumerate(state.needed):
-        path, text = ("states", name, "needs", index), f"{{{{ {needed} }}}}"
+        path = ("states", name, "needs", index)
+        text = f"{{{{ {needed} }}}}"
         for fault in check(parse(text), artifacts):
             # A template can test for a missing name; `needs` can't.
             bare = replace(fault, help="") if fault.code == "may-be-missing" else fault

@@ -176,7 +176,9 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
 def _code_words(
     words: Sequence[str], index: int, how: Interpreter, *, only_flags: bool = False
 ) -> Iterator[int]:
-    valued, is_next, operands = how.valued.split(), False, how.operands
+    valued = how.valued.split()
+    is_next = False
+    operands = how.operands
     takes_all = how.code in (POWERSHELL.code, CMD.code)
     while index < len(words) and not re.match(how.unless, words[index]):
         word = words[index].lower() if how is POWERSHELL else words[index]
@@ -349,7 +351,8 @@ class _Texts:
         if first in graph.artifacts:
             return self._of_artifact(first, rest)
         if first in graph.states:
-            by, known = graph.states[first], graph.machine.data_type(first)
+            by = graph.states[first]
+            known = graph.machine.data_type(first)
             return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
         # Another machine may revise the first author of this one.
         first_author = graph.first_author if self._given is not None else ""
@@ -369,7 +372,9 @@ class _Texts:
         return min(writers, key=lambda by: by == USER, default="")
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
-        made, states, machine = list[Node](), self._graph.states, self._graph.machine
+        made = list[Node]()
+        states = self._graph.states
+        machine = self._graph.machine
         sources: list[tuple[str, object]] = [
             (n, states[n]) for n in self._graph.artifacts[artifact]
         ]

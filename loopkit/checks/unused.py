@@ -269,7 +269,8 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
     It is read by a person, by guards and templates that name it, by an agent that is given the
     artifact, and by whoever judges or replaces that.
     """
-    graph, said = subject.graph, defaultdict[str | None, set[str]](set)
+    graph = subject.graph
+    said = defaultdict[str | None, set[str]](set)
     texts = defaultdict[str | None, set[str]](set)
     for use in templates.uses(subject):
         texts[use.state].add(use.text)
@@ -340,8 +341,10 @@ def _reads(
 ) -> bool:
     """Whether something that a state does tells of the failure of another, by the names `told` or
     by printing more of what it left than the fields `silent`."""
-    state, source = subject.graph.states[name], subject.graph.states[failed]
-    artifact, names = source.judges or subject.graph.written.get(failed), said[name]
+    state = subject.graph.states[name]
+    source = subject.graph.states[failed]
+    artifact = source.judges or subject.graph.written.get(failed)
+    names = said[name]
     if state.waits or artifact in (state.judges, subject.graph.written.get(name)):
         return True
     if source.judges is not None:

@@ -197,7 +197,8 @@ def _errors_reported() -> Iterator[None]:
 
 def _refuse_shared_files(machine: Machine) -> None:
     """Raise Stop where lines that run at the same time write one file; warn where they may."""
-    shared, remedy = list(shared_files(machine)), f"{OWN_FOLDER}, or add `--parallel 1`"
+    shared = list(shared_files(machine))
+    remedy = f"{OWN_FOLDER}, or add `--parallel 1`"
     for state, file in shared:
         if file:
             told = f"error: lines that run at the same time would all write `{file}` (`{state}`)"

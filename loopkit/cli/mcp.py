@@ -238,7 +238,8 @@ def _names(machine: Machine, server: str | None) -> Sequence[str]:
 async def _ask(
     machine: Machine, names: Sequence[str]
 ) -> dict[str, Sequence[OfferedTool] | ServerFailed]:
-    servers, found = Servers(), dict[str, Sequence[OfferedTool] | ServerFailed]()
+    servers = Servers()
+    found = dict[str, Sequence[OfferedTool] | ServerFailed]()
     try:
         for name in names:
             try:

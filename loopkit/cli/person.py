@@ -227,7 +227,8 @@ def read_words(line: str) -> HumanAnswer:
         raise Stop(USAGE, f"that can't be read: {error}") from error
     except click.UsageError as error:
         raise Stop(USAGE, _misread(error)) from error
-    origins, limits = parse_origins(read["origins"]), parse_limits(read["sets"])
+    origins = parse_origins(read["origins"])
+    limits = parse_limits(read["sets"])
     return HumanAnswer(choice=read["choice"] or "", origins=origins, limits=limits)
 
 

@@ -111,7 +111,9 @@ def logs_command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
     """Print the events of RUN."""
 
     async def print_events(stored: StoredRuns) -> None:
-        after, progress, read = 0, Progress(), ReadState(run, is_counted=False)
+        after = 0
+        progress = Progress()
+        read = ReadState(run, is_counted=False)
         while True:
             # Checked before reading, so that all that a process wrote before its end is read.
             is_driven = await has_driver(stored, run)

@@ -57,7 +57,9 @@ def stats_command(
     if drawing is not None and drawing.suffix.lower() != ".svg":
         raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
     printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
-    totals, points, faults = Totals(), list[Point](), list[RunUnreadable]()
+    totals = Totals()
+    points = list[Point]()
+    faults = list[RunUnreadable]()
 
     async def read(stored: StoredRuns) -> None:
         async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):

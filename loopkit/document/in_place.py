@@ -67,7 +67,8 @@ class ToSet(Value, frozen=True):
         allowed = {k: v if isinstance(v, list) else [v] for k, v in self.expect.items()}
         wrong = [k for k, v in allowed.items() if not any(_fits(data, {k: one}) for one in v)]
         if wrong and not (again and _fits(data, self.values)):
-            key, line = wrong[0], document.span((*place, wrong[0])).line
+            key = wrong[0]
+            line = document.span((*place, wrong[0])).line
             raise NotSet(
                 f"{document.file}:{line}: `{key}` is {as_json(data.get(key))} instead of "
                 f"{' or '.join(map(as_json, allowed[key]))}, so somebody else has changed it"

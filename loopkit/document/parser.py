@@ -140,7 +140,8 @@ class Builder:
         node = self._content(event, start, level)
         # An anchor of the same name inside is the later one.
         if self._anchors[event.anchor] is mark:
-            size, levels = self._values - values + 1, self._deepest - level + 1
+            size = self._values - values + 1
+            levels = self._deepest - level + 1
             self._anchors[event.anchor] = _Anchored(node, size, levels)
         self._deepest = max(self._deepest, deepest)
         return node
@@ -437,15 +438,19 @@ class ParserGaveUp(Exception):
         if isinstance(error, MarkedYAMLError):
             self.reason = str(error.problem or error.context)
             self.context = str(error.context or "")
-            mark, opened = error.problem_mark or error.context_mark, error.context_mark
-            self.at, self.opened = mark and mark.index, opened and opened.index
+            mark = error.problem_mark or error.context_mark
+            opened = error.context_mark
+            self.at = mark and mark.index
+            self.opened = opened and opened.index
 
 
 def events(text: str) -> Iterator[Any]:
     """The events of a text; raises ParserGaveUp where they end early."""
     # Without `plug_ins` the parser searches the disk for its extensions each time.
     yaml = YAML(typ="safe", pure=True, plug_ins=[])
-    yaml.Reader, yaml.Scanner, yaml.Parser = _Reader, _Scanner, _Parser
+    yaml.Reader = _Reader
+    yaml.Scanner = _Scanner
+    yaml.Parser = _Parser
     try:
         yield from yaml.parse(text)
     except Exception as error:

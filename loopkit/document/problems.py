@@ -239,7 +239,8 @@ def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
     end = span.end_column - 1 if span.end_line == span.line else len(line)
     first, last = _window(line, start, window)
     end = min(max(end, start), last)
-    head, tail = _CUT if first else "", _CUT if last < len(line) else ""
+    head = _CUT if first else ""
+    tail = _CUT if last < len(line) else ""
     before = len(head) + _columns(line[first:start])
     return head + _printable(line[first:last]) + tail, before, max(1, _columns(line[start:end]))
 

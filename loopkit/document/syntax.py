@@ -87,9 +87,11 @@ def blank(failure: Failure) -> Problem | None:
         return odd_blank(failure.span(failure.at), found)
     start, line = failure.source.line_around(failure.at)
     if line[: failure.at - start].strip():
-        message, remedy = "a tab outside quotes", "replace it with a space, or quote the text"
+        message = "a tab outside quotes"
+        remedy = "replace it with a space, or quote the text"
     else:
-        message, remedy = "a tab in the indentation", "indent with spaces"
+        message = "a tab in the indentation"
+        remedy = "indent with spaces"
     return Problem("tab", message, failure.span(failure.at), help=remedy)
 
 
@@ -282,7 +284,8 @@ def missing_value(failure: Failure) -> Problem | None:
         return None
     found = failure.char(failure.at)
     if not found:
-        message, remedy = "the file ends inside a bracket", "close it with `]` or `}`"
+        message = "the file ends inside a bracket"
+        remedy = "close it with `]` or `}`"
         return Problem("unclosed-bracket", message, failure.span(failure.at), help=remedy)
     message = f"a value is missing before `{found}`"
     return Problem("unquoted-text", message, failure.span(failure.at), help=QUOTE_IT)
@@ -400,7 +403,8 @@ def _missing_space(failure: Failure, offset: int) -> Problem | None:
 def _missing_separator(failure: Failure, found: str, opener: str) -> Problem:
     closer = _CLOSERS[opener]
     if found in "]}":
-        message, remedy = f"`{found}` cannot close `{opener}`", f"write `{closer}`"
+        message = f"`{found}` cannot close `{opener}`"
+        remedy = f"write `{closer}`"
     else:
         message = f"a comma or `{closer}` is missing before this"
         remedy = "it is safest to quote a text with spaces, quotes or brackets"

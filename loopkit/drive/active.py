@@ -155,7 +155,8 @@ class Occupancy:
 
         `used` tells whether a run has used a place in an earlier process. Raises OutsideWorkspace.
         """
-        place, named = resolve_inside(root, relative), root / os.path.normpath(relative)
+        place = resolve_inside(root, relative)
+        named = root / os.path.normpath(relative)
         first = self._places.setdefault((root, relative), named if used(named) else place)
         if place != first:
             message = f"workspace {relative!r} leads through a link to {str(place)!r} now"

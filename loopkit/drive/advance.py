@@ -104,7 +104,8 @@ async def _begin(active: ActiveRun) -> bool:
     try:
         step = active.engine.begin(active.state, active.clock.now())
     except TemplateError as error:
-        start, visit = active.program.machine.start, active.state.visit
+        start = active.program.machine.start
+        visit = active.state.visit
         step = suspend(active.state, Worked.with_failure(start, visit, _of_template(error)))
     active.take(step)
     if not step.begins_call:

@@ -131,7 +131,9 @@ class Caller:
     """Chooses who is asked, reserves, records the intent, asks, and waits before the next try."""
 
     def __init__(self, active: ActiveRun, work: CallSeries, request: Request) -> None:
-        self.active, self.work, self.request = active, work, request
+        self.active = active
+        self.work = work
+        self.request = request
         self.turns = request.messages
         self.passed: list[GivenUp] = []
 
@@ -145,7 +147,10 @@ class Caller:
         The wait after a failure in an earlier process is computed from the time of day. After a
         failure in this process, `wait_s` gives it, because the time of day may jump.
         """
-        active, callees, task, index = self.active, self.work.callees, self.task, 0
+        active = self.active
+        callees = self.work.callees
+        task = self.task
+        index = 0
         if self.work.task in active.state.refused:
             raise CallFailed("fatal", refusal(self.request.agent))
         if task is not None:
@@ -162,7 +167,9 @@ class Caller:
         if index == len(callees):
             raise self._nobody_left()
         request, callee = self.request, callees[index]
-        request.model, request.fallback, request.timeout_s = callee.model, index, callee.timeout_s
+        request.model = callee.model
+        request.fallback = index
+        request.timeout_s = callee.timeout_s
         request.in_words = (request.agent, callee.model) in active.state.in_words
         system = [Message("system", callee.system)] if callee.system else []
         request.messages = [*system, *self.turns]
@@ -173,8 +180,11 @@ class Caller:
 
         That is if a fallback is left, or the wait is too long.
         """
-        active, [callee, *others] = self.active, self.work.callees[index:]
-        most_s, circuits, provider = callee.retry.max_backoff, active.breakers, callee.provider
+        active = self.active
+        [callee, *others] = self.work.callees[index:]
+        most_s = callee.retry.max_backoff
+        circuits = active.breakers
+        provider = callee.provider
         while wait_s := circuits.seconds_to_wait(provider, active.clock.monotonic()):
             until = active.clock.now() + wait_s
             reason = f"`{provider}` failed {circuits.failures(provider)} times in a row"
@@ -197,7 +207,10 @@ class Caller:
 
     async def attempt(self) -> Replied:
         """Make one try; raises TryFailed, CallFailed, AskedAboutDoubt and LimitReached."""
-        active, work, request, files = self.active, self.work, self.request, ""
+        active = self.active
+        work = self.work
+        request = self.request
+        files = ""
         try:
             if work.ready is not None:
                 await work.ready()
@@ -229,7 +242,9 @@ class Caller:
         staging the intent, so that concurrent judges can't exceed a limit together. Raises
         CallFailed, LimitReached and Stopped.
         """
-        active, work, request = self.active, self.work, self.request
+        active = self.active
+        work = self.work
+        request = self.request
         if active.aborting:
             raise Stopped
         number_call(active.state, work, request)
@@ -255,7 +270,9 @@ class Caller:
 
         What becomes of the call is staged if a limit ended it, or if it is in doubt.
         """
-        active, request, by_limit = self.active, self.request, False
+        active = self.active
+        request = self.request
+        by_limit = False
         if isinstance(error, TimeoutError):
             by_limit = request.deadline_s < request.timeout_s
             message = f"no answer within {request.deadline_s:g} s"
@@ -291,7 +308,8 @@ class Caller:
             return None
         reason = f"it took longer than {getattr(called, 'timeout', request.timeout_s):g} s"
         if by_limit:
-            limit_s, leads_on = self.active.limits.get("time"), self.active.program.graph.on
+            limit_s = self.active.limits.get("time")
+            leads_on = self.active.program.graph.on
             is_own = limit_s is not None and run.committed.time_s + spent_s >= limit_s
             if is_own and not run.then_used and leads_on(run.state, "limit"):
                 return None
@@ -303,7 +321,9 @@ class Caller:
 
         Raises SessionLost if a session can't go on, and a fresh one may.
         """
-        active, request, error = self.active, self.request, failure.error
+        active = self.active
+        request = self.request
+        error = failure.error
         failed, index = self._failed(failure), request.fallback
         if request.whole_prompt is not None and self._is_session_lost(error):
             anew = request.whole_prompt()
@@ -358,7 +378,8 @@ class Caller:
         by_place = {one.fallback: one for one in (*tried, *self.passed)}
         lost, lines, named = IN_DOUBT, list[str](), list[float]()
         for place in sorted(place for place in by_place if place < len(callees)):
-            lost, tries = by_place[place].failed or IN_DOUBT, by_place[place].tries
+            lost = by_place[place].failed or IN_DOUBT
+            tries = by_place[place].tries
             is_repeated = tries > 1 and lost.error_class == "transient"
             message = f"{lost.message} ({tries} tries)" if is_repeated else lost.message
             lines.append(f"fallback `{callees[place].model}`: {message}" if place else message)
@@ -427,7 +448,8 @@ def number_call(run: RunState, work: CallSeries, request: Request) -> None:
         request.place_index = asked_at.get(request.place, 0)
         return
     open_calls = sum(call.task == work.task for call in run.open_calls.values())
-    request.task_index, request.place_index = task.index, task.place_index
+    request.task_index = task.index
+    request.place_index = task.place_index
     request.call_index = task.settled
     request.lost_index = task.sent - task.settled - open_calls
 
@@ -459,7 +481,8 @@ def _rung(active: ActiveRun, agent: ModelAgent, author: str) -> str:
         return agent.model[0]
     if agent.climb == "revision":
         return agent.model_after(active.state.revised.get(author, 0))
-    most, rounds = agent.rung * (len(agent.model) - 1), reversed(active.state.rounds)
+    most = agent.rung * (len(agent.model) - 1)
+    rounds = reversed(active.state.rounds)
     stalls = (r for r in rounds if r.report.stalled and r.judged.author == author)
     return agent.model_after(sum(1 for _ in islice(stalls, most)))
 

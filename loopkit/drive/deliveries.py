@@ -139,7 +139,8 @@ def may_differ(run: RunState, delivery: Delivery) -> bool:
             path = resolve_inside(Path(wanted.workspace), wanted.path)
             return was_written_since(path, FileMark.of_text(wanted.before))
         captured = run.captured[run.open_calls[wanted.call].task]
-        root, own = Path(os.path.realpath(wanted.workspace)), run.isolated.values()
+        root = Path(os.path.realpath(wanted.workspace))
+        own = run.isolated.values()
         origin = counterpart(root, ((one.place, one.source) for one in own))
         tree = read_tree(Folder(root, wanted.path, origin, captured.ignored))
     except (KeyError, OutsideWorkspace, TooLarge, OSError):

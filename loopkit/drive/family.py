@@ -54,7 +54,8 @@ Inputs = Mapping[str, dict[str, Any]]
 
 async def perform_children(active: ActiveRun, name: str, state: EachState | MachineState) -> Worked:
     """Run the other machine for each item, or once; what can't be used is a content error."""
-    names, visit = AllNames(active.program, active.state), active.state.visit
+    names = AllNames(active.program, active.state)
+    visit = active.state.visit
     items: Sequence[Item] = (ONLY,)
     try:
         if isinstance(state, EachState):
@@ -163,7 +164,8 @@ class Family:
         if self._stopped:
             stopped = {key: self._stopped[key] for key in self._places if key in self._stopped}
             raise ChildrenStopped(suspension(self._name, stopped, self.time_s))
-        waits, blocked = "it waits for `{}`, which is {}", self._schedule.blocked
+        waits = "it waits for `{}`, which is {}"
+        blocked = self._schedule.blocked
         left = {k: without_run(BLOCKED, waits.format(*why)) for k, why in blocked.items()}
         return {key: self._results.get(key) or left[key] for key in self._places}
 
@@ -308,7 +310,8 @@ class Family:
 
     def _feedback_for(self, key: str, before: Child | None) -> Feedback | None:
         """The feedback for the child's first author, behind a first run; None if there is none."""
-        feedback, program = self._feedback.get(key), self._active.program.children[self._name]
+        feedback = self._feedback.get(key)
+        program = self._active.program.children[self._name]
         to = program.first_author
         if before is not None and before.ended is not None:
             found = before.ended.result["findings"]
@@ -365,7 +368,8 @@ def plan_reentry(
     found: Sequence[Finding] = report.blocking if report else ()
     if active.program.graph.origins:
         found = blocking_for(active.program, active.state, name)
-    keys, by_key = {item.key for item in items}, dict[str | None, list[Finding]]()
+    keys = {item.key for item in items}
+    by_key = dict[str | None, list[Finding]]()
     for finding in found:
         by_key.setdefault(_key_in(finding.location, keys), []).append(finding)
     others = by_key.pop(None, [])
@@ -394,7 +398,8 @@ def _results_to_keep(
     inputs: Inputs,
     named: Collection[str | None],
 ) -> dict[str, Mapping[str, Any]]:
-    before, visit = active.state.children.get(name, {}), active.state.visit
+    before = active.state.children.get(name, {})
+    visit = active.state.visit
     known = {item.key: item for item in items}
     version = active.state.artifacts.get(name)
     now: Mapping[str, Any] | None = version.data if version and version.is_data else None
@@ -563,7 +568,8 @@ class Schedule:
         """All keys, each behind those that it waits for, otherwise in the order of the list."""
         waits = {item.key: len(set(item.after)) for item in self._items.values()}
         numbers = {key: number for number, key in enumerate(self._items)}
-        keys, ready = list(self._items), [numbers[key] for key, left in waits.items() if not left]
+        keys = list(self._items)
+        ready = [numbers[key] for key, left in waits.items() if not left]
         ordered: list[str] = []
         while ready:
             ordered.append(key := keys[heappop(ready)])

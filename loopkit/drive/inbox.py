@@ -294,7 +294,8 @@ async def _carry_out(active: ActiveRun, message: InboxMessage) -> Sequence[Event
             active.stage(Resumed())
         return ()
     posted = read_record(Posting, message.data)
-    kind, question = KINDS[type(posted.given)], active.state.question
+    kind = KINDS[type(posted.given)]
+    question = active.state.question
     if question is None or question.question != posted.question:
         raise AnswerRefused(f"{kind.noun} `{posted.question}` is no longer open")
     return await kind.take(active, posted.given, posted.to_all)

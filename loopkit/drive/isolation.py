@@ -211,7 +211,8 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
             changed = await _write(active, source, ours, merge.tree)
         except Conflicts as strange:
             raise MergeConflict(run, isolated, strange.paths) from strange
-    files, left = tuple(map(printable_path, changed)), _left_behind(active, isolated, merge.tree)
+    files = tuple(map(printable_path, changed))
+    left = _left_behind(active, isolated, merge.tree)
     await active.append(Merged(source=isolated.source, files=files, ignored=left))
 
 
@@ -228,7 +229,8 @@ async def _merge(active: ActiveRun, isolated: Isolated, base: Tree, ours: Tree) 
     contents, run = active.contents, active.state.run
     begun = active.state.merging.get(isolated.source)
     if begun is not None:
-        before, after = contents.tree(begun.before), contents.tree(begun.after)
+        before = contents.tree(begun.before)
+        after = contents.tree(begun.after)
         merge = await asyncio.to_thread(contents.merge, run, before, ours, after)
         if not merge.conflicts:
             return merge
@@ -348,7 +350,8 @@ class _Watched:
         return None if is_known(tree) else self._describe(before, original, tree)
 
     def _describe(self, before: Captured, original: Tree, tree: Tree) -> Written:
-        contents, redact = self._active.contents, self._active.redact
+        contents = self._active.contents
+        redact = self._active.redact
         changed = changed_files(original, tree)
         try:
             change = contents.diff(original, tree, LONGEST_ANSWER)
@@ -467,7 +470,8 @@ async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
 ) -> FileMark:
     """The mark of an output file before the work began, also after tries that were lost."""
-    place, known = folder / relative, active.state.captured.get(task)
+    place = folder / relative
+    known = active.state.captured.get(task)
     if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
         known = _capture(active, task, artifact, str(place), before.to_text())

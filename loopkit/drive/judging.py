@@ -113,7 +113,9 @@ def give_commands(
             ran[-1] = ran[-1].replace(files={name: text})
 
     setting.run, setting.note_file = run, note_file
-    setting.redact, setting.pause, setting.now = clean, active.pause, active.clock.now
+    setting.redact = clean
+    setting.pause = active.pause
+    setting.now = active.clock.now
 
 
 def _text_cleaner(redact: Redact, folder: Path | None) -> Redact:
@@ -195,7 +197,8 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         folder = await workspace(active, due.state.workspace)
         setting = setting_for(active, folder, active.program.machine.levels)
         setting.names = {"input": active.state.input}
-        setting.validator, setting.place = due.validator, due.place
+        setting.validator = due.validator
+        setting.place = due.place
         give_commands(active, due.validator, 0, setting, ran)
         found = await limit_time(active, lambda: baseline_of(due.rule, setting))
     except LimitReached as reached:
@@ -430,7 +433,8 @@ def _apply_rule(rule: JudgeRule, answer: Answer, severities: Severities) -> Answ
     findings: list[Finding] = []
     for finding in answer.findings:
         level = severities.with_cap(finding.severity, rule.severity)
-        code, origins = finding.code or rule.code, finding.origins or rule.origin
+        code = finding.code or rule.code
+        origins = finding.origins or rule.origin
         coded = finding.replace(code=code, origins=origins)
         findings.append(coded.with_level(level, blocking=severities.blocks(level)))
     return with_findings(answer, findings)

@@ -276,7 +276,8 @@ class Budget:
         left_s = inf
         for budget in (self, *self.around):
             if budget.limits:
-                whose, total = None if budget is self else budget, budget.total(usage_of)
+                whose = None if budget is self else budget
+                total = budget.total(usage_of)
                 left_s = min(left_s, require_room(budget.limits, total, asked, whose))
         return left_s
 
@@ -296,7 +297,8 @@ class Budget:
 
     def out_of_time(self, spent_s: float = 0.0) -> LimitReached:
         """The limit on time, own or around, that ended work; no event has its `spent_s` yet."""
-        spent, limit = self.used.time_s + spent_s, _seconds(self.limits)
+        spent = self.used.time_s + spent_s
+        limit = _seconds(self.limits)
         if spent < limit:
             try:
                 self.left_s()
@@ -312,12 +314,15 @@ class Budget:
         amount needs something left of each limit on it, and waits for other such calls: only what
         one of them reports alone can exceed a limit. Raises LimitReached and AgentError.
         """
-        request.cap, request.caps, request.is_limited = None, None, False
+        request.cap = None
+        request.caps = None
+        request.is_limited = False
         if self.parent is None and not self.limits:
             return Reservation(quote(request), inf)
         budgets = (self, *self.around)
         request.is_limited = any(needs_caps(budget.limits) for budget in budgets)
-        reserved, reports = quote(request), _reports(self.run, request.agent)
+        reserved = quote(request)
+        reports = _reports(self.run, request.agent)
         unknown = {name: least for name, least in reports.items() if getattr(reserved, name) == 0}
         asked = reserved.replace(**unknown) if unknown else reserved
         try:

@@ -82,9 +82,12 @@ class Mend:
 
     def apply_to(self, stored: str) -> Definition:
         """A stored definition with all changes applied; raises NotRunnable."""
-        machine, resolved, source = load_resolved(stored), stored, None
+        machine = load_resolved(stored)
+        resolved = stored
+        source = None
         if self.loaded is not None:
-            machine, resolved = self.loaded.machine, self.loaded.resolved
+            machine = self.loaded.machine
+            resolved = self.loaded.resolved
             source = self.loaded.source
         machine = changed_machine(machine, self.agents)
         return Definition(machine, with_definition(resolved, machine), source)
@@ -204,7 +207,8 @@ def _users(machine: Machine) -> Iterator[tuple[str, str]]:
     for state, written in dumped["states"].items():
         yield f"states.{state}.", state
         # The machine that it runs has names of its own.
-        front, seen = [json.dumps({**written, "machine": None})], set()
+        front = [json.dumps({**written, "machine": None})]
+        seen = set()
         for text in front:
             for at, name, part in parts:
                 is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
@@ -265,7 +269,8 @@ def _artifacts(fitting: Fitting) -> Iterator[Misfit]:
 
 def _children(fitting: Fitting) -> Iterator[Misfit]:
     name = fitting.run.state
-    old, new = fitting.old.states.get(name), fitting.new.states.get(name)
+    old = fitting.old.states.get(name)
+    new = fitting.new.states.get(name)
     begun = fitting.run.children.get(name, {}).values()
     is_under_way = any(child.started.visit == fitting.run.visit for child in begun)
     if is_under_way and isinstance(old, EachState) and isinstance(new, EachState):
@@ -305,7 +310,8 @@ def _facts(fitting: Fitting) -> Iterator[Misfit]:
 def _misfit(left: dict[str, object], name: str, datatype: DataType | None) -> str:
     if name not in left:
         return "nothing of that name"
-    known, value = datatype.at(name.split(".")) if datatype else None, left[name]
+    known = datatype.at(name.split(".")) if datatype else None
+    value = left[name]
     if known is None or (value is None and (known.optional or not known.required)):
         return ""
     return f"a value that does not fit: {fault}" if (fault := default_fault(value, known)) else ""
@@ -443,7 +449,8 @@ def _seats(machine: Machine, name: str) -> Iterator[_Seat]:
 def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[str, str]]:
     """Each place with the new one of the same judge: one with equal words, else the first."""
     of_words = list(_pair(before, after, lambda seat: (seat.owner, seat.rule.model_dump_json())))
-    gone, taken = {seat.place for seat, _ in of_words}, {heir.place for _, heir in of_words}
+    gone = {seat.place for seat, _ in of_words}
+    taken = {heir.place for _, heir in of_words}
     left = [seat for seat in before if seat.place not in gone]
     free = [seat for seat in after if seat.place not in taken]
     for seat, heir in (*of_words, *_pair(left, free, lambda seat: seat.owner)):

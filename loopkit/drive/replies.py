@@ -73,7 +73,8 @@ async def ask_agent(port: AgentPort, agent: Agent, request: Request) -> Reply:
     thoughts: Any = getattr(agent, "thoughts", "keep")
     text, thought = set_apart(reply.text, thoughts)
     said = [set_apart(message, thoughts)[0] for message in reply.said]
-    whole, text = text, text if request.role == "judge" else without_loop(text)
+    whole = text
+    text = text if request.role == "judge" else without_loop(text)
     if text == reply.text and said == [*reply.said]:
         return reply
     return reply.replace(
@@ -96,7 +97,8 @@ def reply_event(
     redact: Redact, request: Request, reply: Reply, written: Written, files: str, spent_s: float
 ) -> Replied:
     """The event of a reply; `files` is the digest of what it left in its workspace."""
-    written, clean = storable_output(redact, written), partial(storable_text, redact)
+    written = storable_output(redact, written)
+    clean = partial(storable_text, redact)
     text, is_agent = clean(reply.text), request.role in ANSWERING
     is_cut = is_agent and not is_answer(text)
     usage = usage_of(request.role, reply.tokens, reply.cost_usd, spent_s)
@@ -170,7 +172,8 @@ def _tool_calls(redact: Redact, calls: Sequence[ToolCall]) -> tuple[ToolCall, ..
     for called in calls:
         if left <= 0:
             break
-        own, arguments = storable(called.id[:LONGEST_NAME]), called.arguments
+        own = storable(called.id[:LONGEST_NAME])
+        arguments = called.arguments
         # A name that a model made up is sent back to its provider, and printed.
         name = _NO_NAME.sub("_", redact(called.name))[:LONGEST_TOOL] or "_"
         left -= len(own) + len(name) + len(arguments)
@@ -405,7 +408,8 @@ def body(text: str, output: Output, *, is_answer: bool = False) -> str:
     blocks = code_blocks(text) if output.fence == "strip" or is_answer else ()
     if len(blocks) != 1 or output.fence == "keep":
         return text
-    content, whole = blocks[0][1].removesuffix("\n"), text.strip()
+    content = blocks[0][1].removesuffix("\n")
+    whole = text.strip()
     # The content is not indented, and the last line is a fence of its own.
     spans = whole.startswith(("```", "~~~")) and whole.count("\n") == content.count("\n") + 2
     return content if spans or output.fence == "strip" else text

@@ -91,8 +91,10 @@ def next_index(task: Task, callees: Sequence[Callee], wait_s: float) -> int:
 
     It is behind the last one if none is left.
     """
-    index, failed = index_of_last(task, callees), task.failed or IN_DOUBT
-    callee, is_transient = callees[index], failed.error_class == "transient"
+    index = index_of_last(task, callees)
+    failed = task.failed or IN_DOUBT
+    callee = callees[index]
+    is_transient = failed.error_class == "transient"
     is_better_elsewhere = failed.unavailable and index + 1 < len(callees)
     is_due = is_transient and wait_s <= callee.retry.max_backoff and not is_better_elsewhere
     # Only the tries of a program can be used up before it is known that its session is lost.

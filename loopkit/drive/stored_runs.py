@@ -338,7 +338,8 @@ def _item_changes(old: list[Any], new: list[Any], path: tuple[str, ...]) -> Iter
     """The changes between equal items at both ends, so that one more at the top is one change."""
     head = _common_length(old, new)
     tail = min(_common_length(old[::-1], new[::-1]), len(old) - head, len(new) - head)
-    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
+    before = old[head : len(old) - tail]
+    after = new[head : len(new) - tail]
     for index, (first, second) in enumerate(zip_longest(before, after), head):
         yield from _changes_between(first, second, (*path, str(index)))
 

@@ -132,14 +132,16 @@ def arguments_of(text: str, tool: ToolAsked) -> dict[str, Any]:
     else:
         faults = []
     if faults:
-        messages, more = fault_texts(faults[:MOST_FAULTS]), len(faults) - MOST_FAULTS
+        messages = fault_texts(faults[:MOST_FAULTS])
+        more = len(faults) - MOST_FAULTS
         messages += [f"and {plural(more, 'other fault')}"] if more > 0 else []
         raise BadArguments(f"the arguments can't be used: {'; '.join(messages)}")
     return given
 
 
 def artifact_of(active: ActiveRun, state: str, asked: AgentAsked, reply: Replied) -> Artifact:
-    attempt, patterns = active.state.attempts.get(state, 0) + 1, active.program.machine.patterns
+    attempt = active.state.attempts.get(state, 0) + 1
+    patterns = active.program.machine.patterns
     return make_artifact(reply, asked.agent, asked.output, state, attempt, patterns)
 
 
@@ -226,7 +228,8 @@ def _connection(active: ActiveRun, server: str, folder: Path) -> Connection:
 def _refuse_another(active: ActiveRun, tool: McpTool, digest: str) -> None:
     known, by = tool.digest, "the machine pins"
     if known is None:
-        known, by = active.state.offered.get(tool.mcp), "this run was first offered"
+        known = active.state.offered.get(tool.mcp)
+        by = "this run was first offered"
     if known is not None and known != digest:
         raise CallFailed(
             "fatal",
@@ -239,7 +242,8 @@ async def run_validator_tool(called: ToolCalled) -> Reply:
     """The findings of the validators in a draft, as JSON; raises AgentError if one can't judge."""
     draft = called.arguments[DRAFT]
     text = draft if isinstance(draft, str) else json.dumps(draft, ensure_ascii=False)
-    reply, rules = Replied(key="", text=text, usage=Usage()), called.tool.rules
+    reply = Replied(key="", text=text, usage=Usage())
+    rules = called.tool.rules
     artifact = artifact_of(called.active, called.state, called.asked, reply)
     assert rules is not None
     if artifact.infeasible:
@@ -313,7 +317,8 @@ async def run_function(called: ToolCalled) -> Reply:
     answer = _parse_answer(tool, result)
     if answer.error:
         raise AgentError("fatal", f"the tool `{tool.python}` failed: {answer.error}")
-    text, is_error = answer.raised or answer.result, bool(answer.raised)
+    text = answer.raised or answer.result
+    is_error = bool(answer.raised)
     reply = _reply(called, "It returned", text, answer.left_out, is_error=is_error)
     return reply.replace(exit_code=int(is_error))
 
@@ -446,7 +451,8 @@ def _rejected_draft(talk: Conversation, last: Exchange) -> str | None:
     """The last draft of a reply, if it is rejected by a tool whose drafts are attempts."""
     draft = None
     for number, called in _numbered(last):
-        asked, given = talk.asked.tools.get(called.name), talk.tool_reply(number)
+        asked = talk.asked.tools.get(called.name)
+        given = talk.tool_reply(number)
         counts = isinstance(tool := asked and asked.tool, ValidatorTool) and tool.attempt
         if asked is not None and counts and given is not None and given.found_clean is not None:
             written = arguments_of(called.arguments, asked)[DRAFT]
@@ -617,7 +623,9 @@ async def fetch_tools(talk: Conversation, names: Iterable[str]) -> Mapping[str, 
     A server that can't be reached is tried again as a model is. Each tool has to be the one that
     the machine or the run knows.
     """
-    active, asked, found = talk.active, talk.asked, dict[str, OfferedTool]()
+    active = talk.active
+    asked = talk.asked
+    found = dict[str, OfferedTool]()
     tools = ((name, asked.tools[name].tool) for name in names if name in asked.tools)
     wanted = {name: tool for name, tool in tools if isinstance(tool, McpTool)}
     if not wanted or not talk.asks_servers:
@@ -655,7 +663,8 @@ async def converse(talk: Conversation, turns: Sequence[Exchange], request: Reque
         goes_on = bool(rounds) and not prompt
         if served is None:
             served = await fetch_tools(talk, talk.asked.tools)
-        tasks, may_call = talk.active.state.tasks, talk.calls_left(rounds) > 0
+        tasks = talk.active.state.tasks
+        may_call = talk.calls_left(rounds) > 0
         asked = request.replace(
             prompt=prompt,
             messages=conversation((*turns, *rounds), None if goes_on else prompt, tasks),

@@ -104,7 +104,8 @@ def _intend(state: RunState, event: Intended) -> None:
         state.tasks[event.task] = task.after_intent(event)
     else:
         asked_at = state.asked_at.setdefault(event.agent, {})
-        index, place_index = sum(asked_at.values()), asked_at.get(event.place, 0)
+        index = sum(asked_at.values())
+        place_index = asked_at.get(event.place, 0)
         asked_at[event.place] = place_index + 1
         state.tasks[event.task] = Task(
             agent=event.agent,
@@ -262,7 +263,8 @@ def _report(state: RunState, report: Report) -> None:
     if report.verdict in COMPLETE:
         if state.pending:
             defer_feedback(state, lambda deferral: deferral.by == report.state)
-        judged, number = state.artifacts[report.artifact], len(state.rounds)
+        judged = state.artifacts[report.artifact]
+        number = len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
         state.rounds = state.rounds.plus(entry)
         state.rounds_at = rounds = state.rounds_at.copy()

@@ -57,7 +57,8 @@ def feedback_for(
     answer = plain_answer(program, edge.source, work.answer) if work.answer else {}
     to, report = addressee(program, run, edge), run.last_report
     names = {**answer, "attempt": attempt}
-    about, otherwise = report and part_for(program, report, to), work.error or "Please revise."
+    about = report and part_for(program, report, to)
+    otherwise = work.error or "Please revise."
     if work.answer is not None:
         otherwise = f"The reviewer chose `{work.answer.choice}` without a comment."
     own, is_worded = _feedback(program, run, edge, about, to, revision, names, otherwise)
@@ -83,7 +84,8 @@ def addressee(program: Program, run: RunState, edge: Edge) -> str:
 
 def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> bool:
     """Whether the feedback of an edge is about findings, and not what a person or an error says."""
-    graph, is_judging = program.graph, program.plans[edge.source].state.judges is not None
+    graph = program.graph
+    is_judging = program.plans[edge.source].state.judges is not None
     names = program.template(program.feedback_of(edge)).names
     is_of_findings = edge.event == "done" and (is_judging or not is_worded or "findings" in names)
     return is_of_findings and (not graph.has_origins or to in graph.origins)
@@ -160,7 +162,8 @@ def _fill_template(
 ) -> str:
     of_report: dict[str, object] = {}
     if program.graph.notes_told and about is not None:
-        most, items = program.machine.limits.feedback_items, program.report_items
+        most = program.machine.limits.feedback_items
+        items = program.report_items
         of_report = {
             "findings": plain_findings(about.blocking[:most], items),
             **{name: plain_findings(getattr(about, name), items) for name in LISTS},
@@ -253,7 +256,8 @@ def default_feedback(
     most = program.machine.limits.feedback_items
     is_of_later_work = to in program.graph.origins and to != report.author
     where = f", found by `{report.state}` in `{report.artifact}`" if is_of_later_work else ""
-    items, request = program.report_items, _request(program, to, asked)
+    items = program.report_items
+    request = _request(program, to, asked)
     if hides:
         # What was found, and what nobody has found to be mended since.
         told = (*report.findings, *report.unnamed, *report.unseen)

@@ -132,7 +132,8 @@ def with_repetition(
     origins: Origins | None,
 ) -> tuple[Finding, ...]:
     """The findings; if some are for the author, also that its answer is the one before."""
-    author, blocking = artifact.author, tuple([found for found in findings if found.blocking])
+    author = artifact.author
+    blocking = tuple([found for found in findings if found.blocking])
     worst = next((found for found in blocking if found.is_for(author)), None)
     if worst is None or not is_repeated(artifact, earlier.last, made_from):
         return findings
@@ -354,7 +355,9 @@ def _digest(text: str) -> str:
 
 def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Artifact]:
     """The artifacts of agents that an artifact was made from, step by step back, sorted by name."""
-    found, seen, authors = list[Artifact](), {artifact.name}, [artifact.author]
+    found = list[Artifact]()
+    seen = {artifact.name}
+    authors = [artifact.author]
     for author in authors:
         named = program.names_behind.get(author, frozenset()) & run.artifacts.keys()
         for name in sorted(named - seen):

@@ -163,7 +163,8 @@ class Engine:
 
     def finish(self, run: RunState) -> Macrostep:
         """The macrostep that ends a run in the active final state; raises TemplateError."""
-        step, final = Macrostep(run.copy()), self.plans[run.state].final
+        step = Macrostep(run.copy())
+        final = self.plans[run.state].final
         assert final is not None
         step.add(self._final_event(step.run, run.state, final))
         return step
@@ -193,7 +194,8 @@ class Engine:
     def _watch(self, step: Macrostep, alert: Alert) -> None:
         """Raise the alert of the machine if the run has just passed its threshold."""
         figures = step.run.figures
-        rate, threshold = figures.correction_rate, alert.correction_rate
+        rate = figures.correction_rate
+        threshold = alert.correction_rate
         if rate is not None and rate > threshold:
             step.add(
                 Alerted(
@@ -207,7 +209,8 @@ class Engine:
 
     def _enter(self, step: Macrostep, target: str, by: str | None, now: float) -> None:
         run, plan = step.run, self.plans[target]
-        visit, attempt = run.visits.get(target, 0) + 1, run.attempts.get(target, 0) + 1
+        visit = run.visits.get(target, 0) + 1
+        attempt = run.attempts.get(target, 0) + 1
         apply(run, Entered(state=target, visit=visit, attempt=attempt, by=by), step.events)
         if plan.final is not None:
             # Before a run ends, trees of its own have to be merged or left, and files to be marked.
@@ -255,7 +258,8 @@ def _unread_failures(
 ) -> Iterator[str]:
     """What has failed since a person was asked last: current versions that the last verdict does
     not accept, work of which no guard reads whether it failed, and loops that came to nothing."""
-    states, sources = program.machine.states, [program.graph.by_id[e].source for e in run.route]
+    states = program.machine.states
+    sources = [program.graph.by_id[e].source for e in run.route]
     at_work = dict.fromkeys(takewhile(lambda name: not states[name].waits, reversed(sources)))
     reports = [run.reports[name] for name in reversed(at_work) if name in run.reports]
     judged = {report.artifact: report for report in reports}
@@ -290,7 +294,8 @@ def _has_run_out(program: Program, run: RunState, name: str) -> bool:
     then.state, then.counters = name, {}
     then.entered_by = run.route[last - 1] if last else None
     work = Worked(state=name, visit=run.visit, outcome="done", facts=dict(run.facts[name]))
-    facts, edges = guard_facts(program, then, work), program.plans[name].ways["done"].edges
+    facts = guard_facts(program, then, work)
+    edges = program.plans[name].ways["done"].edges
     edge = next((edge for edge, holds, _ in edges if holds is None or holds(facts)), None)
     # Where none would be taken then, the one that was taken asks whether a revision is left.
     return edge is None or edge.back
@@ -434,7 +439,9 @@ def event_of_work(
         attempt, by = attempts_at(program, run, name), run.state
         version = run.versions.get(name, 0) + 1 if name else 0
     else:
-        attempt, version, by = current.attempts, current.version, current.author
+        attempt = current.attempts
+        version = current.version
+        by = current.author
     return Emitted(
         name=emission.name,
         state=run.state,

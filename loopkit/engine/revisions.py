@@ -71,7 +71,8 @@ def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "")
 
     `of` is a phrase for what the edge's own revisions, or those of its budget, belong to.
     """
-    used, caps = run.counters, {c: cap_of(program, run, c) for c in edge.counters}
+    used = run.counters
+    caps = {c: cap_of(program, run, c) for c in edge.counters}
     full = next((c for c in edge.counters if used.get(c, 0) >= caps[c]), "")
     if not full:
         return "", ""
@@ -98,7 +99,8 @@ def used_up(program: Program, run: RunState) -> list[str]:
         source = report.state if report else None
     if source is None or run.verdicts.get(source, "fail") != "fail":
         return []
-    origin, names = earliest_origin(program, run, source), dict[str, None]()
+    origin = earliest_origin(program, run, source)
+    names = dict[str, None]()
     for edge in program.plans[source].revises:
         guard = program.guards.get(edge.id)
         holds = guard is None or truth(guard.tree, run.facts.get(source, {}))

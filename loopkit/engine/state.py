@@ -121,7 +121,8 @@ class Task(Record, frozen=True, kw_only=True):
         """The task once a try of it has failed, and with it perhaps its session."""
         exchanges, renewed = self.exchanges, self.renewed
         if event.begins_anew:
-            first, others = exchanges[renewed:][:1], exchanges[renewed + 1 :]
+            first = exchanges[renewed:][:1]
+            others = exchanges[renewed + 1 :]
             whole = [one.replace(prompt=event.begins_anew, opening=None) for one in first]
             exchanges, renewed = (*whole, *others), 0
         return self.replace(

@@ -110,7 +110,8 @@ class Figures:
             figures, count = Figures(), 0
         for place in range(count, len(events)):
             figures.take(events[place])
-        figures._count, figures._end = len(events), events[-1] if events else None
+        figures._count = len(events)
+        figures._end = events[-1] if events else None
         return figures
 
     def __eq__(self, other: object) -> bool:
@@ -171,7 +172,8 @@ class Figures:
             self._author(event)
 
     def _author(self, event: Worked) -> None:
-        usd, seconds = usd_without_held(self._spent), self._spent.time_s + event.time_s
+        usd = usd_without_held(self._spent)
+        seconds = self._spent.time_s + event.time_s
         self._spent = Usage()
         if event.artifact is None:
             self._corrections.spend(usd, seconds)
@@ -359,7 +361,9 @@ class Corrections:
         """The works and the shares of a defect, those of a correction in hand included."""
         if known.beginning is None:
             return known.attempts, known.sums
-        had, now, (then, works) = known.sums, self._sums, known.beginning
+        had = known.sums
+        now = self._sums
+        (then, works) = known.beginning
         sums = Sums(
             had.usd + now.usd - then.usd,
             had.seconds + now.seconds - then.seconds,

@@ -131,7 +131,9 @@ class Contents:
         asked = "".join(f"{blob}\n" for blob in {e.blob for e in seen.entries.values()} - {""})
         answer = self._ask("cat-file", "--batch-check", stdin=asked.encode()).stdout.decode()
         missing = {line.split()[0] for line in answer.splitlines() if line.endswith(" missing")}
-        entries, commands, size = dict(seen.entries), list[bytes](), 0
+        entries = dict(seen.entries)
+        commands = list[bytes]()
+        size = 0
         for path, entry in seen.entries.items():
             if entry.blob not in missing:
                 continue

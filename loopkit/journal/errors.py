@@ -99,11 +99,13 @@ class RunUnreadable(JournalError):
 
 
 class RunDamaged(RunUnreadable):
-    _what, _remedy = "damaged", "restore the journal from a copy, or start a new run"
+    _what = "damaged"
+    _remedy = "restore the journal from a copy, or start a new run"
 
 
 class RunOfOtherVersion(RunUnreadable):
-    _what, _remedy = "of another version of loopkit", "use that version, or upgrade this one"
+    _what = "of another version of loopkit"
+    _remedy = "use that version, or upgrade this one"
 
 
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"

@@ -80,7 +80,8 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder):
-        ignore, draft = folder / ".gitignore", folder / ".gitignore.draft"
+        ignore = folder / ".gitignore"
+        draft = folder / ".gitignore.draft"
         if not ignore.exists():
             # Renamed: a crash in between leaves no empty file that ignores nothing.
             draft.unlink(missing_ok=True)

@@ -9,7 +9,8 @@ from loopkit.language.guard.type_check import GuardType
 from loopkit.values import Value
 
 BOOL, INT = GuardType("bool"), GuardType("int")
-COUNT, NUMBER = GuardType("int", minimum=0), GuardType("int", minimum=1)
+COUNT = GuardType("int", minimum=0)
+NUMBER = GuardType("int", minimum=1)
 BOUNDED_COUNT = GuardType("int", bounded=True, minimum=0)
 COUNTING: Mapping[str, GuardType] = dict.fromkeys(("revisions", "max_revisions"), BOUNDED_COUNT)
 """The facts about the one revise edge of a state."""

@@ -128,7 +128,8 @@ def data_of(text: str, shown_as: str) -> object:
     # Read as YAML, a slip of JSON has its place.
     plain = read(text, shown_as).plain()
     if shown_as.endswith(".json"):
-        message, place = f"this is not JSON: {data.reason}", Span(shown_as, 1, 1, 1, 1)
+        message = f"this is not JSON: {data.reason}"
+        place = Span(shown_as, 1, 1, 1, 1)
         problem = Problem("unreadable-data", message, place, help="correct the file")
         raise ProblemsFound([problem])
     return plain

@@ -74,7 +74,8 @@ class Flow:
     def _analyse(
         self, edges: Iterable[Edge]
     ) -> tuple[dict[str, Made], dict[str, int], dict[str, int]]:
-        states, nodes = self._graph.states, self._graph.nodes_last_first
+        states = self._graph.states
+        nodes = self._graph.nodes_last_first
         known = [edge for edge in edges if edge.target in states]
         surely, brought = self._surely(known)
         possibly = on_some_path(nodes, (step for edge in known for step in self._steps(edge)))
@@ -93,11 +94,13 @@ class Flow:
         A person goes back to an origin only if a validate state found something that the origin
         made. What existed then exists now; finding out what that is takes a few rounds.
         """
-        order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
+        order = self._graph.nodes_last_first[::-1]
+        start = self._graph.machine.start
         routed = [edge for edge in edges if edge.origin and not self._judges(edge.source)]
         others = (edge for edge in edges if edge not in routed)
         plain = [step for edge in others for step in self._steps(edge)]
-        surely, brought = on_every_path(order, start, plain, self._first), dict[str, int]()
+        surely = on_every_path(order, start, plain, self._first)
+        brought = dict[str, int]()
         while routed:
             found = {edge.id: self._surely_where_found(edge.origin, surely) for edge in routed}
             if found == brought:
@@ -124,7 +127,8 @@ class Flow:
         return Step(edge.source, edge.target, self._bits(self._losses(edge)), gained)
 
     def _steps(self, edge: Edge, brought: int = 0) -> Iterator[Step]:
-        junctions, step = self._graph.junctions, self._step(edge, brought)
+        junctions = self._graph.junctions
+        step = self._step(edge, brought)
         for node in self._sources(edge):
             yield Step(node, junctions.to(edge), step.lost, step.gained)
 
@@ -146,7 +150,8 @@ class Flow:
 
     def taking(self, edge: Edge) -> Made:
         before = self.entering[edge.source]
-        step, surely = self._step(edge, self._brought.get(edge.id, 0)), before.surely.bits
+        step = self._step(edge, self._brought.get(edge.id, 0))
+        surely = before.surely.bits
         if edge.id in self._graph.junctions.sources:
             surely = (1 << len(self._numbers)) - 1
             for node in self._sources(edge):
@@ -175,7 +180,8 @@ class Flow:
         return self._gained[key]
 
     def _gains(self, edge: Edge) -> frozenset[Token]:
-        name, state = edge.source, self._graph.states[edge.source]
+        name = edge.source
+        state = self._graph.states[edge.source]
         if edge.event == "content" and state.may_leave_none:
             return frozenset({("artifact", self._artifact(name))})
         if edge.event != "done":
@@ -195,7 +201,8 @@ class Flow:
         return frozenset(gained)
 
     def _losses(self, edge: Edge) -> frozenset[Token]:
-        name, state = edge.source, self._graph.states[edge.source]
+        name = edge.source
+        state = self._graph.states[edge.source]
         faulty = state.may_leave_none and (
             edge.event == "content" or (edge.event == "done" and self._may_be_faulty(name))
         )

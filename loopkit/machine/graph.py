@@ -271,7 +271,8 @@ class Graph:
         return tuple(order)
 
     def _ahead(self, node: str) -> Iterator[str]:
-        ways, to = self.junctions.ways.get(node, ()), self.junctions.to
+        ways = self.junctions.ways.get(node, ())
+        to = self.junctions.to
         return (to(edge) for edge in ways if edge.forward and edge.target in self.states)
 
     def reachable(self, start: str, *, back: bool = True, without: str = "") -> set[str]:
@@ -279,7 +280,8 @@ class Graph:
 
         `without` is a state that the paths don't enter.
         """
-        ways, enters = self.junctions.ways, self.junctions.entered
+        ways = self.junctions.ways
+        enters = self.junctions.entered
         seen, front = {start}, [start]
         while front:
             for edge in ways.get(front.pop(), ()):
@@ -367,7 +369,8 @@ class Origins:
 
     def of_finding(self, named: Iterable[str], author: str) -> tuple[str, ...]:
         """The origins of a finding that names these; the default replaces impossible ones."""
-        known, default = self.of_author(author), self.default_of(author)
+        known = self.of_author(author)
+        default = self.default_of(author)
         return self.in_order(name if name in known else default for name in named) or (default,)
 
     def earliest_of(self, rule: Rule, author: str) -> tuple[str, ...]:
@@ -411,7 +414,8 @@ class Origins:
 
     @cached_property
     def _passed(self) -> dict[str, int]:
-        order, start = self._graph.nodes_last_first[::-1], self._graph.machine.start
+        order = self._graph.nodes_last_first[::-1]
+        start = self._graph.machine.start
         found = on_every_path(order, start, self._steps(back=True))
         return {name: self._over_nodes(name, found, and_) for name in self._graph.states}
 
@@ -425,7 +429,8 @@ class Origins:
         return reduce(join, (found[node] for node in self._graph.junctions.all_of(state)))
 
     def _steps(self, *, back: bool) -> Iterator[Step]:
-        junctions, states = self._graph.junctions, self._graph.states
+        junctions = self._graph.junctions
+        states = self._graph.states
         for node in self._graph.nodes_last_first:
             left = self._bits.get(junctions.state_of(node), 0)
             for edge in junctions.ways.get(node, ()):
@@ -644,11 +649,16 @@ def may_be_nobody(graph: Graph, state: str) -> bool:
     return not (types and is_closed and known <= choice.of.keys())
 
 
-EMPTY, CUT_OFF, MISSING, REFUSED = "empty", "cut-off", "missing", "refused"
+EMPTY = "empty"
+CUT_OFF = "cut-off"
+MISSING = "missing"
+REFUSED = "refused"
 LOOPS = "loops"
 NOT_JSON, BREAKS_SCHEMA = "not-json", "schema"
 NO_AGENT = "no-agent"
-NO_ANSWER, NOT_VALIDATED, ECHO = "no-answer", "not-validated", "echo"
+NO_ANSWER = "no-answer"
+NOT_VALIDATED = "not-validated"
+ECHO = "echo"
 ANSWER_CODES = {EMPTY, CUT_OFF, MISSING, REFUSED, LOOPS, NOT_JSON, BREAKS_SCHEMA, NO_AGENT}
 ANSWER_CODES |= {NO_ANSWER, NOT_VALIDATED, ECHO}
 """The codes of answers that are not artifacts."""
@@ -670,7 +680,8 @@ def fault_codes(graph: Graph, name: str) -> frozenset[str]:
 
 
 def _faults_of(graph: Graph, author: str) -> Iterator[str]:
-    state, agents = graph.states[author], graph.machine.agents_at(author)
+    state = graph.states[author]
+    agents = graph.machine.agents_at(author)
     if not state.may_leave_none or graph.on(author, "content"):
         return
     if state.asks:

@@ -81,7 +81,8 @@ def partial_input(
     told = list(input_faults([fault for fault in faults if fault[0]], given, datatype))
     assert isinstance(filled, dict)
     filled = with_files(filled, datatype, inside)
-    words, lists = without_agent(machine, filled), () if faults else child_faults(machine, filled)
+    words = without_agent(machine, filled)
+    lists = () if faults else child_faults(machine, filled)
     if wrong := [fault for fault in (*told, *words, *lists) if fault.code != MISSING]:
         raise InvalidInput(wrong)
     return filled

@@ -123,7 +123,8 @@ class _Reading(Mutable):
         key = self._read_key(location, value)
         if key is None:
             return None
-        after, group = self._awaited_keys(key, location, value), self._read_group(location, value)
+        after = self._awaited_keys(key, location, value)
+        group = self._read_group(location, value)
         return Item(key, value, location, after, group, self._read_exclusive(location, value))
 
     def _read_key(self, location: str, item: object) -> str | None:

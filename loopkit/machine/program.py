@@ -172,7 +172,8 @@ class Program:
         `is_own` if the feedback is in words of the machine's author. A kept session knows the
         version, a prompt may insert it, and what is in files is there anyway.
         """
-        state, wanted = self.machine.states[to], edge.previous if edge is not None else "auto"
+        state = self.machine.states[to]
+        wanted = edge.previous if edge is not None else "auto"
         if not isinstance(state, AgentState) or self.machine.agents[asked].session != "fresh":
             return False
         named = self.template(state.prompt).names
@@ -187,7 +188,8 @@ class Program:
 
     def works_in_files(self, name: str, asked: str) -> bool:
         """Whether what an agent has to mend in a state is in files."""
-        agent, output = self.machine.agents[asked], self.machine.states[name].output_at(name)
+        agent = self.machine.agents[asked]
+        output = self.machine.states[name].output_at(name)
         assert output is not None
         folder = agent.works_on_files and self.machine.workspace_at(name, agent)
         return output.is_left or bool(folder)
@@ -364,7 +366,8 @@ DRAFT = "draft"
 
 def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> AgentAsked:
     agent = machine.agents[asked]
-    datatype, output = machine.data_type(name), state.output_at(name)
+    datatype = machine.data_type(name)
+    output = state.output_at(name)
     written = [parse_template(text) for path, text in agent.templates if path[0] != "resume"]
     return AgentAsked(
         agent=agent,
@@ -383,7 +386,8 @@ def agent_asked(machine: Machine, name: str, state: AgentState, asked: str) -> A
 
 
 def _tool_asked(machine: Machine, tool: Tool, agent: Agent) -> ToolAsked:
-    rules, schema = None, ANYTHING if tool.accepts is None else tool.accepts.schema
+    rules = None
+    schema = ANYTHING if tool.accepts is None else tool.accepts.schema
     if isinstance(tool, ValidatorTool):
         validators = {name: rules_of(machine.validators.get(name, ())) for name in tool.by}
         rules = FixedRules(*_fixed_rule_fields(validators, machine.levels))
@@ -450,7 +454,8 @@ def agents_called(
 
     Of states that run equal machines the first stands for all.
     """
-    found, seen = dict[str, Agent](), set[str]() if seen is None else seen
+    found = dict[str, Agent]()
+    seen = set[str]() if seen is None else seen
     for name, state in machine.states.items():
         rules = (rule for rules in validators_of(machine, state).values() for rule in rules)
         for agent in (*state.asks, *(rule.asks for rule in rules if rule.asks is not None)):

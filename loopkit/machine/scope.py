@@ -128,8 +128,10 @@ class Scope:
 
     def always_empty(self, state: str, edge: Edge | None = None) -> Mapping[str, str]:
         """The names without a value whenever a state is entered, or an edge taken; with reasons."""
-        graph, made = self.graph, self.flow.taking(edge) if edge else self.flow.entering[state]
-        working, written = graph.states[state], graph.written.get(state)
+        graph = self.graph
+        made = self.flow.taking(edge) if edge else self.flow.entering[state]
+        working = graph.states[state]
+        written = graph.written.get(state)
         version = ("artifact", written) if working.judges is None else ("report", state)
         empty: dict[str, str] = {}
         if version not in made.possibly:
@@ -349,7 +351,8 @@ class GuardNames:
 
 def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     """The facts that a state's own work leaves for guards."""
-    state, data = graph.states[name], graph.machine.data_type(name)
+    state = graph.states[name]
+    data = graph.machine.data_type(name)
     facts = {**state.facts, **(_guard_types(data) if data is not None else {})}
     if state.judges is None:
         return facts
@@ -360,7 +363,8 @@ def own_names(graph: Graph, name: str) -> dict[str, GuardType]:
     rules = graph.rules_at(name)
     if ranges := [rule.score_range for rule in rules if rule.score_range is not None]:
         # It is none where no judge with a score has answered.
-        low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
+        low = min(least for least, _ in ranges)
+        high = max(most for _, most in ranges)
         facts[SCORE] = GuardType("num", optional=True, minimum=low, maximum=high)
     if graph.origins:
         # It is none where the report does not fail.

@@ -140,7 +140,9 @@ def _join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
     for start, end, word in spans:
         if joined and start < joined[-1][1]:
             first, last, longest = joined.pop()
-            start, end, word = first, max(last, end), max(longest, word, key=len)
+            start = first
+            end = max(last, end)
+            word = max(longest, word, key=len)
         joined.append((start, end, word))
     return joined
 

@@ -139,8 +139,11 @@ def read_tree(
     OSError where something can't be read or the root is reached by a link.
     """
     root, within, origin, ignore = folder
-    top, times, entries = os.fsencode(open_root(root)), hashlib.sha256(), dict[str, Entry]()
-    names, room = dict[tuple[int, int, int], list[str]](), most_bytes
+    top = os.fsencode(open_root(root))
+    times = hashlib.sha256()
+    entries = dict[str, Entry]()
+    names = dict[tuple[int, int, int], list[str]]()
+    room = most_bytes
     counted = frozenset() if known is None else frozenset(map(os.fsencode, known.entries))
     for path in _paths(top, os.fsencode(within), os.fsencode(origin or root), counted):
         name = os.path.relpath(path, top)
@@ -150,7 +153,8 @@ def read_tree(
         try:
             info = os.lstat(path)
             if not stat.S_ISDIR(info.st_mode):
-                room, most_files = room - info.st_size, most_files - 1
+                room = room - info.st_size
+                most_files = most_files - 1
             if min(room, most_files) < 0:
                 raise TooLarge
             entries[shown] = _entry(path, info)
@@ -225,7 +229,8 @@ def _paths(
         ignored = _find_ignored(entries, (top, start))
         level = []
         for entry, rules in entries:
-            is_folder, name = entry.is_dir(follow_symlinks=False), os.path.relpath(entry.path, top)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            name = os.path.relpath(entry.path, top)
             is_own = is_folder and _ignores_itself(entry.path)
             if (entry.path in ignored or (is_own and rules is None)) and name not in counted:
                 continue
@@ -262,7 +267,8 @@ def _find_ignored(
     entries: Iterable[tuple[os.DirEntry[bytes], IgnoreRules | None]], tops: tuple[bytes, bytes]
 ) -> set[bytes]:
     """The entries that don't count, among them the `.git` of the folders `tops`."""
-    ignored, asked = set[bytes](), dict[IgnoreRules, list[bytes]]()
+    ignored = set[bytes]()
+    asked = dict[IgnoreRules, list[bytes]]()
     for entry, rules in entries:
         if entry.name == b".git" and os.path.split(entry.path)[0] in tops:
             ignored.add(entry.path)
@@ -418,7 +424,8 @@ class _Writing:
             raise
 
     def may_change(self, path: str, before: Tree) -> bool:
-        now, sides = self._now(path), (before.entries.get(path), self._after.get(path))
+        now = self._now(path)
+        sides = (before.entries.get(path), self._after.get(path))
         if now in sides:
             return True
         # A folder that stands or is missing is not in anybody's way.
@@ -469,7 +476,8 @@ class _Writing:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=folder)
                 return
-            content, draft = self._load(entry.blob), f".loopkit-{blob_id(os.fsencode(name))[:16]}"
+            content = self._load(entry.blob)
+            draft = f".loopkit-{blob_id(os.fsencode(name))[:16]}"
             # One of a process that was killed has the same name.
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=folder)

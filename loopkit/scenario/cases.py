@@ -395,11 +395,14 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
     if case in names:
         return case
     if case is None:
-        message, remedy = "the scenario has several cases", f"name one: `--case '{names[0]}'`"
+        message = "the scenario has several cases"
+        remedy = f"name one: `--case '{names[0]}'`"
     elif names:
-        message, remedy = f"there is no case `{case}`", did_you_mean(case, names)
+        message = f"there is no case `{case}`"
+        remedy = did_you_mean(case, names)
     else:
-        message, remedy = f"there is no case `{case}`", "this scenario has none: leave it out"
+        message = f"there is no case `{case}`"
+        remedy = "this scenario has none: leave it out"
     raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
 
 
@@ -436,7 +439,8 @@ def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
         if path[1] not in getattr(own, str(path[0])):
             yield path, called, one
     for child in scenario.in_children:
-        mine, is_keyed = own.children.get(child.state), bool(child.key)
+        mine = own.children.get(child.state)
+        is_keyed = bool(child.key)
         if mine is None or (is_keyed and isinstance(mine, Mapping) and child.key not in mine):
             yield from _in_child(child, ())
 

@@ -152,10 +152,12 @@ async def _answer(
     teller: _Teller | None,
 ) -> Answer:
     """Call a tool; each time that the user is asked, call it again with the reply."""
-    about, reply = context.session.client_params, _reply_in_call(called)
+    about = context.session.client_params
+    reply = _reply_in_call(called)
     program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
     program = program or "a client"
-    tell, user = teller.tell if teller is not None else None, f"the user of {program}"
+    tell = teller.tell if teller is not None else None
+    user = f"the user of {program}"
     while True:
         caller = Caller(user, _may_be_asked(context), tell, reply, program)
         result = await toolbox.call(called.name, called.arguments or {}, caller)

@@ -76,7 +76,8 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", 
 
 
 async def show_runs(call: Call) -> Response:
-    machine, status = call.query["machine"] or None, call.query["status"] or None
+    machine = call.query["machine"] or None
+    status = call.query["status"] or None
     before = call.query["before"] or None
     place = await call.site.stored.journal.newest()
     runs, older = await call.site.runs.summaries(machine, status, before, LISTED)
@@ -135,7 +136,8 @@ async def show_run(
 ) -> Response:
     place = await call.site.stored.journal.newest()
     shown = await page_of(call)
-    since, until = call.query.get("since"), call.query.get("until")
+    since = call.query.get("since")
+    until = call.query.get("until")
     if since == shown.seq and call.query.get("known") == shown.status:
         return Response(status_code=204)
     steps = [step for step in shown.steps.all if until is None or step.seq < until]

@@ -223,7 +223,9 @@ class RunPages:
             kept = await self._read(run)
             if kept.page is not None:
                 return kept.page
-            state, history, steps = kept.state, kept.history, kept.steps
+            state = kept.state
+            history = kept.history
+            steps = kept.steps
             engine = await self._engine(state)
             page = RunPage(
                 await read_facts(self._stored, state, history, engine, time.time()), steps

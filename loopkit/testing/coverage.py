@@ -254,7 +254,8 @@ class MachineCoverage:
     @property
     def file(self) -> str:
         """The machine file: relative to the current folder if below it, else as it was named."""
-        named, here = self.loaded.source.document.file, Path.cwd()
+        named = self.loaded.source.document.file
+        here = Path.cwd()
         path = Path(named).resolve()
         return str(path.relative_to(here)) if path.is_relative_to(here) else named
 
@@ -292,7 +293,8 @@ class _Reaching:
     cases: dict[Goal, list[str]] = field(default_factory=dict)
 
     def add(self, suite: Suite, case: str, run: FamilyRun) -> None:
-        engine, named = suite.machines.engines[run.state.definition], f"{suite.path}::{case}"
+        engine = suite.machines.engines[run.state.definition]
+        named = f"{suite.path}::{case}"
         found = collect_reached(engine, run.plain_events)
         for goal in self.goals:
             cases = self.cases.setdefault(goal, [])

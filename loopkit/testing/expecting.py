@@ -79,7 +79,8 @@ def with_what_was_done(
             case "artifacts":
                 new[key] = dict(_artifacts(written[key], unmet, run))
             case "children":
-                missed, given = {at[1] for at in unmet if at[0] == key}, done.get(key, {})
+                missed = {at[1] for at in unmet if at[0] == key}
+                given = done.get(key, {})
                 new[key] = {state: given[state] if state in missed else said
                             for state, said in written[key].items()
                             if state in given or state not in missed}  # fmt: skip

@@ -213,7 +213,8 @@ def inputs_of(
     shared = {name: value for name, value in written.scenario.input.items() if name not in own}
     given, problems = _include_files(written, _place(case, False), shared, datatype)
     given_here, found = _include_files(written, _place(case, True), own, datatype)
-    given, problems = {**given, **given_here}, [*problems, *found]
+    given = {**given, **given_here}
+    problems = [*problems, *found]
     try:
         filled, faults = conform(given, datatype)
     except NotJudged as error:
@@ -254,7 +255,9 @@ def _include_files(
     """The inputs with the contents of the files that they name, and the problems with these."""
     given, problems = dict(inputs), list[Problem]()
     for name in inputs:
-        field, folder, document = datatype.field(name), written.folder, written.source.document
+        field = datatype.field(name)
+        folder = written.folder
+        document = written.source.document
         if field is not None and field.scalar == "str":
             holder = {name: given[name]}
             problems += include(holder, folder, document, frozenset({name}), at)[1]
@@ -276,7 +279,8 @@ def _problems(
     faults: list[tuple[str, str]],
 ) -> Iterator[Problem]:
     own = (written.scenario.cases or {})[case].input
-    fields, problem = datatype.fields or {}, written.source.problem
+    fields = datatype.fields or {}
+    problem = written.source.problem
     at: DocPath = ("cases", case)
     for name in (name for name, field in fields.items() if field.required and name not in given):
         remedy = f"add `input: {{{name}: …}}` to the case, or for all cases at the top"

@@ -125,7 +125,8 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
             if goes_on:
                 active = await _resume(app, active.state.run, resumes.pop(0))
         except AnswerRefused as refusal:
-            refused, goes_on = Refusal(str(refusal), app.refused_at), False
+            refused = Refusal(str(refusal), app.refused_at)
+            goes_on = False
         except Crashed:
             # Another process takes up a run like this, whose own was killed.
             active = await _resume(app, active.state.run, Resume())
@@ -136,7 +137,8 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
 
 def _with_own_files(suite: Suite, name: str, folder: Path) -> dict[str, Any]:
     """The input of a case, with each file where it is played: its bytes, or at least its data."""
-    inputs, top = dict(suite.inputs[name]), suite.written.folder.resolve()
+    inputs = dict(suite.inputs[name])
+    top = suite.written.folder.resolve()
     fields = (parse_record(suite.machine.machine.input).fields or {}).items()
     files = {key: inputs[key] for key, field in fields if field.is_file and inputs.get(key)}
     whole = {key: Path(file["path"]).absolute() for key, file in files.items()}

@@ -228,7 +228,8 @@ def _append_case(
     last = document.span(("cases", known.names[-1]))
     column = document.span(("cases", known.names[-1]), key=True).column
     rows = document.text.splitlines(keepends=True)
-    before, after = "".join(rows[: last.end_line]), "".join(rows[last.end_line :])
+    before = "".join(rows[: last.end_line])
+    after = "".join(rows[last.end_line :])
     ending = "\r\n" if "\r\n" in document.text else "\n"
     added = _comment_lines(comments, column - 1) + to_yaml({name: case}, column - 1)
     gap = "" if before.endswith("\n") else ending

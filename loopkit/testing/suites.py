@@ -105,7 +105,8 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     machines = machines or Machines()
     written = load_file(path)
     if not written.names:
-        message, at = "the scenario has no cases to test", ("scenario",)
+        message = "the scenario has no cases to test"
+        at = ("scenario",)
         remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
         raise ProblemsFound([written.source.problem(at, "no-cases", message, help=remedy)])
     machine = _machine(written, machines)
@@ -129,7 +130,8 @@ def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
     path = written.folder / name
     if not path.is_file():
         message = f"there is no machine file `{name}`"
-        remedy, at = "the path starts at the folder of this file", ("machine",)
+        remedy = "the path starts at the folder of this file"
+        at = ("machine",)
         raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
     return machines.machine(path)
 
@@ -202,7 +204,8 @@ def _in_expectations(
     yield from _steps((*at, "path"), "state", expect.path or (), states)
     yield from _steps((*at, "kept"), "state", expect.kept or (), states)
     yield from _steps((*at, "events"), "event", expect.events or (), bill.emitted)
-    agents, judges = tuple(bill.machine.agents), tuple(bill.graph.judges)
+    agents = tuple(bill.machine.agents)
+    judges = tuple(bill.graph.judges)
     for key, kind, known in (
         ("verdicts", "validate state", judges),
         ("revisions", "revised state or edge", bill.revised),

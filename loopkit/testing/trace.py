@@ -122,7 +122,8 @@ class Trace:
 
 
 def trace(machine: Machine, run: FamilyRun) -> Trace:
-    result, before = Trace(run.state, cost_usd=run.cost_usd), RunState()
+    result = Trace(run.state, cost_usd=run.cost_usd)
+    before = RunState()
     for event in run.plain_events:
         _note(result, machine, before, event)
         apply(before, event)
@@ -226,7 +227,8 @@ class Difference:
             return f"{at}: there is one more, `{self.replayed['type']}`"
         if self.replayed is None:
             return f"{at}: there is one less, `{self.recorded['type']}`"
-        kind, other = self.recorded["type"], self.replayed["type"]
+        kind = self.recorded["type"]
+        other = self.replayed["type"]
         if kind != other:
             return f"{at}: `{other}` instead of `{kind}`"
         return f"{at}, `{kind}`: {'; '.join(_value_differences(self.recorded, self.replayed))}"
@@ -289,7 +291,8 @@ def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
                 # A scenario does not have to wait for what comes from outside.
                 is_left_out = event.wanted is not None
             case Resumed():
-                is_left_out, paused = paused and not event.limits, False
+                is_left_out = paused and not event.limits
+                paused = False
         if not is_left_out:
             yield event
 

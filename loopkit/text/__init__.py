@@ -101,7 +101,8 @@ def without_loop(text: str) -> str:
     """The text with the lines that come many times at its end only once."""
     end = len(text.rstrip())
     for period in range(2, min(LONGEST_REPEATED, end // MANY_TIMES) + 1):
-        unit, first = text[end - period : end], end - MANY_TIMES * period
+        unit = text[end - period : end]
+        first = end - MANY_TIMES * period
         if text[first : first + period] != unit or text[first:end] != unit * MANY_TIMES:
             continue
         if "\n" in unit and any(map(str.isalpha, unit)):

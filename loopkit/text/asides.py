@@ -172,11 +172,14 @@ def read_call(text: str, offered: Collection[str]) -> WrittenCall | str | None:
     """
     values, gaps = _values_in(text)
     calls = [call for value in values if (call := _call_in(value, offered)) is not None]
-    code, begun = _FENCED.match(text) or _PYTHON.fullmatch(text), _BEGUN.match(text)
+    code = _FENCED.match(text) or _PYTHON.fullmatch(text)
+    begun = _BEGUN.match(text)
     if code is not None and code.re is _PYTHON and code[2] not in offered:
         code = None
     if code is not None and (called := _call_in_code(code[1])) is not None:
-        calls, values, gaps = [called], [called], [text[code.end() :].strip()]
+        calls = [called]
+        values = [called]
+        gaps = [text[code.end() :].strip()]
     # A text about such marks has them in its code.
     is_marked = code is not None or bool(
         _MARKED.search(text) and _MARKED.search(without_code(text))

@@ -75,7 +75,8 @@ def hunks(old: str, new: str) -> Iterator[str]:
     before, after = _split_lines(old), _split_lines(new)
     matcher = _Anchored(before, after)
     for group in matcher.get_grouped_opcodes(CONTEXT):
-        (_, start, _, from_, _), (_, _, end, _, to) = group[0], group[-1]
+        (_, start, _, from_, _) = group[0]
+        (_, _, end, _, to) = group[-1]
         yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
         for kind, i, j, k, m in group:
             yield from _mark_lines(" " if kind == "equal" else "-", before[i:j])

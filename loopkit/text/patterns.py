@@ -58,7 +58,8 @@ def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
         return regex.compile(pattern, regex.MULTILINE if lines else 0)
     except regex.error as error:
         # The package's stubs do not know its fields.
-        reason, position = getattr(error, "msg", str(error)), getattr(error, "pos", None)
+        reason = getattr(error, "msg", str(error))
+        position = getattr(error, "pos", None)
         raise PatternError(pattern, reason, position) from error
     except (ValueError, OverflowError) as error:
         raise PatternError(pattern, str(error)) from error

@@ -94,7 +94,8 @@ async def _run_once(start: Start) -> list[Found]:
     if start.file is not None:
         start.file.clear()
     result = await _run(start)
-    code, printed = result.exit_code, output_clause(result.stdout, result.stderr)
+    code = result.exit_code
+    printed = output_clause(result.stdout, result.stderr)
     if (ending := ending_of(rule.errors, result)) is not None:
         told = f"`{program}` ended with exit code {code}, which is an error by `errors`{printed}"
         raise CannotJudge(told, ending.error_class, ending.retry_after_s)

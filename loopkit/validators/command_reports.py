@@ -57,7 +57,9 @@ def message_text(text: str) -> str:
 
 def at_place(finding: Finding, column: int | None = None) -> Found:
     """The finding with its place in its message; it stays the same one if it moves in its file."""
-    text, code, file = message_text(finding.message), message_text(finding.code), finding.location
+    text = message_text(finding.message)
+    code = message_text(finding.code)
+    file = finding.location
     numbers = [str(number) for number in (finding.line, column) if number is not None]
     described = text if code in text else f"{code} {text}"
     message = f"{':'.join([file, *numbers])}: {described}" if file else described
@@ -203,7 +205,9 @@ def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Itera
     A program can't be asked again: a `fail` counts with what can be read of it, and anything else
     that is doubtful is refused.
     """
-    levels, cap, origins = setting.severities, rule.severity, setting.origins
+    levels = setting.severities
+    cap = rule.severity
+    origins = setting.origins
     form: ReportForm = OwnForm(levels=levels, cap=cap, origins=origins)
     if rule.map is not None:
         form = ReportForm(levels=levels, cap=cap, origins=origins, parts=rule.map)
@@ -262,7 +266,8 @@ def _rule_of(result: object, rules: list[object], by_id: Mapping[str, object]) -
 
 def _is_problem(result: object) -> bool:
     states = [_part(one, "status") in (None, "accepted") for one in _list(result, "suppressions")]
-    is_suppressed, is_fail = states and all(states), _part(result, "kind") in (None, "fail")
+    is_suppressed = states and all(states)
+    is_fail = _part(result, "kind") in (None, "fail")
     return is_fail and _part(result, "baselineState") != "absent" and not is_suppressed
 
 

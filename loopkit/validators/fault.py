@@ -135,10 +135,12 @@ def complete(
 
     Raises TemplateError, and CannotJudge where the rule's `message:` comes out empty.
     """
-    levels, names = setting.severities, subject.names(setting.names)
+    levels = setting.severities
+    names = subject.names(setting.names)
     findings = []
     for identity, one in zip(ids_of(rule, found, setting, exact=False), found, strict=True):
-        draft, level = one.finding, rule.severity or levels.ungraded
+        draft = one.finding
+        level = rule.severity or levels.ungraded
         if draft.severity:
             # The severity that the check knows, with that of the rule as its cap.
             level = levels.with_cap(draft.severity, rule.severity)

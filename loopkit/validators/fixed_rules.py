@@ -162,7 +162,9 @@ async def check_matches(
     rule: MatchesRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Found]:
     text = without_code(subject.content) if rule.outside_code else subject.content
-    pattern, least, most = rule.matches, rule.count.min, rule.count.max
+    pattern = rule.matches
+    least = rule.count.min
+    most = rule.count.max
     # Without an upper limit, counting can stop at the lower one.
     number = count_of(pattern, text, setting.patterns, most=least if most is None else None)
     if number < least:
@@ -197,7 +199,8 @@ def _too_few_message(
 ) -> str:
     where = "text outside code" if rule.outside_code else "text"
     if number or rule.count.min > 1:
-        times, least = plural(number, "time", ","), amount(rule.count.min)
+        times = plural(number, "time", ",")
+        least = amount(rule.count.min)
         return f"`{rule.matches}` matches {times} in the {where}, at least {least} needed"
     message = f"nothing in the {where} matches `{rule.matches}`"
     inside = rule.outside_code and count_of(rule.matches, subject.content, setting.patterns, most=1)

@@ -101,7 +101,8 @@ def _find_wrong(lookup: Lookup, data: object, known: list[object]) -> Iterator[F
     for index, (location, value) in enumerate(_values(lookup, data).items()):
         if (_comparable(value) in kinds) != lookup.avoid:
             continue
-        told, start = value_text(value), f"{location}: " if location else ""
+        told = value_text(value)
+        start = f"{location}: " if location else ""
         message = (
             f"{start}`{told}` is one of those in {place(lookup)}, and none of them may be used"
         )

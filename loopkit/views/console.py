@@ -135,7 +135,8 @@ def _lines_for_held(event: Held, before: Progress, at: float) -> Iterator[Line]:
 
 def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
     """The answer of a judge or a tool; that of an author is printed with its artifact."""
-    call, cost = before.call(event.key), usage_suffix(event.usage)
+    call = before.call(event.key)
+    cost = usage_suffix(event.usage)
     role = call.role if call is not None else ""
     if call is not None and role == "judge" and cost:
         yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
@@ -218,7 +219,8 @@ def _lines_for_suspended(event: Suspended, before: Progress, at: float) -> Itera
 def _lines_for_repaired(event: Repaired, *_: object) -> Iterator[Line]:
     yield Line(f"continues with a changed machine ({plural(len(event.changes), 'change')}):")
     for change in event.changes[:MAX_CHANGES]:
-        before, after = change.before or "nothing", change.after or "nothing"
+        before = change.before or "nothing"
+        after = change.after or "nothing"
         effect = f" ({change.effect})" if change.effect else ""
         yield Line(f"  {change.place}: {before} → {after}{effect}")
     if (more := len(event.changes) - MAX_CHANGES) > 0:
@@ -426,7 +428,9 @@ class FamilyProgress:
             return status(replace(self._total(self._known[only]), state=name), now)
         if not self._own.items:
             return status(self._own, now)
-        own, total, working = self._own, self._total(Progress()), sum(self._works.values())
+        own = self._own
+        total = self._total(Progress())
+        working = sum(self._works.values())
         asking = len(self._works) - working
         parts = (
             Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),

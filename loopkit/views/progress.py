@@ -137,7 +137,8 @@ def _without_call(now: Progress, key: str, usage: Usage) -> Progress:
 
 
 def _after_child_ended(now: Progress, event: ChildEnded) -> Progress:
-    calls, usage = now.calls + event.usage.agent_calls, now.usage.plus(event.usage)
+    calls = now.calls + event.usage.agent_calls
+    usage = now.usage.plus(event.usage)
     return replace(now, ended=now.ended + 1, calls=calls, usage=usage)
 
 

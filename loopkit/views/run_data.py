@@ -234,7 +234,8 @@ def summary(
     `hints` continue a suspended run; `usage` is that of its family; `items` are the further fields
     of findings in its machine.
     """
-    status, place = status_of(state, is_driven=is_driven), standing_of(state)
+    status = status_of(state, is_driven=is_driven)
+    place = standing_of(state)
     yield f"{state.run}: {status} at {place}" if place else f"{state.run}: {status}"
     yield f"spent: {usage_text(usage)}, {duration(usage.time_s)} of work"
     yield from _answers(state)
@@ -283,7 +284,8 @@ def _results(state: RunState) -> Iterator[str]:
     if state.finished is None:
         return
     for name, value in state.finished.result.items():
-        label, shown = version_suffix(state.finished.picked[name]), or_empty(text_or_json(value))
+        label = version_suffix(state.finished.picked[name])
+        shown = or_empty(text_or_json(value))
         yield f"result {name}{label}:\n{indent_lines(shown, '  ')}"
 
 
@@ -327,7 +329,8 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
     yield f"--- {before.title}"
     yield f"+++ {after.title}"
-    old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
+    old = artifact_lines(before.artifact)
+    new = artifact_lines(after.artifact)
     yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
     for here, there in ((before, after), (after, before)):
         known = {finding.id for finding in there.findings}
@@ -364,7 +367,8 @@ def rows_of(state: RunState) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _row(child: Child) -> Row:
-    place, run = place_of(child.started.state, child.started.key), child.started.child
+    place = place_of(child.started.state, child.started.key)
+    run = child.started.child
     if child.ended is None:
         return Row(place, run, "", False, {})
     result = child.ended.result
@@ -403,7 +407,8 @@ def child_lines(
 
 def _cells(row: Row, state: RunState | None, driven: bool) -> tuple[str, ...]:
     if row.outcome:
-        result, status = row.result, _in_words(row.outcome, row.success)
+        result = row.result
+        status = _in_words(row.outcome, row.success)
         amounts = (str(result["rounds"]), str(result["calls"]), cost_of(result["cost"]))
         return row.place, status, *(amounts if row.run else ("", "", ""))
     if state is None:

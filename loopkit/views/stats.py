@@ -40,7 +40,8 @@ class _Mean:
 
     @property
     def group(self) -> Group:
-        usd, seconds = share(self.usd, self.runs - self.unpriced), share(self.seconds, self.runs)
+        usd = share(self.usd, self.runs - self.unpriced)
+        seconds = share(self.seconds, self.runs)
         return Group(runs=self.runs, cost_usd=usd, seconds=seconds, unpriced=self.unpriced)
 
 
@@ -65,7 +66,8 @@ class _Sums:
             self.phases[phase.state].update({name: getattr(phase, name) for name in COUNTS})
 
     def stats(self, machine: str) -> MachineStats:
-        clean, corrected = self.means[True].group, self.means[False].group
+        clean = self.means[True].group
+        corrected = self.means[False].group
         finished = clean.runs + corrected.runs
         phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in self.phases.items())
         return MachineStats(
@@ -107,7 +109,8 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
     figures = Figures()
     for stored in history:
         figures.take(stored.event, stored.at)
-    phases, defects = tuple(map(phase_stats, figures.phases)), tuple(figures.defects)
+    phases = tuple(map(phase_stats, figures.phases))
+    defects = tuple(figures.defects)
     blocking = [defect for defect in defects if defect.blocking]
     return RunStats(
         run=row.run,

@@ -101,7 +101,8 @@ class ModelAgentPort:
             answer = chat_answer(received.record, has_tools=offers) if failure.unreadable else None
             if answer is None:
                 if (used := tokens_in(received.record)) is not None:
-                    failure.charged, failure.tokens = False, used.input + used.output
+                    failure.charged = False
+                    failure.tokens = used.input + used.output
                     failure.cost_usd = cost(agent, request.model, used, None)
                 raise failure from error
             response = await client.read(answer, request.model)
@@ -120,7 +121,8 @@ class ModelAgentPort:
     async def _complete(self, agent: ModelAgent, request: Request, received: Received) -> Any:
         """LiteLLM's response. A cap of ours that the server refuses is lowered to what it names,
         and sent under the name that it wants, each once."""
-        place, tried = (request.fallback, request.model), set[str]()
+        place = (request.fallback, request.model)
+        tried = set[str]()
         while True:
             try:
                 sent = arguments(agent, request, self._cap_names.get(place))
@@ -192,7 +194,8 @@ def _own_address(model: str) -> str | None:
     scheme, _, place = written.rpartition("://")
     where, slash, path = place.partition("/")
     is_bare = where.count(":") > 1 and not where.startswith("[")
-    parts, port = urlsplit(f"//[{where}]" if is_bare else f"//{where}"), PORTS.get(scheme)
+    parts = urlsplit(f"//[{where}]" if is_bare else f"//{where}")
+    port = PORTS.get(scheme)
     # It ignores an impossible port as well.
     with suppress(ValueError):
         port = parts.port or port
@@ -210,7 +213,8 @@ def form_of(agent: ModelAgent, request: Request) -> tuple[Mapping[str, Any] | No
     """The schema that is sent as such; without one, why a model that takes schemas is sent none."""
     if request.schema is None or request.in_words or agent.structured == "text":
         return None, ""
-    known, is_told = known_model(request.model), agent.structured == "native"
+    known = known_model(request.model)
+    is_told = agent.structured == "native"
     takes_one = is_told or (known is not None and known.native_schema)
     if not takes_one or (
         offered_tools(agent, request) and not takes_schema_too(agent, request.model)
@@ -402,7 +406,8 @@ def _without_added(value: Any, part: Any, root: Mapping[str, Any]) -> Any:
     fitting = [o for o in options if _may_be(value, o.get("properties", {}))]
     # A strict answer has all fields of its form, so the smallest fitting form is the right one.
     record = min(fitting, key=lambda option: len(option.get("properties", {})), default={})
-    added, fields = set(_omittable_fields(record, root)), record.get("properties", {})
+    added = set(_omittable_fields(record, root))
+    fields = record.get("properties", {})
     return {
         name: _without_added(inner, fields.get(name), root)
         for name, inner in value.items()
@@ -495,7 +500,8 @@ def _with_merged_calls(messages: Iterable[Message]) -> Iterator[Message]:
             results_by_call.setdefault(first, []).append(message.content)
             continue
         yield from _tool_messages(results_by_call)
-        results_by_call, first_of = {}, dict[tuple[str, str], str]()
+        results_by_call = {}
+        first_of = dict[tuple[str, str], str]()
         for call in message.tool_calls:
             arguments = json.dumps(json.loads(_readable_arguments(call)), sort_keys=True)
             ids[call.id] = first_of.setdefault((call.name, arguments), call.id)

@@ -35,7 +35,9 @@ def as_agent_error(
 def error_of(record: Mapping[str, Any], *, tokens: int, cost_usd: float | None) -> AgentError:
     """The error that a provider reports inside an answer, with what the call used until then."""
     error = _classify(cause_in(record))
-    error.tokens, error.cost_usd, error.charged = tokens, cost_usd, False
+    error.tokens = tokens
+    error.cost_usd = cost_usd
+    error.charged = False
     return error
 
 

@@ -72,7 +72,8 @@ def cause_of(error: Exception, received: Received) -> FailureCause:
     kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
     if received.is_page:
         kinds.add("WebPage")
-    made_up, said = getattr(error, "status_code", None), _unwrap(str(error))
+    made_up = getattr(error, "status_code", None)
+    said = _unwrap(str(error))
     failure = FailureCause(
         kinds=frozenset(kinds),
         said=_short_text(said, received.request),
@@ -108,7 +109,8 @@ def cause_in(
 
 
 def _with_body(failure: FailureCause, body: object, request: Any) -> FailureCause:
-    records, said = tuple(records_in(body)), words(innermost(body))
+    records = tuple(records_in(body))
+    said = words(innermost(body))
     said = said or (failure.told if failure.answered else "")
     fields = [
         (name.lower().replace("_", "-"), str(value))

@@ -130,7 +130,9 @@ class _Bounded(httpx.AsyncByteStream):
         assert isinstance(response.stream, httpx.AsyncByteStream)
         is_plain = response.headers.get("content-encoding", "identity") == "identity"
         self._most = MOST_READ_BYTES if is_plain else MOST_PACKED_BYTES
-        self._stream, self._request, self._received = response.stream, request, received
+        self._stream = response.stream
+        self._request = request
+        self._received = received
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0

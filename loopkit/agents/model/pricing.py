@@ -32,7 +32,10 @@ from loopkit.text.json_text import texts_in
 MILLION = 1_000_000
 ASSUMED_WINDOW, WIDE_WINDOW = 128_000, 1_000_000
 """Of an unlisted model, and of one that is listed without it or whose headers may widen it."""
-FORMAT_TOKENS, ROLE_TOKENS, SCHEMA_TOKENS, TOOLS_TOKENS = 256, 16, 1_024, 1_024
+FORMAT_TOKENS = 256
+ROLE_TOKENS = 16
+SCHEMA_TOKENS = 1_024
+TOOLS_TOKENS = 1_024
 """What the chat format of a model adds to a request, to each message, for a schema, for tools."""
 LOCAL = (
     *("ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm", "vllm"),
@@ -40,7 +43,8 @@ LOCAL = (
 )
 """Providers that are the user's own servers: without a key, they cost nothing."""
 _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
-_WRITTEN, _CACHED = "cache_creation_input_token_cost", "cache_read_input_token_cost"
+_WRITTEN = "cache_creation_input_token_cost"
+_CACHED = "cache_read_input_token_cost"
 _THOUGHT = "output_cost_per_reasoning_token"
 _ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
 
@@ -48,7 +52,8 @@ _ALL = (_INPUT, _WRITTEN, _OUTPUT, _THOUGHT)
 def quote(agent: ModelAgent, request: Request) -> Usage:
     """The most that a call can cost. Without a price or a longest answer the cost is None, and
     tokens are those of the input alone."""
-    sent, window = input_bound(request), window_of(agent, request.model)
+    sent = input_bound(request)
+    window = window_of(agent, request.model)
     # More cannot be billed: a model refuses more than its window.
     sent = sent if window is None else min(sent, window)
     longest = output_cap(agent, request.model) if request.cap is None else request.cap
@@ -132,7 +137,8 @@ def missing_prices(name: str, agent: Agent, *, is_limited: bool) -> Iterator[tup
         for model in one.model:
             if is_priced(one, model, is_limited=is_limited):
                 continue
-            what, remedy = f"may answer at any length (`{model}`)", f"add {_CAP}"
+            what = f"may answer at any length (`{model}`)"
+            remedy = f"add {_CAP}"
             if highest_rates(one, model) is None:
                 what = f"asks `{model}`, whose price is not known"
                 near = None if one.base_url else near_model(model)
@@ -257,9 +263,11 @@ def answer_caps(agent: ModelAgent, model: str, sent: int = 0) -> AnswerCaps | No
     is_said = any(agent.params.get(name) is not None for name in OUTPUT_CAPS)
     if is_said or model.partition("/")[0] in TAKES_NO_CAP:
         return None
-    known, thinking = known_model(model), thinking_budget(agent.params)
+    known = known_model(model)
+    thinking = thinking_budget(agent.params)
     own = known.max_output if known else None
-    usual, least = thinking + USUAL_ANSWER, thinking + LEAST_ANSWER
+    usual = thinking + USUAL_ANSWER
+    least = thinking + LEAST_ANSWER
     if (window := window_of(agent, model)) is not None:
         # The request and the answer may have to share it.
         usual = min(usual, max(least, window - sent // _BYTES_PER_TOKEN))

@@ -50,10 +50,12 @@ def read_reply(agent: ModelAgent, request: Request, response: Any) -> Reply:
     else:
         hidden: Mapping[str, Any] = getattr(response, "_hidden_params", None) or {}
         listed = listed_cost(request.model, hidden.get("response_cost"))
-        tokens, usd = used.input + used.output, cost(agent, request.model, used, listed)
+        tokens = used.input + used.output
+        usd = cost(agent, request.model, used, listed)
     own = _own_fields(choice)
     # LiteLLM turns many endings into `stop`.
-    error, ending = own.get("error"), own.get("native_finish_reason")
+    error = own.get("error")
+    ending = own.get("native_finish_reason")
     if ending == "error" and not isinstance(error, Mapping):
         error = {"message": "the answer ended in an error"}
     if isinstance(error, Mapping) and error:
@@ -156,7 +158,8 @@ def _all_thought_message(
 
 def _tokens_used(usage: Any, *, is_silent: bool) -> TokenUse | None:
     """The tokens of a call, if the provider counted all of them."""
-    sent, answered = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    sent = _count(usage, "prompt_tokens")
+    answered = _count(usage, "completion_tokens")
     # There is no call without a prompt, and no text without a token.
     if not sent or answered is None or not (answered or is_silent):
         return None
@@ -278,7 +281,8 @@ def takes_schema_too(agent: ModelAgent, model: str) -> bool:
 
 
 def tool_arguments(agent: ModelAgent, request: Request) -> dict[str, Any]:
-    tools, is_silent = offered_tools(agent, request), not request.may_call_tools
+    tools = offered_tools(agent, request)
+    is_silent = not request.may_call_tools
     if not tools or (is_silent and provider_of(request.model) in NO_CHOICE):
         return {}
     choice = {"tool_choice": "none"} if is_silent else {}
@@ -305,8 +309,10 @@ def calls_in(message: Any, offered: Sequence[Tool]) -> tuple[ToolCall, ...]:
     calls: dict[str, ToolCall] = {}
     made = getattr(message, "tool_calls", None)
     for call in made if names and isinstance(made, list) else ():
-        function, own = getattr(call, "function", None), getattr(call, "id", None)
-        name, given = getattr(function, "name", None), getattr(function, "arguments", None)
+        function = getattr(call, "function", None)
+        own = getattr(call, "id", None)
+        name = getattr(function, "name", None)
+        given = getattr(function, "arguments", None)
         if not isinstance(name, str) or name in {"", JSON_CALL} - names:
             continue
         text = (given if isinstance(given, str) else json.dumps(given or {})).strip()

@@ -53,12 +53,16 @@ LONGEST_WORD = 60
 
 async def perform_agent(active: ActiveRun, name: str, state: AgentState) -> Worked:
     """Ask the agent; a content fault is part of the artifact, for the judging state to find."""
-    program, run, plan = active.program, active.state, active.engine.plans[name]
-    chosen, attempt = choose_agent(program, run, name), run.attempts.get(name, 0) + 1
+    program = active.program
+    run = active.state
+    plan = active.engine.plans[name]
+    chosen = choose_agent(program, run, name)
+    attempt = run.attempts.get(name, 0) + 1
     if chosen is None:
         choice = state.choice
         assert choice is not None
-        known, word = ", ".join(map("`{}`".format, choice.of)), _unknown_word(active, state)
+        known = ", ".join(map("`{}`".format, choice.of))
+        word = _unknown_word(active, state)
         fault = f"`{choice.from_}` is `{word}`, for which there is no agent; known: {known}"
         lost = faulty_artifact(state.output_at(name), name, attempt, NO_AGENT, fault)
         return _work_event(active, name, lost, None)
@@ -105,7 +109,8 @@ async def _answer(talk: Conversation, state: AgentState, folder: Path) -> Answer
     if final is not None and not (talk.has_called or (talk.goes_on and talk.rounds)):
         return Answered(final)
     turns = turns_to_send(talk)
-    request, port = _request(talk, state, folder, turns), active.agents[talk.agent]
+    request = _request(talk, state, folder, turns)
+    port = active.agents[talk.agent]
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, series, asked, request, port)
     if asked.output.is_left:
@@ -166,7 +171,8 @@ def _missing_for_guards(active: ActiveRun, name: str, artifact: Artifact) -> str
 def _series(
     active: ActiveRun, name: str, state: AgentState, chosen: str, folder: Path, *, is_program: bool
 ) -> CallSeries:
-    asked, port = active.engine.plans[name].agents[chosen], active.agents[chosen]
+    asked = active.engine.plans[name].agents[chosen]
+    port = active.agents[chosen]
     leaves_files = is_program and active.program.graph.judged and not asked.output.is_whole_folder
     choice = state.choice
     # Reported where one of `else` is asked: a word of the input, which never changes, only once.
@@ -222,7 +228,9 @@ def turns_to_send(talk: Conversation) -> Sequence[Exchange]:
 
     Where only the last ones are kept, the newest one that states the task comes before them.
     """
-    agent, run, turns = talk.asked.agent, talk.active.state, talk.turns
+    agent = talk.asked.agent
+    run = talk.active.state
+    turns = talk.turns
     if agent.session == "fresh":
         return ()
     if known := len(talk.rounds):

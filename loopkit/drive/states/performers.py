@@ -88,7 +88,8 @@ async def perform_command(active: ActiveRun, name: str, state: CommandState) -> 
     """Run the command; a non-zero exit is a result, not an error."""
     output = state.output_at(name)
     reply = await _reply(active, name, state, output)
-    attempt, patterns = active.state.attempts.get(name, 0) + 1, active.program.machine.patterns
+    attempt = active.state.attempts.get(name, 0) + 1
+    patterns = active.program.machine.patterns
     artifact = make_artifact(reply, None, output, name, attempt, patterns)
     fields = artifact.fields if artifact.fault else {"stderr": reply.stderr} | artifact.fields
     artifact = artifact.replace(fallback=state.fallback, fields=fields)
@@ -112,7 +113,8 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
     stdin = None if state.stdin is None else render(program, run, state.stdin)
 
     async def ask(_: Request) -> Reply:
-        env, timeout_s = command_environment(state.env), state.timeout
+        env = command_environment(state.env)
+        timeout_s = state.timeout
         with as_agent_errors():
             result = active.commands.result(name, active.state.runs_of(name), folder)
             if result is None:
@@ -144,7 +146,8 @@ async def _reply(active: ActiveRun, name: str, state: CommandState, output: Outp
 
 async def perform_filled(active: ActiveRun, name: str, state: RenderState | DataState) -> Worked:
     """What the templates make as an artifact; a list that is none is a fatal error."""
-    output, made = state.output_at(name), work_digest(active.program, active.state)
+    output = state.output_at(name)
+    made = work_digest(active.program, active.state)
     names: Mapping[str, object] = AllNames(active.program, active.state)
     if isinstance(state, RenderState):
         template = active.program.template(state.render)
@@ -202,12 +205,14 @@ async def perform_set(active: ActiveRun, name: str, state: SetState) -> Worked:
 
     What is set is recorded before, so that a run that was killed sets the same again.
     """
-    run, names = active.state, AllNames(active.program, active.state)
+    run = active.state
+    names = AllNames(active.program, active.state)
     path = await _file_of(active, state)
     known = run.adding
     again = isinstance(known, Setting) and (known.state, known.visit) == (name, run.visit)
     if not isinstance(known, Setting) or not again:
-        where, values = fill_in(state.where, names), fill_in(state.values, names)
+        where = fill_in(state.where, names)
+        values = fill_in(state.values, names)
         known = Setting(state=name, visit=run.visit, file=str(path), where=where, values=values)
         if values:
             await active.append(known)
@@ -283,7 +288,9 @@ def _file_in(folder: Path, given: Path) -> Path:
 
 async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -> Worked:
     """Judge the artifact; a report that no transition names goes to the error edge."""
-    program, run, rules = active.program, active.state, active.engine.plans[name].rules
+    program = active.program
+    run = active.state
+    rules = active.engine.plans[name].rules
     assert rules is not None
     artifact = run.artifacts[state.validate_]
     made_from = ledger.attempts_behind(program, run, artifact)
@@ -304,7 +311,8 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
             if rules.judges and (judges := judging.judges_after(answers)):
                 of_judges = await judging.by_judges(judges)
         except LimitReached as reached:
-            reached.commands, reached.time_s = tuple(judging.ran), judging.time_s
+            reached.commands = tuple(judging.ran)
+            reached.time_s = judging.time_s
             raise
     panel = ledger.Panel(tuple(answers), of_judges)
     report = ledger.complete(program, run, name, judging.artifact, panel, earlier, made_from)
@@ -382,7 +390,9 @@ class _Judging(Mutable):
 
     async def _ask_rules(self, *, is_last: bool = False) -> list[Answer]:
         """Their answers; with `is_last`, who changes the artifact gives no verdict."""
-        active, rules, subject = self.active, self.rules, self.subject
+        active = self.active
+        rules = self.rules
+        subject = self.subject
         answers: list[Answer] = []
         for validator, fixed in rules.fixed:
             setting = setting_for(active, self.folder, rules.levels, is_guarded=rules.are_guarded)

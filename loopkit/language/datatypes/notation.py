@@ -257,7 +257,8 @@ def _record_of(notation: Mapping[str, Any]) -> DataType:
     if torn is not None:
         message = f"the comma ends the text before it, so `{torn}` is taken for a field"
         raise NotationError(message, (torn,), "put the whole text in quotes")
-    is_open, written = OTHERS not in notation, notation.get(OTHERS)
+    is_open = OTHERS not in notation
+    written = notation.get(OTHERS)
     types = {name: _at(inner, name) for name, inner in notation.items() if name != OTHERS}
     others = None if is_open or written == NO_OTHERS else _at(written, OTHERS)
     return record_with(types, others, is_open=is_open)
@@ -463,7 +464,8 @@ def _ends(words: Mapping[str, Any], *, whole: bool) -> tuple[float | None, float
     lows = [words["minimum"]] if "minimum" in words else []
     highs = [words["maximum"]] if "maximum" in words else []
     if numbers:
-        lows, highs = [*lows, min(numbers)], [*highs, max(numbers)]
+        lows = [*lows, min(numbers)]
+        highs = [*highs, max(numbers)]
     if "exclusiveMinimum" in words:
         least = words["exclusiveMinimum"]
         lows.append(floor(least) + 1 if whole else least)

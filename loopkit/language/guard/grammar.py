@@ -133,7 +133,8 @@ class _Parser:
         start, end = left.col_offset, end_of(right)
         sign = self._next
         if self._comparator() is not None:
-            shown, first = self._text[right.col_offset : end], self._text[start:end]
+            shown = self._text[right.col_offset : end]
+            first = self._text[start:end]
             remedy = f"write `{first} and {shown} {sign.text} …`"
             raise refusal(sign.start, sign.end, "comparisons cannot be chained", remedy)
         return set_place(ast.Compare(left, [op], [right]), start, end)

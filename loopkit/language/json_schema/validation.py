@@ -181,7 +181,8 @@ def _items(validator: Validator, schema: Schema, instance: Any, holder: Object) 
 def _contains(validator: Validator, schema: Schema, instance: Any, holder: Object) -> Errors:
     if not validator.is_type(instance, "array"):
         return
-    least, most = holder.get("minContains", 1), holder.get("maxContains", len(instance))
+    least = holder.get("minContains", 1)
+    most = holder.get("maxContains", len(instance))
     found = sum(is_valid(validator, item, schema) for item in instance)
     if found > most:
         yield ValidationError(f"{found:,} items match the given schema (expected at most {most})")

@@ -88,10 +88,12 @@ def _syntax_error(error: TemplateSyntaxError, text: str) -> TemplateError:
 
 def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
     if tag in _TAGS:
-        message, remedy = f"nothing is open that `{tag}` could belong to", "check the tags before"
+        message = f"nothing is open that `{tag}` could belong to"
+        remedy = "check the tags before"
     else:
         near = "elif" if tag in ("elseif", "elsif") else tag
-        message, remedy = f"unknown tag `{tag}`", did_you_mean(near, _TAGS)
+        message = f"unknown tag `{tag}`"
+        remedy = did_you_mean(near, _TAGS)
     return error_at(Refusal(message, remedy, "template-syntax"), text, line, tag)
 
 
@@ -288,7 +290,8 @@ def present_if(test: nodes.Node, outcome: bool) -> frozenset[Path]:
         case nodes.Not(node=inner):
             return present_if(inner, not outcome)
         case nodes.And(left=left, right=right) | nodes.Or(left=left, right=right):
-            first, second = present_if(left, outcome), present_if(right, outcome)
+            first = present_if(left, outcome)
+            second = present_if(right, outcome)
             # Both sides of a true `and`, and of a false `or`, came out that way.
             return first | second if isinstance(test, nodes.And) == outcome else first & second
         case nodes.Test(name=name, node=inner) if name in _ASKING_TESTS:

@@ -109,7 +109,8 @@ def parse(text: str) -> Template:
     tree = tree_of(text)
     survey = Survey(text, None)
     survey.block(tree.body, Scope())
-    names, paths = frozenset(survey.free), frozenset(survey.paths)
+    names = frozenset(survey.free)
+    paths = frozenset(survey.paths)
     lone, parts = _lone(tree), parts_of(tree)
     whole, constant = path_of(lone), _constant(parts)
     return Template(text, tree, names, paths, whole, parts, constant, lone is not None)
@@ -220,13 +221,16 @@ def _error_of(error: Exception, text: str, line: int) -> TemplateError:
         case Refusal(code=code, message=message, help=remedy):
             pass
         case UndefinedError():
-            code, message = "missing-value", error.message or "a value is missing"
+            code = "missing-value"
+            message = error.message or "a value is missing"
             remedy = "test it with `is defined`, or use `| default(…)`"
         case RecursionError() | MemoryError():
-            code, message = "template-limit", "the data is nested too deep, or is too large"
+            code = "template-limit"
+            message = "the data is nested too deep, or is too large"
             remedy = "print less"
         case _:
-            code, message = "template-data", f"the template does not fit its data: {error}"
+            code = "template-data"
+            message = f"the template does not fit its data: {error}"
             remedy = "check what the names in this line stand for"
     return error_at(Refusal(message, remedy, code), text, line)
 
@@ -267,14 +271,16 @@ def printed_by(text: str) -> tuple[Path, ...]:
         elif isinstance(node, nodes.For):
             # Of a key and its value, the value.
             target = node.target.items[-1] if isinstance(node.target, nodes.Tuple) else node.target
-            path, inner = _list_path(node.iter, items), dict(items)
+            path = _list_path(node.iter, items)
+            inner = dict(items)
             if path and isinstance(target, nodes.Name):
                 inner |= dict.fromkeys((target.name, "loop"), (*path, ITEMS))
             else:
                 waiting.append((node.iter, items))
             waiting += ((part, inner) for part in (*node.body, *node.else_))
         elif isinstance(node, nodes.Filter) and node.name == "map" and node.kwargs:
-            path, named = _list_path(node.node, items), getattr(node.kwargs[0].value, "value", "")
+            path = _list_path(node.node, items)
+            named = getattr(node.kwargs[0].value, "value", "")
             if path:
                 found.append((*path, ITEMS, *str(named).split(".")))
             else:

@@ -113,7 +113,8 @@ def _instruments(meters: metrics.MeterProvider) -> dict[str, Any]:
 
 
 def application_emitter() -> Emitter | None:
-    tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
+    tracers = trace.get_tracer_provider()
+    meters = metrics.get_meter_provider()
     # Until the application configures a provider, there is a proxy that drops spans.
     if isinstance(tracers, trace.ProxyTracerProvider):
         return None

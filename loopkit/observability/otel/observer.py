@@ -173,9 +173,11 @@ class RunSpans:
     def _begin(self, stored: Stored) -> None:
         match stored.event:
             case Started() as event:
-                self.machine, self.born = event.machine, stored.at
+                self.machine = event.machine
+                self.born = stored.at
             case Entered() as event:
-                self._entered, self._since = event, (stored.seq, stored.at)
+                self._entered = event
+                self._since = (stored.seq, stored.at)
             case Resumed():
                 # Work after a resume has spans of its own.
                 self._since = stored.seq, stored.at

@@ -179,7 +179,8 @@ class Asking:
         return _spread(always, how="blocked")
 
     def _passing(self, name: str, row: Row) -> Iterator[Spread]:
-        asked, quorum = self._possible_judges(name, row), self._analysis.judges[name].quorum
+        asked = self._possible_judges(name, row)
+        quorum = self._analysis.judges[name].quorum
         spread = _spread(asked, with_second=False)
         spared = 0 if quorum is None else max(0, len(asked) - quorum)
         second = [work for judge, _ in asked for work in judge.second]
@@ -209,7 +210,8 @@ class Asking:
         return [(judge, applies) for judge, applies in asked if applies is not False]
 
     def _judges_at(self, name: str) -> Iterator[_Judge]:
-        machine, state = self._analysis.machine, self._analysis.judges[name]
+        machine = self._analysis.machine
+        state = self._analysis.judges[name]
         levels = levels_at(machine, state)
         for place, rules in validators_of(machine, state).items():
             for index, rule in enumerate(rules):

@@ -93,7 +93,8 @@ class _Prices:
         """`plans` has all moves that runs can take, and may have more."""
         self._graph = graph = variables.graph
         self._start = start
-        self._nodes, self._to = graph.nodes_last_first, graph.junctions.to
+        self._nodes = graph.nodes_last_first
+        self._to = graph.junctions.to
         self._ending = dict.fromkeys(self._nodes, NOTHING)
         """By node, the heaviest move with which a run is suspended there."""
         self._heaviest: dict[Edge, Fraction] = {}
@@ -150,7 +151,8 @@ class _Prices:
         for node in reversed(self._nodes):
             for edge in self._ways[node] if node in longest else ():
                 if edge.forward:
-                    total, target = longest[node] + self._heaviest[edge], self._to(edge)
+                    total = longest[node] + self._heaviest[edge]
+                    target = self._to(edge)
                     longest[target] = max(longest.get(target, NOTHING), total)
         return longest
 

@@ -238,7 +238,8 @@ def _on_the_way(extreme: Extreme) -> Share:
 def _of_nobody(totals: Mapping[Measure, float]) -> Share:
     """A share of which only the numbers are known."""
     runs, usd = ceil(totals["runs"]), totals.get("cost")
-    calls, of_tools = ceil(totals["calls"]), ceil(totals.get("tool_calls", 0))
+    calls = ceil(totals["calls"])
+    of_tools = ceil(totals.get("tool_calls", 0))
     counted = {"runs": runs, "usual_calls": runs, "most_tool_calls": of_tools}
     return Share((AgentCalls("", "", calls, usd, usd, **counted),), is_sure=False)
 

@@ -274,7 +274,8 @@ def cheapest(
             total = reached[index] + aim.weight(move)
             if target == END or total >= reached.get(target, NEVER):
                 continue
-            reached[target], before[target] = total, (index, move)
+            reached[target] = total
+            before[target] = (index, move)
             onward = total + least.get(explorer.state(target), NEVER)
             heappush(front, (onward, steps + 1, next(serial), target))
     return NEVER, None
@@ -430,7 +431,9 @@ def dearest(
     index = max(explored.starts, key=totals.__getitem__)
     if totals[index] == -NEVER:
         return None
-    total, end, steps = totals[index], index, list[tuple[int, Move]]()
+    total = totals[index]
+    end = index
+    steps = list[tuple[int, Move]]()
     while index != END and (targets := explored.targets[index]):
         through = [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
         at = through.index(max(through))
@@ -533,7 +536,9 @@ def _visits(
 
 def _asks_most(case: Case) -> tuple[float, ...]:
     """The least number of calls and their cost; for items, a key for the fewest successes."""
-    asked, total, failed = case.spread.least, case.row.get("total"), case.row.get("failed")
+    asked = case.spread.least
+    total = case.row.get("total")
+    failed = case.row.get("failed")
     if isinstance(total, int) and isinstance(failed, int):
         return total > 0, -total, -failed
     return len(asked), sum(work.most_usd or 0 for work in asked)

@@ -67,7 +67,8 @@ class Exact:
             self._order  # noqa: B018 - raises Endless
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
-        closed, edges = self._explored.plans.closed, self._graph.edges
+        closed = self._explored.plans.closed
+        edges = self._graph.edges
         return bounds_of(self, self._graph, measures).replace(
             configurations=len(self._explored.found),
             paths=paths(self._explored, self._order) if measures else None,
@@ -112,7 +113,8 @@ class Exact:
                 yield self._descriptions.stuck(first, path_to(first.at, before))
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
-        cap, is_used_up = self._variables.inputs.cap, self._explored.plans.is_used_up
+        cap = self._variables.inputs.cap
+        is_used_up = self._explored.plans.is_used_up
         some = [c for c in self._graph.caps if not is_used_up(c) and cap(c).high > 0]
         is_much = len(some) * len(self._explored.found) > MOST_STEPS
         for counter in some:
@@ -123,7 +125,8 @@ class Exact:
         most = [0] * (len(self._explored.found) + 1)
         known: dict[int, list[_Spending]] = {}
         for index in reversed(self._order):
-            moves, before = self._explored.moves[index], most[index]
+            moves = self._explored.moves[index]
+            before = most[index]
             if id(moves) not in known:
                 known[id(moves)] = [
                     (counter not in e.resets, counter in e.counters) if e else (False, False)
@@ -196,7 +199,8 @@ class Descriptions:
                 by_state[name] += weight
                 by_agent[work.agent] += weight
         is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
-        known, inputs = total if is_sure else None, self._inputs(path)
+        known = total if is_sure else None
+        inputs = self._inputs(path)
         return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
     def stuck(self, dead: Dead, path: Path) -> Stuck:
@@ -235,7 +239,8 @@ class Descriptions:
                     narrowest[cap] = Region(region.low + more, region.high + more)
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
-        whole, truths = self._variables.inputs.region, self._variables.analysis.parts.truths
+        whole = self._variables.inputs.region
+        truths = self._variables.analysis.parts.truths
         values: dict[str, object] = {}
         for name, region in narrowest.items():
             if region != whole(name):

@@ -48,9 +48,12 @@ def compute_means(
     chances = _Chances(assumptions)
     front = _Front(explorer)
     outcomes: dict[str, Fraction] = defaultdict(Fraction)
-    runs, calls, costs = Fraction(0), Fraction(0), dict[str, Fraction | None]()
+    runs = Fraction(0)
+    calls = Fraction(0)
+    costs = dict[str, Fraction | None]()
     for revised, index, here in front.each(most):
-        ways, name = list(explorer.ways(index)), explorer.state(index)
+        ways = list(explorer.ways(index))
+        name = explorer.state(index)
         if not ways:
             outcomes[name] += here
         for way, asked, chance in chances.of(name, [move for move, _ in ways]):
@@ -61,7 +64,8 @@ def compute_means(
             runs += share * sum(work.runs for work in asked)
             calls += share * sum(work.usual_calls for work in asked)
             for work in asked:
-                cost, before = usual(name, work, revised), costs.get(name, Fraction(0))
+                cost = usual(name, work, revised)
+                before = costs.get(name, Fraction(0))
                 if cost is None or before is None:
                     costs[name] = None
                 else:

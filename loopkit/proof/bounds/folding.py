@@ -227,13 +227,15 @@ class Splitting:
                 # Where it could be taken, an earlier one is.
                 continue
             for counter in edge.counters:
-                room, cap = Variable("room", counter), self._variables.inputs.caps[counter]
+                room = Variable("room", counter)
+                cap = self._variables.inputs.caps[counter]
                 bound = Variable("input", str(cap))
                 if room in open_:
                     parts, variable = open_[room].cut(0), room
                 elif bound in open_ and counter in self._variables.counted:
                     spent = number(values[Variable("counter", counter)])
-                    parts, variable = open_[bound].cut(spent), bound
+                    parts = open_[bound].cut(spent)
+                    variable = bound
                 else:
                     continue
                 if len(parts) > 1:

@@ -162,7 +162,8 @@ class Moves:
             cases = [Case(own, s, is_sure and s.is_sure, verdict) for s in spreads]
             if not cases:
                 continue
-            kept, is_judged = self._facts_left(name, row), verdict in COMPLETE
+            kept = self._facts_left(name, row)
+            is_judged = verdict in COMPLETE
             for exit_ in taken:
                 way = ("done", exit_.edge, kept, is_judged, False)
                 grouped.setdefault(way, []).extend(cases)
@@ -211,7 +212,8 @@ class Moves:
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
-            elsewhere, conditions = self.variables.elsewhere[name], self._conditions.get(name, ())
+            elsewhere = self.variables.elsewhere[name]
+            conditions = self._conditions.get(name, ())
             self._tables[name] = own_table(
                 self.variables.analysis,
                 name,
@@ -380,7 +382,8 @@ def _count(variables: Variables, edge: Edge, values: Values, new: dict[Variable,
             assert isinstance(left, Region)
             new[room] = left.with_one_less()
         elif counter in variables.counted:
-            spent, cap = Variable("counter", counter), variables.inputs.caps[counter]
+            spent = Variable("counter", counter)
+            cap = variables.inputs.caps[counter]
             before = number(new.get(spent, values[spent]))
             new[spent] = before + 1
             bound = Variable("input", str(cap))

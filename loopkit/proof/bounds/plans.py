@@ -216,7 +216,8 @@ class Plans:
 
     def _room_in_total(self, edge: Edge, values: Values) -> int | None:
         """The room in the total after an edge; None if it is unknown."""
-        cap, total = self.variables.inputs.caps.get(TOTAL), Variable("counter", TOTAL)
+        cap = self.variables.inputs.caps.get(TOTAL)
+        total = Variable("counter", TOTAL)
         if not isinstance(cap, int) or total not in values:
             return None
         return cap - number(values[total]) - (TOTAL in edge.counters)
@@ -224,7 +225,8 @@ class Plans:
     def _clips_for(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
         """The clips of counters that may have more room than the total: these become 0."""
         if (left, live_ahead) not in self._clips:
-            waiting, found = live_ahead & self._decided_by_total, list[tuple[int, int]]()
+            waiting = live_ahead & self._decided_by_total
+            found = list[tuple[int, int]]()
             while waiting:
                 bits, cap, full, one = self._caps_at[waiting.bit_length()]
                 waiting &= ~bits
@@ -283,7 +285,8 @@ class Packing:
             values: list[object] | None = [None] if most is None else None
             least = 0
             if most is not None and variable in variables.by_room:
-                width, least = most.bit_length() + 1, (1 << most.bit_length()) - most
+                width = most.bit_length() + 1
+                least = (1 << most.bit_length()) - most
             self._fields[variable] = _Field(at, ((1 << width) - 1) << at, least, values, {})
             at += width
 

@@ -193,7 +193,8 @@ def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
     tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]
     if any(len(names_in(test)) > 1 for test in tests):
         return lambda value: value
-    telling, stand_ins = Telling(tests), dict[tuple[object, ...], object]()
+    telling = Telling(tests)
+    stand_ins = dict[tuple[object, ...], object]()
 
     def stand_in(value: object) -> object:
         return stand_ins.setdefault(telling.of({name: value}), value)

@@ -110,7 +110,8 @@ class Variables:
     @cached_property
     def by_room(self) -> Mapping[Variable, int]:
         """The counters that are read only for their room, with their caps."""
-        caps, some = self.inputs.caps, self.counted - self._read_as_numbers - {TOTAL}
+        caps = self.inputs.caps
+        some = self.counted - self._read_as_numbers - {TOTAL}
         return {Variable("counter", c): cap for c in some if isinstance(cap := caps[c], int)}
 
     @cached_property
@@ -524,7 +525,8 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
 
 def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
     """Where a run came from, what was found there, and what a state entered again may keep."""
-    works, before = Variable("works", name), Variable("before", name)
+    works = Variable("works", name)
+    before = Variable("before", name)
     if before in variables.read[name]:
         yield CAME_FROM, _value(before)
     if FOUND in variables.read[name]:
@@ -555,7 +557,8 @@ def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
     if counter in variables.rooms:
         left = Variable("room", counter)
         return lambda values: _is_above(0, _region(values[left]))
-    spent, cap = Variable("counter", counter), variables.inputs.caps[counter]
+    spent = Variable("counter", counter)
+    cap = variables.inputs.caps[counter]
     if isinstance(cap, int):
         return lambda values: number(values[spent]) < cap
     bound = Variable("input", cap)

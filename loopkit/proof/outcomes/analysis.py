@@ -110,7 +110,8 @@ def _rules(machine: Machine, judges: Mapping[str, ValidateState]) -> Iterator[Pl
                 by.setdefault(item, {})[name] = None
     drafts = _drafting(machine)
     for name, validator in machine.validators.items():
-        judged_at, drafted_at = tuple(by[name]), tuple(drafts.get(name, ()))
+        judged_at = tuple(by[name])
+        drafted_at = tuple(drafts.get(name, ()))
         if not isinstance(validator, tuple):
             yield PlacedRule(("validators", name), validator, judged_at, drafted_at)
             continue

@@ -321,7 +321,8 @@ class Panel:
     """The rules of one validate state, and the reports that they can give in a context."""
 
     def __init__(self, analysis: Analysis, name: str) -> None:
-        self._state, self._machine = analysis.judges[name], analysis.machine
+        self._state = analysis.judges[name]
+        self._machine = analysis.machine
         self._levels = levels_at(analysis.machine, self._state)
         self._named = rows_named(analysis, name)
         self._may_be_infeasible = may_be_infeasible(analysis, name)
@@ -395,7 +396,9 @@ class Panel:
 
     def _has_severity(self, row: Row) -> bool:
         """Whether some report with the other facts of a row is as severe as the row says."""
-        word, verdict, machine = row.get(SEVERITY), row.get(VERDICT), self._machine
+        word = row.get(SEVERITY)
+        verdict = row.get(VERDICT)
+        machine = self._machine
         if word is None or (verdict is None and not machine.report_severity):
             return True
         if machine.report_severity and ERRORS in row:
@@ -640,7 +643,9 @@ def rows_of_items(
 
 class Endings:
     def __init__(self, state: EachState) -> None:
-        finals, outcomes, awaited = state.child.finals, {*state.outcomes}, {*state.awaited}
+        finals = state.child.finals
+        outcomes = {*state.outcomes}
+        awaited = {*state.awaited}
         self.successes = frozenset(name for name, final in finals.items() if final.succeeds)
         self.failures = frozenset(finals) - self.successes
         self.is_cancelled = CANCELLED in outcomes

@@ -283,7 +283,8 @@ class Table(Value, frozen=True, dict=True):
 def _are_closed(exits: Sequence[Exit]) -> ast.expr:
     """The condition that exits with the same counters have no room, or that all of them are for
     origins and none is for the earliest one, if there is one."""
-    has_none, origins = _not(exits[0].has_room), {exit_.edge.origin for exit_ in exits}
+    has_none = _not(exits[0].has_room)
+    origins = {exit_.edge.origin for exit_ in exits}
     if None in origins:
         return has_none
     others = [_not(_is_origin(None)), _not(_is_one_of(origins))]

@@ -123,7 +123,8 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
             {"message": fault.message, "path": f"input.{fault.path}" if fault.path else ""}
             for fault in error.faults
         ]
-    named, problems = ("code", "message", "path", "help"), getattr(error, "problems", ())
+    named = ("code", "message", "path", "help")
+    problems = getattr(error, "problems", ())
     return [{name: getattr(problem, name) for name in named} for problem in problems]
 
 

@@ -271,7 +271,9 @@ class MachineToolbox:
 
     async def _take_reply(self, reply: UserReply, call: _Call) -> Answer:
         matter = json.loads(reply.matter)
-        run, question, number = matter["run"], matter["question"], matter["number"]
+        run = matter["run"]
+        question = matter["question"]
+        number = matter["number"]
         root, app = root_of(run), self._host.app
         before = await self._length(run)
         asked = [one for one in await app.questions(root) if one.question.question == question]

@@ -374,7 +374,8 @@ class ReportForm(AnswerForm, frozen=True, kw_only=True):
     @property
     def _agreement(self) -> str:
         """Which verdict goes with which findings, if a report has to have both."""
-        fails, errors = words_for(self.verdicts, "fail"), self._errors
+        fails = words_for(self.verdicts, "fail")
+        errors = self._errors
         if not (self.has_verdict and self.has_severity and fails and errors):
             return ""
         verdict, severity, findings = map(quote, (self.verdict, self.severity, self.parts.findings))

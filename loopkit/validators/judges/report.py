@@ -186,7 +186,9 @@ def _opinion_in(validator: str, text: str, form: ReportForm, *, is_played: bool)
     report, faults = form.conform_report(found)
     if is_played and part(report, KNOWN) is MISSING:
         form = form.replace(known=())
-    verdict, doubts, conflicts = _verdict(report, form), list[str](), list[str]()
+    verdict = _verdict(report, form)
+    doubts = list[str]()
+    conflicts = list[str]()
     if faults:
         violations = "; ".join(fault_texts(faults[:MAX_FAULTS]))
         doubts.append(f"The report breaks its schema: {violations}.")
@@ -245,7 +247,9 @@ def _verdict(report: Report, form: ReportForm) -> VerdictWord | None:
 def _score(report: Report, form: ReportForm) -> float | None:
     if form.score is None:
         return None
-    value, low, high = part(report, form.parts.score), form.score.min, form.score.max
+    value = part(report, form.parts.score)
+    low = form.score.min
+    high = form.score.max
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         key = quote(form.parts.score)
         raise Doubt(f"{key} must be a number from {low:g} to {high:g}, {but_was(value)}.")
@@ -520,7 +524,8 @@ def _failed_checks(report: Report, form: ReportForm, doubts: list[str]) -> list[
             result = meaning(part(report, path), {"true": "true", "false": "false"}, quote(path))
         if result == "false":
             message = check.message or f"The check `{path}` is false."
-            level, code = check.severity or form.levels.ungraded, check.code
+            level = check.severity or form.levels.ungraded
+            code = check.code
             made = Finding(id="", message=message, severity=level, code=code, key=path)
             failed.append(made.replace(origins=check.origin))
     return failed

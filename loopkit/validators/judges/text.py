@@ -58,7 +58,8 @@ def read_text(
         found = select_findings(found, verdicts, chosen)
     findings = [one.finding for one in found if one.finding.severity != NO_FINDING]
     if verdict != "fail" and form.reading.findings is None:
-        ends, starts = [one.end for one in verdicts], [one.start for one in verdicts]
+        ends = [one.end for one in verdicts]
+        starts = [one.start for one in verdicts]
         near = text[[0, *ends][chosen] : [*starts, len(text)][chosen + 1]]
         words = dict.fromkeys(match[1] for match in _CAPITALS.finditer(near))
         doubts += (
@@ -229,7 +230,9 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         # Where every finding rejects, there is nothing to warn of.
         offered = {w: meant for w, meant in self.words.items() if meant != "warn" or levels.mild}
         words = {**offered, **reading.severities, **{level: level for level in levels.levels}}
-        findings, pattern, counts = reading.findings, reading.pattern, reading.counts
+        findings = reading.findings
+        pattern = reading.pattern
+        counts = reading.counts
         return parse(_FORM).render(
             {
                 "listed": None if findings is None else self.pattern(findings),
@@ -306,7 +309,9 @@ def end_of_words(messages: Sequence[str], form: TextForm) -> str:
                 kept = match.end()
         words = "".join((*parts, words[kept:])).strip()
     end = end_of(words, OWN_WORDS_CHARS)
-    before, fails, room = words.removesuffix(end), [], OWN_WORDS_CHARS
+    before = words.removesuffix(end)
+    fails = []
+    room = OWN_WORDS_CHARS
     with suppress(PatternTimeout):
         for line in before.split("\n") if before else ():
             if len(line) < room and next(occurrences(form.failing, line), None):
@@ -473,7 +478,8 @@ def _points_beside(
     # Lines that hold a verdict belong to neither side; `%` makes the end of a missing line end.
     ends = [0, *(text.find("\n", one.end) % (len(text) + 1) for one in said)]
     starts = [*(text.rfind("\n", 0, one.start) + 1 for one in said), len(text)]
-    above, below = text[ends[chosen] : starts[chosen]], text[ends[chosen + 1] : starts[chosen + 1]]
+    above = text[ends[chosen] : starts[chosen]]
+    below = text[ends[chosen + 1] : starts[chosen + 1]]
     points, rest = _points_in(below, form)
     words, levels = f"{above}\n{rest}", form.levels
     if not points:

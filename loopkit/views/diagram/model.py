@@ -98,7 +98,9 @@ def drawing(
     The run, its status and the marks are those of the outermost machine. `drawn` has, for each
     machine inside that is drawn already, the name of the state around it.
     """
-    way, marked, drawn = run or RunState(), marks or Marks(), {} if drawn is None else drawn
+    way = run or RunState()
+    marked = marks or Marks()
+    drawn = {} if drawn is None else drawn
     states = _states(graph, way, marked, status or way.status)
     nodes = [_with_inner(graph, node, drawn) for node in states]
     if any(edge.event == "limit" for edge in graph.edges):
@@ -133,7 +135,8 @@ def _states(graph: Graph, run: RunState, marks: Marks, status: str) -> Iterator[
     for name in sorted(graph.states, key=lambda name: name not in revised):
         texts = tuple(state_texts(graph.machine, name))
         here = status if name == run.state else ""
-        visits, mark = run.visits.get(name, 0), marks.states.get(name)
+        visits = run.visits.get(name, 0)
+        mark = marks.states.get(name)
         yield Node(name, graph.states[name].drawn_as, name, texts, visits, here, mark)
 
 

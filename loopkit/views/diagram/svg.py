@@ -88,7 +88,8 @@ def _box(box: Box) -> Iterator[str]:
 def _label(arrow: Arrow, label: Label) -> Iterator[str]:
     yield f'<g class="label{_classes(arrow)}">'
     yield _rect(label, 3)
-    middle, top = label.x + label.width / 2, label.y + LABEL_PADDING / 2
+    middle = label.x + label.width / 2
+    top = label.y + LABEL_PADDING / 2
     yield from _lines(label.lines, CODE, middle, top, "text")
     yield from _lines(label.strong, CODE, middle, top + CODE.height(label.lines), "strong")
     yield "</g>"
@@ -398,7 +399,8 @@ def _bands(rows: Sequence[Sequence[Cell]]) -> Iterator[Band]:
 
 
 def _place_box(box: Box, cell: Cell, bands: Sequence[Band]) -> Box:
-    x, y = cell.x - box.width / 2, _middle(bands[cell.layer]) - box.height / 2
+    x = cell.x - box.width / 2
+    y = _middle(bands[cell.layer]) - box.height / 2
     aside = (box.width - box.inner.width) / 2 if box.inner else 0.0
     return replace(box, x=x, y=y, inner_at=(x + aside, y + box.inner_at[1]))
 
@@ -661,7 +663,9 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
     """Groups of adjacent cells: their weight, the position of the first, and their number."""
     offsets = list(accumulate(starmap(_distance, pairwise(row)), initial=0.0))
     for cell, wish, offset in zip(row, wishes, offsets, strict=True):
-        weight, start, count = WEIGHTS[cell.kind], wish - offset, 1
+        weight = WEIGHTS[cell.kind]
+        start = wish - offset
+        count = 1
         while groups and groups[-1][1] >= start:
             other, other_start, others = groups.pop()
             start = (start * weight + other_start * other) / (weight + other)
@@ -687,7 +691,8 @@ def _straighten(rows: Rows) -> None:
                 least = before.x + _distance(before, cell) if before else -inf
                 room[cell] = least, (behind.x - _distance(cell, behind) if behind else inf)
     for trunk in {id(cell.trunk): cell.trunk for cell in room}.values():
-        least, most = max(room[c][0] for c in trunk), min(room[c][1] for c in trunk)
+        least = max(room[c][0] for c in trunk)
+        most = min(room[c][1] for c in trunk)
         if least <= most:
             straight = min(max(_mean([cell.x for cell in trunk], 0.0), least), most)
             for cell in trunk:

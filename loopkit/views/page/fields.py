@@ -340,7 +340,8 @@ def _answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
     form, faults = read_fields(asked.fields, typed, FORM)
     origins: dict[str, tuple[str, ...]] = {}
     for each in asked.movable:
-        name, before = f"{ORIGIN}{each.finding.id}", each.finding.origins
+        name = f"{ORIGIN}{each.finding.id}"
+        before = each.finding.origins
         states = tuple(typed.all(name))
         if not states and before:
             faults[name] = "choose at least one state"

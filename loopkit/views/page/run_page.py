@@ -271,9 +271,13 @@ class Call:
         """Set the result; the end of a call in doubt is unknown."""
         match event:
             case Replied():
-                self.status, self.reply, self.ended = "answered", event, at
+                self.status = "answered"
+                self.reply = event
+                self.ended = at
             case Failed():
-                self.status, self.failure, self.ended = "failed", event, at
+                self.status = "failed"
+                self.failure = event
+                self.ended = at
             case InDoubt():
                 self.status, self.ended = "in doubt", None
 
@@ -334,7 +338,9 @@ class Step:
                 if call := next((call for call in calls if call.intent.key == settled.key), None):
                     call.settle(settled, stored.at)
             case Worked() as work:
-                self.work, self.ended, self.waiting = work, stored.at, None
+                self.work = work
+                self.ended = stored.at
+                self.waiting = None
             case Decided() as decision:
                 self.decision, self.ended = decision, stored.at
             case Waiting() as waiting:
@@ -370,7 +376,8 @@ class Steps:
         if event.type in NOTED:
             state, notes = "", self.before
             if self.all:
-                state, notes = self.all[-1].state, self.all[-1].notes
+                state = self.all[-1].state
+                notes = self.all[-1].notes
             for line in lines(self._progress, stored):
                 text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
                 notes.append(Note(stored.at, text, line.tone))

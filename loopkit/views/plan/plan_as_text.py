@@ -295,7 +295,8 @@ def unknowns(plan: Plan) -> Iterator[str]:
 
 
 def _limit(plan: Plan) -> str:
-    limit, worst = plan.machine.limits.cost_usd, plan.bounds.cost.worst.total
+    limit = plan.machine.limits.cost_usd
+    worst = plan.bounds.cost.worst.total
     if limit is None:
         return "No `cost_usd` limits it."
     return f"`cost_usd` ends a run at {usd(limit)}." if worst is None or worst > limit else ""
@@ -317,7 +318,8 @@ def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
 
 
 def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
-    count, calls = len(past), [state.usage.agent_calls for state, _ in past]
+    count = len(past)
+    calls = [state.usage.agent_calls for state, _ in past]
     costs = (usd_without_held(state.usage) for state, _ in past)
     known = [amount for amount in costs if amount is not None]
     yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"

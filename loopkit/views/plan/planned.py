@@ -233,7 +233,8 @@ def _shorter_answers(machine: Machine, answer: int, is_limited: bool) -> Iterato
 
 
 def _cache_shares(machine: Machine) -> Iterator[tuple[str, float]]:
-    authors, models = chain.from_iterable(machine.authoring.values()), machine.model_agents
+    authors = chain.from_iterable(machine.authoring.values())
+    models = machine.model_agents
     for name in dict.fromkeys(authors):
         if (agent := models.get(name)) is not None and agent.session != "fresh":
             share = min((cached_share(agent, model) for model in agent.model), default=1)
@@ -264,7 +265,8 @@ def _askings(program: Program, inputs: Given, is_limited: bool) -> Iterator[Aski
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
-                    place, times = f"{name} · {validator}", rule.most_samples
+                    place = f"{name} · {validator}"
+                    times = rule.most_samples
                     yield from _askings_at(machine, rule.asks, place, is_limited, times)
 
 
@@ -397,7 +399,8 @@ class Sizes:
         self._input = inputs
         self.prompt = cache(self._prompt)
         self.judge = cache(self._judge)
-        artifacts, states = program.graph.artifacts, program.graph.states
+        artifacts = program.graph.artifacts
+        states = program.graph.states
         writers = {**{name: (name,) for name in states}, **artifacts}
         sizes = {n: max(map(self.artifact_size, by), default=answer) for n, by in writers.items()}
         self._written = {**dict.fromkeys(("report", "reports"), answer), **sizes}
@@ -508,7 +511,8 @@ class _Walk:
     def _author(
         self, name: str, entered: Edge | None, asks: str, agent: ModelAgent
     ) -> Iterator[float | None]:
-        turns, asked = self.turns[name, asks], self.program.plans[name].agents[asks]
+        turns = self.turns[name, asks]
+        asked = self.program.plans[name].agents[asks]
         sent = self._turn(name, entered, asks, agent)
         resent = [] if agent.session == "fresh" else _resent_turns(turns, agent)
         turns.append(sent)
@@ -598,7 +602,8 @@ def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
     asked = {event.key: event for event in events if isinstance(event, Intended)}
     for event in events:
         if isinstance(event, Failed) and event.begins_anew:
-            call, why = asked[event.key], one_line(event.message, MOST_REASON)
+            call = asked[event.key]
+            why = one_line(event.message, MOST_REASON)
             yield f"fresh session of {call.agent} at {call.state}, visit {call.visit}: {why}"
 
 
