@@ -9,7 +9,7 @@ import time
 import pytest
 
 from loopkit.engine.events import Replied
-from loopkit.text.asides import set_apart
+from loopkit.text.thoughts import set_apart
 from tests.support import Desk, console_lines, scenario
 
 ANALYSIS = "<|channel|>analysis<|message|>"

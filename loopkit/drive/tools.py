@@ -55,9 +55,9 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.redaction import Redact
 from loopkit.text import plural
-from loopkit.text.asides import WrittenCall, call_of_channel
 from loopkit.text.json_text import NoJson, parse_json, text_or_json
 from loopkit.text.markdown import as_code_block
+from loopkit.text.written_calls import WrittenCall, call_of_channel
 from loopkit.validators.command import tail
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed

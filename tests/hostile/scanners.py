@@ -37,10 +37,10 @@ from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.report_map import VerdictReading
 from loopkit.machine.inputs import extract
 from loopkit.text import as_nfc, indent_lines, one_line, printable
-from loopkit.text.asides import read_call
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
+from loopkit.text.written_calls import read_call
 from loopkit.validators.command import rejection
 from loopkit.validators.command_reports import read_findings
 from loopkit.validators.judges.form import OwnForm

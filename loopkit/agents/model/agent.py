@@ -38,8 +38,8 @@ from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.json_schema import NotInlined, inlined, part_at, parts, rewrite, steps_of
-from loopkit.text.asides import set_apart
 from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.thoughts import set_apart
 
 
 class ModelAgentPort:

@@ -25,7 +25,7 @@ from loopkit.agents.port import CUT_OFF, AgentError, Reply, Request, Tool
 from loopkit.engine.payloads import TokenUse, ToolCall
 from loopkit.language.agents.model import ModelAgent
 from loopkit.text import plural
-from loopkit.text.asides import set_apart
+from loopkit.text.thoughts import set_apart
 
 MISCALLS = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
 """The reasons by which Gemini ends an answer that it discards for a bad tool call."""
