@@ -1,12 +1,14 @@
 """What a server does by itself: questions whose time runs out, and runs that were to be resumed."""
 
-# ruff: noqa: ASYNC110, ASYNC240 - nothing else runs in these tests' event loops
+# ruff: noqa: ASYNC110, ASYNC221, ASYNC240 - nothing else runs in these tests' event loops
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -79,7 +81,16 @@ async def test_a_question_of_a_run_that_the_server_started_ends_with_its_time() 
 
 
 async def test_a_question_that_was_open_before_the_server_began_ends_with_its_time() -> None:
-    runs = [waiting_run(written("letter", HURRIED)) for _ in range(3)]
+    runs = ["killed", *(waiting_run(written("letter", HURRIED)) for _ in range(2))]
+    # One process was killed as it asked.
+    code = """if True:
+        import asyncio, os, pathlib, types, loopkit, loopkit.app
+        async def main():
+            person = types.SimpleNamespace(answer=lambda *_: os.kill(os.getpid(), 9))
+            app = loopkit.app.App.open(pathlib.Path(".loopkit"), person=person)
+            await app.drive(await app.start(loopkit.load("letter.yaml"), {}, run="killed"))
+        asyncio.run(main())"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     async with served(STATE, may_answer=True) as site:
         for run in runs:
             assert (await site.until(run, is_over))["summary"]["outcome"] == "dropped"

@@ -32,7 +32,7 @@ from loopkit.drive.retries import Breakers, CallFailed
 from loopkit.drive.servers import Servers
 from loopkit.drive.stored_runs import Stored, StoredRuns
 from loopkit.engine.changes import apply
-from loopkit.engine.events import ChildStarted, Event, Suspended
+from loopkit.engine.events import ChildStarted, Event, Suspended, Waiting
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
@@ -424,8 +424,11 @@ class ActiveRun:
         records = [NewRecord(e.type, at, one) for e, one in zip(batch, kept, strict=True)]
         # Nothing follows the end: the same commit releases the run.
         over = self.state.is_over
+        # A process may be killed while it asks the person at its terminal.
+        asked = [one.expires_at for one in batch if isinstance(one, Waiting)]
+        due = asked[-1] if asked else None
         try:
-            seq = await self.claim.append(records, consumes, releases=over, unless=unless)
+            seq = await self.claim.append(records, consumes, releases=over, due=due, unless=unless)
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
             raise

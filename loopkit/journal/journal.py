@@ -76,9 +76,9 @@ class Claim(Protocol):
 
         All of it is durable on return, or none of it is written. With `unless`, nothing is written
         while messages of these kinds wait that are not consumed. An append that `releases` the
-        claim is its last one, with `due` as in `release`. Concurrent appends are made one after
-        the other. A cancelled caller gets its CancelledError when the append has ended, so `seq`
-        shows whether it was written.
+        claim is its last one, with `due` as in `release`; with another, that counts if the process
+        is killed. Concurrent appends are made one after the other. A cancelled caller gets its
+        CancelledError when the append has ended, so `seq` shows whether it was written.
 
         Raises ClaimLost, SequenceConflict, MessageWaits, JournalUnusable, RunExists if a new run's
         name was taken meanwhile, and JournalError if a message was consumed before or never posted.

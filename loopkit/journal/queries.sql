@@ -130,6 +130,9 @@ UPDATE runs SET owner = NULL, due_at = iif(needs IS NOT NULL AND EXISTS (
     SELECT id FROM inbox WHERE run_id = runs.id AND consumed_at_seq IS NULL
 ), :now, max(:due, :now)) WHERE id = :id AND owner = :owner
 
+-- name: set_due
+UPDATE runs SET due_at = ? WHERE id = ?
+
 -- name: hasten
 UPDATE runs SET due_at = min(ifnull(due_at, :now), :now) WHERE id = :id AND needs IS NOT NULL
 

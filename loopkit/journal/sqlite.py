@@ -245,6 +245,8 @@ class SqliteClaim:
             raise MessageWaits(self.run)
         if releases:
             self._journal.disown(db, row, due)
+        elif due is not None:
+            db.execute(SQL["set_due"], (due, row))
         return _Stored(row, epoch, seq, version)
 
     def _refuse_others(self, db: sqlite3.Connection, known: _Stored) -> None:
