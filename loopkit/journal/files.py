@@ -34,13 +34,14 @@ _KEPT_WAL_BYTES = 64 * 2**20
 _LOCK = re.compile(r"\d+-[0-9a-f]{16}\.lock")
 
 
-_, *_PARTS = re.split(
-    r"^-- name: (\w+)\n",
-    Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"),
-    flags=re.MULTILINE,
-)
-SQL = dict(zip(_PARTS[::2], map(str.strip, _PARTS[1::2]), strict=True))
-"""The statements of `queries.sql`, by the name in the comment line above each."""
+def parse_queries(path: Path) -> dict[str, str]:
+    """The statements of a file, by the name in the comment line above each."""
+    text = path.read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+
+
+SQL = parse_queries(Path(__file__).with_name("queries.sql"))
 MIGRATIONS = [SQL[f"migration_{number}"].split(";") for number in (1, 2, 3)]
 """The statements that lead from each schema version to the next, from an empty file on."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loopkit.journal.contents import ContentStore
+from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.files import is_unused
 from loopkit.journal.records import (
     Due,
@@ -28,13 +29,13 @@ from loopkit.journal.sqlite import open_sqlite
 
 
 def open_journal(
-    folder: Path | None,
+    place: Path | str | None,
     *,
     readonly: bool = False,
     if_used: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Journal:
-    """The journal in a state folder, made if it is missing; without a folder one in memory.
+    """The journal in a state folder, made if it is missing, or at a URL; without either in memory.
 
     With `if_used` none is made; where there is none, it is one in memory. Raises JournalUnusable,
     and where the journal can still be read only once something is to be written. With `readonly` it
@@ -42,8 +43,19 @@ def open_journal(
     none yet: then there are no runs. If it is replaced or removed while it is open, the next
     request notices that. `clock` gives the time of claims, in Unix seconds.
     """
-    is_in_memory = folder is None or (if_used and is_unused(folder))
-    return open_sqlite(None if is_in_memory else folder, clock, readonly=readonly)
+    if isinstance(place, str):
+        try:
+            # It takes its time to be imported, and is an extra.
+            from loopkit.journal.postgres.store import has_tables, open_postgres  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise JournalUnusable(
+                "a journal in PostgreSQL needs psycopg; install `loopkit[postgres]`"
+            ) from error
+        if not if_used or has_tables(place):
+            return open_postgres(place, clock, readonly=readonly)
+        place = None
+    is_in_memory = place is None or (if_used and is_unused(place))
+    return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
 
 
 class Claim(Protocol):
