@@ -8,7 +8,8 @@ longer write to it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -44,18 +45,34 @@ def open_journal(
     request notices that. `clock` gives the time of claims, in Unix seconds.
     """
     if isinstance(place, str):
-        try:
-            # It takes its time to be imported, and is an extra.
+        with _postgres():
             from loopkit.journal.postgres.store import has_tables, open_postgres  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise JournalUnusable(
-                "a journal in PostgreSQL needs psycopg; install `loopkit[postgres]`"
-            ) from error
         if not if_used or has_tables(place):
             return open_postgres(place, clock, readonly=readonly)
         place = None
     is_in_memory = place is None or (if_used and is_unused(place))
     return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
+
+
+def migrate(url: str) -> tuple[str, int, int]:
+    """Make and change the tables of a journal in PostgreSQL; see there."""
+    with _postgres():
+        from loopkit.journal.postgres import migration  # noqa: PLC0415
+
+        return migration.migrate(url)
+
+
+@contextmanager
+def _postgres() -> Iterator[None]:
+    """While what knows PostgreSQL is imported, which takes its time and is an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "procrastinate"):
+            raise
+        raise JournalUnusable(
+            f"a journal in PostgreSQL needs {error.name}; install `loopkit[postgres]`"
+        ) from error
 
 
 class Claim(Protocol):
