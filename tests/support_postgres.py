@@ -5,10 +5,15 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import select
+import socket
+import threading
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -54,3 +59,74 @@ def url_without_tables(folder: Path, *, ttl: float = _LONG_S) -> str:
     with psycopg.connect(url, autocommit=True) as db:
         db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
     return f"{url}{'&' if '?' in url else '?'}schema={schema}&ttl={ttl}"
+
+
+class Proxy:
+    """Stands before the server and does to connections what networks do."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.answers_lost = 0
+        """How many answers to a COMMIT are still lost, with their connection."""
+        self.is_away = False
+        self._hangs = False
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, of_journal: str) -> str:
+        query = urlsplit(of_journal).query.split("&")
+        kept = [pair for pair in query if not pair.startswith("host=")]
+        here = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        return f"{here}?{'&'.join([*kept, 'sslmode=disable', 'gssencmode=disable'])}"
+
+    def hang(self) -> None:
+        """Forward no more answers on the connections that are open now."""
+        self._hangs = True
+
+    def cut(self) -> None:
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._open = []
+
+    def close(self) -> None:
+        self.is_away = True
+        self.cut()
+        self._listening.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                if self.is_away:
+                    client.close()
+                    continue
+                self._hangs = False
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        found = psycopg.conninfo.conninfo_to_dict(server())
+        host, port = str(found["host"]), int(found.get("port") or 5432)
+        if host.startswith("/"):
+            behind = socket.socket(socket.AF_UNIX)
+            behind.connect(f"{host}/.s.PGSQL.{port}")
+        else:
+            behind = socket.create_connection((host, port))
+        self._open += [client, behind]
+        loses = hangs = False
+        with suppress(OSError), client, behind:
+            while True:
+                for one in select.select([client, behind], [], [])[0]:
+                    data = one.recv(100_000)
+                    if not data:
+                        return
+                    if one is client:
+                        loses = self.answers_lost > 0 and b"COMMIT" in data
+                        hangs = hangs or self._hangs
+                        behind.sendall(data)
+                    elif loses:
+                        self.answers_lost -= 1
+                        return
+                    elif not hangs:
+                        client.sendall(data)

@@ -129,10 +129,12 @@ class Journal(Protocol):
 
     era: object
     """What a place is valid in: a journal that was replaced by another one has another era."""
-    owner: str
-    """The name under which runs are claimed here."""
     keeps_texts: bool
     """Whether records are written as text at once, and not when somebody asks for them."""
+
+    @property
+    def owner(self) -> str:
+        """The name under which runs are claimed here."""
 
     @property
     def contents(self) -> ContentStore: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -160,7 +160,7 @@ def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
         raise RunDamaged(run, f"record {seq} has no time that can be") from error
 
 
-def owner_of(claim: tuple[str, float, str] | None) -> Owner:
+def owner_of(claim: tuple[Any, ...] | None = None) -> Owner:
     """Who is named by the owner of a run and by the time and data of its newest claim."""
     try:
         name, at, data = claim or ("", 0.0, "")

@@ -198,9 +198,9 @@ class Attempt:
     async def _lost(self, db: Connection, change: Change, head: Head | None) -> JournalError:
         if head is None:
             return ClaimLost(f"run {change.run!r} was removed; this claim on it has ended")
-        [claim] = await rows(db, self._sql["newest_claim"], (change.row, CLAIMED)) or [None]
+        claims = await rows(db, self._sql["newest_claim"], (change.row, CLAIMED))
         return ClaimLost(
-            f"run {change.run!r} was taken over by {owner_of(claim)}; this claim "
+            f"run {change.run!r} was taken over by {owner_of(*claims)}; this claim "
             f"on it (epoch {change.epoch}, now {head.epoch}) appends nothing more"
         )
 

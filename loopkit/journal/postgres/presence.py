@@ -144,7 +144,9 @@ class Presence:
             else:
                 gave_up.set()
         except RuntimeError:
-            return self._wait_for_end()
+            # There is no event loop any more whose claims could be given up.
+            select.select([self._stops], [], [])
+            return None
         while not select.select([self._stops], [], [], _CONNECT_AGAIN_S)[0]:
             if not gave_up.is_set():
                 continue
@@ -158,7 +160,3 @@ class Presence:
                 self._ticked.set()
                 return db
         return None
-
-    def _wait_for_end(self) -> None:
-        """There is no event loop any more whose claims could be given up."""
-        select.select([self._stops], [], [])

@@ -354,8 +354,8 @@ class PostgresJournal:
             return
         alive = await rows(db, self._database["alive"])
         if (owner,) in alive:
-            [claim] = await rows(db, self._database["newest_claim"], (row, CLAIMED)) or [None]
-            raise RunBusy(run, owner_of(claim))
+            claims = await rows(db, self._database["newest_claim"], (row, CLAIMED))
+            raise RunBusy(run, owner_of(*claims))
         if not free and await rows(db, self._database["may_live"], ([owner],)):
             raise _CutOff
 
@@ -421,7 +421,7 @@ class PostgresJournal:
         self, machine: str | None = None, *, before: int | None = None, limit: int = 50
     ) -> list[History]:
         refuse_text("a filter of runs", machine or "")
-        wanted = {
+        wanted: dict[str, Any] = {
             "machine": machine, "run": None, "children": True, "before": None,
             "below": before, "skipping": [], "limit": _limit(limit),
         }  # fmt: skip
