@@ -318,7 +318,8 @@ async def test_a_process_that_is_cut_off_gives_up_its_runs_before_it_connects_ag
 
 
 async def until_present(journal: Journal, before: str) -> None:
-    while journal.owner in ("", before):
+    # Another thread gives it the name.
+    while journal.owner in ("", before):  # noqa: ASYNC110
         await asyncio.sleep(0.05)
 
 

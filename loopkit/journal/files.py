@@ -78,6 +78,19 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     Others that open it meanwhile wait: a lock file that is made but not yet locked looks dead.
     `place` is named in messages. Raises OSError, sqlite3.Error and JournalUnusable.
     """
+    with made(folder):
+        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = connect(folder / DATABASE, place)
+        try:
+            return connection, ProcessLock.take(folder)
+        except OSError:
+            connection.close()
+            raise
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """While a state folder is locked, which is there then, private and ignored by git."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder):
@@ -87,13 +100,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
             draft.unlink(missing_ok=True)
             draft.write_text("*\n", encoding="utf-8")
             draft.replace(ignore)
-        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = connect(folder / DATABASE, place)
-        try:
-            return connection, ProcessLock.take(folder)
-        except OSError:
-            connection.close()
-            raise
+        yield
 
 
 @contextmanager

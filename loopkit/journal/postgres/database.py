@@ -110,11 +110,19 @@ class Database:
     def connect(self) -> psycopg.Connection[Any]:
         """A connection of its own, past any pooler; raises JournalUnusable."""
         try:
-            return psycopg.connect(
-                self.direct, autocommit=True, connect_timeout=_CONNECT_S, prepare_threshold=None
-            )
+            return self._connect(self.direct)
         except psycopg.Error as error:
             raise unusable(error, self.place) from error
+
+    def connect_pooled(self) -> psycopg.Connection[Any]:
+        """A connection that may be a pooler's; raises psycopg.Error."""
+        return self._connect(self.url)
+
+    @staticmethod
+    def _connect(url: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            url, autocommit=True, connect_timeout=_CONNECT_S, prepare_threshold=None
+        )
 
     def check(self, db: psycopg.Connection[Any]) -> bool:
         """Whether there is a journal; raises JournalUnusable for one of no use to this loopkit."""
@@ -215,7 +223,7 @@ class Connections:
     async def _attempt(self, work: Work[T], begin: str, attempt: int, seconds: float) -> T:
         connection = self._idle.pop() if self._idle else await self._connect()
         loop = asyncio.get_running_loop()
-        deadline = loop.call_later(seconds, _cut, connection)
+        deadline = loop.call_later(seconds, cut, connection)
         is_sound = False
         try:
             if begin:
@@ -255,7 +263,7 @@ class Connections:
         await self._drop_idle()
 
 
-def _cut(connection: Connection) -> None:
+def cut(connection: Connection | psycopg.Connection[Any]) -> None:
     """End what a connection waits for: it fails as if the other side had closed it."""
     with (
         suppress(OSError, psycopg.Error),

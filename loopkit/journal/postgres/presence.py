@@ -57,9 +57,8 @@ class Presence:
         name = f"{host}-{os.getpid()}-{os.urandom(8).hex()}"
         with db.transaction():
             values = (name, os.getpid(), host, self._database.ttl)
-            (self._row, key) = (
-                db.execute(self._database["appear"].encode(), values).fetchone() or ()
-            )
+            found = db.execute(self._database["appear"].encode(), values).fetchall()
+            [(self._row, key)] = found
             db.execute("SELECT pg_advisory_lock(%s)", (key,))
         self.name = name
 

@@ -59,6 +59,23 @@ CREATE TABLE @inbox (
     UNIQUE (run_id, message_id)
 );
 CREATE INDEX inbox_waiting ON @inbox (run_id) WHERE consumed_at_seq IS NULL;
+-- Objects of git as it stores them, which are compressed.
+CREATE TABLE @objects (
+    id bytea PRIMARY KEY,
+    data bytea NOT NULL,
+    kept_at timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE @objects ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE @trees (
+    digest text COLLATE "C" NOT NULL,
+    run text COLLATE "C" NOT NULL,
+    -- The first one is the commit.
+    objects bytea[] NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (digest, run)
+);
+CREATE INDEX trees_of_runs ON @trees (run);
+CREATE INDEX trees_with_objects ON @trees USING gin (objects);
 CREATE TABLE @definitions (
     digest text COLLATE "C" PRIMARY KEY,
     text text NOT NULL,
@@ -280,6 +297,36 @@ AND digest NOT IN (SELECT definition FROM @runs)
 AND NOT EXISTS (
     SELECT FROM @records WHERE type IN ('started', 'repaired') AND position(digest in data) > 0
 )
+
+-- name: remove_trees
+-- Whoever is about to name an object has touched it.
+WITH gone AS (DELETE FROM @trees WHERE run = ANY(%(runs)s) RETURNING objects)
+DELETE FROM @objects AS object WHERE id IN (SELECT unnest(objects) FROM gone)
+AND kept_at < now() - interval '2 hours'
+AND NOT EXISTS (SELECT FROM @trees WHERE objects @> ARRAY[object.id] AND run <> ALL(%(runs)s))
+
+-- name: kept_tree
+SELECT run, objects FROM @trees WHERE digest = %(digest)s ORDER BY run <> %(run)s LIMIT 1
+
+-- name: kept_bytes
+SELECT coalesce(sum(bytes), 0)::bigint FROM @trees
+WHERE run = %(run)s OR run > %(run)s || '/' AND run < %(run)s || '0'
+
+-- name: touch_objects
+UPDATE @objects SET kept_at = now() WHERE id = ANY(%s) RETURNING id
+
+-- name: store_object
+INSERT INTO @objects (id, data) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING
+
+-- name: objects
+SELECT id, data FROM @objects WHERE id = ANY(%s)
+
+-- name: store_tree
+INSERT INTO @trees (digest, run, objects, bytes) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: bind
+UPDATE @runs SET needs = array_append(needs, %(label)s)
+WHERE run = %(root)s AND NOT needs @> ARRAY[%(label)s]
 
 -- name: store_definition
 INSERT INTO @definitions AS known (digest, text) VALUES (%s, %s)

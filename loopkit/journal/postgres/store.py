@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -25,6 +24,7 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job
+from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
     LOOK,
@@ -205,7 +205,7 @@ class PostgresJournal:
         self._working = set[asyncio.Task[None]]()
         self._follows: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._here = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
-        self.contents = Contents(None)
+        self.contents = SharedContents(database)
         self.closed = False
 
     @property
@@ -491,6 +491,10 @@ class PostgresJournal:
             await self._write(work)
 
         await self._twice(attempt)
+        if self.contents.local.exist():
+            kept = await asyncio.to_thread(self.contents.local.runs)
+            gone = [run for run in kept if not await self.has(run)]
+            await asyncio.to_thread(self.contents.local.forget, gone)
 
     async def _remove(self, db: Connection, runs: Sequence[str], free: bool) -> None:
         sql, family = self._database, dict[int, tuple[str, str | None]]()
@@ -510,6 +514,7 @@ class PostgresJournal:
             ("remove_definitions", [digest for (digest,) in named]),
         ):
             await rows(db, sql[name], (values,))
+        await rows(db, sql["remove_trees"], {"runs": [name for name, _ in family.values()]})
 
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
@@ -553,7 +558,7 @@ class PostgresJournal:
         if self._working:
             await asyncio.wait(self._working)
         await self._connections.close()
-        self.contents.close()
+        await asyncio.to_thread(self.contents.close)
         if self._presence is not None:
             await asyncio.to_thread(self._presence.close)
 
