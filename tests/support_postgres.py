@@ -93,6 +93,7 @@ class Proxy:
     def close(self) -> None:
         self.is_away = True
         self.cut()
+        self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
     def _accept(self) -> None:

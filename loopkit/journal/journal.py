@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loopkit.journal.contents import ContentStore
-from loopkit.journal.errors import JournalUnusable
+from loopkit.journal.errors import ClaimLost, JournalUnusable
 from loopkit.journal.files import is_unused
 from loopkit.journal.records import (
     Due,
@@ -91,6 +91,9 @@ class Claim(Protocol):
     @property
     def seq(self) -> int:
         """The number of the run's last record that this claim has written or seen."""
+
+    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
+        """Let `tell` be called in the event loop when others may take the run over."""
 
     async def append(
         self,

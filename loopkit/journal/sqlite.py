@@ -151,6 +151,9 @@ class SqliteClaim:
     def seq(self) -> int:
         return self._stored.seq if self._stored else len(self._buffer)
 
+    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
+        """The lock of a file is never lost."""
+
     async def append(
         self,
         records: Sequence[NewRecord],

@@ -343,9 +343,9 @@ class OvertakenClaim:
             await self._once()
         return await self._claim.append(*args, releases=releases, **options)
 
-    async def release(self, *args: Any) -> bool:
+    async def release(self, *args: Any, **options: Any) -> bool:
         await self._once()
-        return await self._claim.release(*args)
+        return await self._claim.release(*args, **options)
 
     async def _once(self) -> None:
         happens, self._happens = self._happens, None

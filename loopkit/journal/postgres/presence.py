@@ -134,8 +134,10 @@ class Presence:
         gave_up = threading.Event()
 
         def give_up() -> None:
-            self._give_up()
-            gave_up.set()
+            try:
+                self._give_up()
+            finally:
+                gave_up.set()
 
         try:
             if self._loop is not None:

@@ -113,6 +113,7 @@ class PostgresClaim:
         self._lock = asyncio.Lock()
         self.is_released = False
         self._loss: ClaimLost | None = None
+        self._tell: Callable[[ClaimLost], None] = lambda _: None
 
     async def append(
         self,
@@ -155,9 +156,13 @@ class PostgresClaim:
                 self._row, self.seq, self.is_released = job.result(), change.end, change.releases
                 self._journal.hold(self, self._row)
 
+    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
+        self._tell = tell
+
     def lose(self, loss: ClaimLost) -> None:
         """Append nothing more."""
         self._loss = loss
+        self._tell(loss)
 
     async def inbox(self) -> list[InboxMessage]:
         if not self._row:
