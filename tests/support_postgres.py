@@ -70,6 +70,8 @@ class Proxy:
         self.answers_lost = 0
         """How many answers to a COMMIT are still lost, with their connection."""
         self.is_away = False
+        self.is_pooler = False
+        """Whether it tells clients a process of the server that does not serve them."""
         self._hangs = False
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -123,11 +125,14 @@ class Proxy:
                     if not data:
                         return
                     if one is client:
-                        loses = self.answers_lost > 0 and b"COMMIT" in data
+                        loses = self.answers_lost > 0 and b"COMMIT\0" in data
                         hangs = hangs or self._hangs
                         behind.sendall(data)
                     elif loses:
                         self.answers_lost -= 1
                         return
                     elif not hangs:
+                        begin, key, rest = data.partition(b"K\0\0\0\x0c")
+                        if key and self.is_pooler:
+                            data = begin + key + bytes(4) + rest[4:]
                         client.sendall(data)

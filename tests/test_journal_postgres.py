@@ -394,12 +394,50 @@ async def test_nothing_is_kept_in_a_session(url: str) -> None:
         assert await journal._ask(look) == [("nowhere", "0")]  # type: ignore[attr-defined]
 
 
+async def test_the_sign_of_life_goes_past_a_pooler(
+    url: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.is_pooler = True
+    assert "set `LOOPKIT_JOURNAL_DIRECT`" in refusal(proxy.url(url))
+    await open_journal(proxy.url(url), readonly=True).close()
+    monkeypatch.setenv("LOOPKIT_JOURNAL_DIRECT", server())
+    async with opened(proxy.url(url)) as journal:
+        await created(journal)
+        assert [row.is_driven for row in await journal.runs()] == [True]
+        proxy.cut()
+        assert await journal.has("r")
+        assert journal.owner
+
+
 def test_eight_first_starts_at_once_make_the_tables_once(tmp_path: Path) -> None:
     url = url_without_tables(tmp_path)
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(migrate, [url] * 8))
     assert sorted(before for _, before, _ in made)[:2] == [0, 1]
     assert told(url, "SELECT count(*), max(version) FROM @journal") == [(1, 1)]
+
+
+def test_each_file_of_the_queue_is_applied_once(url: str) -> None:
+    noted = "SELECT name FROM public.loopkit_queue_files ORDER BY name DESC"
+    function = "procrastinate_trigger_function_status_events_update_v1"
+    [(newest,), *_] = before = told(url, noted)
+    assert len(before) > 20
+    told(url, f"DROP FUNCTION public.{function} CASCADE")
+    migrate(url)
+    assert told(url, f"SELECT to_regproc('public.{function}')::text") == [(None,)]
+    told(url, "DELETE FROM public.loopkit_queue_files WHERE name = %s", newest)
+    migrate(url)
+    assert told(url, f"SELECT to_regproc('public.{function}')::text") != [(None,)]
+    assert told(url, noted) == before
+
+
+def test_a_queue_that_another_program_has_made_is_left_alone(url: str) -> None:
+    told(url, "ALTER TABLE public.loopkit_queue_files RENAME TO hidden")
+    try:
+        with pytest.raises(JournalUnusable, match=r"Procrastinate .* choose another database"):
+            migrate(url)
+    finally:
+        told(url, "ALTER TABLE public.hidden RENAME TO loopkit_queue_files")
 
 
 def test_only_the_command_makes_tables(tmp_path: Path, cli: CommandLine) -> None:

@@ -148,6 +148,15 @@ class Database:
             )
         return True
 
+    def refuse_pooler(self, db: psycopg.Connection[Any]) -> None:
+        """Raise JournalUnusable where a lock of this connection would be somebody else's."""
+        if db.execute("SELECT pg_backend_pid()").fetchone() != (db.info.backend_pid,):
+            raise JournalUnusable(
+                f"a pooler stands before the journal {self.place}, and the lock that shows that "
+                "this process lives cannot be held through it; set `LOOPKIT_JOURNAL_DIRECT` to the "
+                "URL of the database itself"
+            )
+
     def require(self, db: psycopg.Connection[Any]) -> None:
         """Raise JournalUnusable if there is no journal of this version."""
         if not self.check(db):

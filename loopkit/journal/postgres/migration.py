@@ -10,6 +10,7 @@ import psycopg
 
 from loopkit.journal.errors import JournalUnusable, unusable
 from loopkit.journal.postgres.database import VERSION, Database
+from loopkit.journal.postgres.queue import migrate_queue
 
 _LOCK = 0x6C6F6F70
 """`loop`, of the advisory lock that one migration holds at a time, in a database."""
@@ -54,4 +55,5 @@ def _migrate(database: Database, db: psycopg.Connection[Any]) -> int:
             db.execute(statement.encode())
     if version < VERSION:
         db.execute(database["set_version"].encode(), (VERSION,))
+    migrate_queue(db, database.place)
     return version

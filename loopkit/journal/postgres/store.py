@@ -75,6 +75,8 @@ def open_postgres(
     db = database.connect()
     try:
         database.require(db)
+        if not readonly:
+            database.refuse_pooler(db)
         presence = None if readonly else Presence(database, db)
     except psycopg.Error as error:
         db.close()
