@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 
 from loopkit.app import App
 from loopkit.cli.machine import load_checked
-from loopkit.journal.errors import ClaimLost, JournalUnusable, RunBusy
+from loopkit.journal.errors import ClaimLost, JournalUnusable, RunBusy, RunExists, UnknownRun
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.postgres.database import Database, Patience
 from loopkit.journal.postgres.migration import migrate
@@ -178,6 +178,40 @@ async def test_a_follower_waits_for_what_may_still_come_before(url: str) -> None
         found = await journal.records_after(place)
         assert [one.run for one in found] == ["late", "other"]
         assert claim.seq == 1
+
+
+async def test_a_follower_of_many_writers_misses_nothing(url: str, at_once: int) -> None:
+    """Each run goes from one process to the next, with a follower beside them."""
+
+    async def write(journal: Journal, name: str) -> None:
+        for number in range(at_once):
+            run = f"r{number % 5}"
+            try:
+                claim = await journal.claim(run)
+            except RunBusy:
+                continue
+            except UnknownRun:
+                claim = journal.begin(run, machine=name, definition="d")
+            with suppress(RunExists):
+                await claim.append([worked(), worked()], releases=True)
+
+    async with AsyncExitStack() as stack:
+        journals = [await stack.enter_async_context(opened(url)) for _ in range(5)]
+        follower, *writers = journals
+        place, seen = Place(), dict[str, list[int]]()
+        writing = asyncio.gather(*(write(one, str(n)) for n, one in enumerate(writers)))
+        while True:
+            is_last = writing.done()
+            found = await follower.records_after(place)
+            for one in found:
+                place = one.place
+                seen.setdefault(one.run, []).append(one.record.seq)
+            if is_last and not found:
+                break
+        await writing
+        rows = await follower.runs()
+        assert seen == {row.run: [*range(1, row.seq + 1)] for row in rows}
+        assert sum(map(len, seen.values())) > at_once
 
 
 @pytest.mark.parametrize("lost", [1, 3])
