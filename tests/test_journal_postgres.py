@@ -267,6 +267,21 @@ async def test_a_request_goes_on_when_the_database_is_back(url: str, proxy: Prox
         assert len(await other.read("r")) == 1
 
 
+def test_an_event_loop_can_end_in_the_middle_of_requests(url: str, proxy: Proxy) -> None:
+    journal = open_postgres(proxy.url(url), time.time, patience=HASTE)
+    asked = list[asyncio.Task[Any]]()
+
+    async def scenario() -> None:
+        claim = await created(journal)
+        proxy.hang()
+        asked.append(asyncio.create_task(claim.append([worked()])))
+        await asyncio.sleep(0.1)
+
+    asyncio.run(scenario())
+    assert asked[0].cancelled()
+    asyncio.run(journal.close())
+
+
 OWNER = """
 import asyncio, sys, time
 from loopkit.journal.journal import open_journal
@@ -536,6 +551,7 @@ def test_a_journal_that_cannot_be_used_is_refused_with_the_remedy(
         ("53100", "the disk of the database is full .*; free some space"),
         ("25006", "it can only be read, as a replica can"),
         ("42501", "this role may not use it .*; grant it"),
+        ("42P05", "a pooler before it keeps no prepared statements .*; add `prepare=no`"),
     ],
 )
 async def test_a_fault_of_the_database_is_told_with_its_remedy(

@@ -146,6 +146,10 @@ _OF_POSTGRES = {
     "28": ("it refuses this user or password", "check the URL"),
     "3D000": ("there is no such database", "check the URL, or create it"),
     "3F000": ("it has no such schema", "run `loopkit journal migrate`"),
+    **dict.fromkeys(
+        ("42P05", "26000"),
+        ("a pooler before it keeps no prepared statements", "add `prepare=no` to the URL"),
+    ),
     "42": ("its tables are not those of this loopkit", "run `loopkit journal migrate`"),
     "57014": ("a request took too long", "look for what holds its locks"),
     **dict.fromkeys(("57P", "08"), _AWAY),

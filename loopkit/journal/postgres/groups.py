@@ -26,6 +26,7 @@ from loopkit.journal.postgres.database import CHANGE, Connection, Connections, D
 from loopkit.journal.records import CLAIMED, NewRecord, owner_of
 
 _MOST_IN_GROUP = 500
+LOOP_ENDED = "the event loop ended in the middle of a request; whether it was done is not known"
 _LARGE = 100_000
 """The characters from which on a text takes longer in a list than in a request of its own."""
 _MOST_GROUPS = 3
@@ -107,6 +108,10 @@ class Groups:
                     await self._settle([change])
                 return
             results = [error] * len(group)
+        except asyncio.CancelledError:
+            for change in group:
+                change.job.settle(JournalError(LOOP_ENDED))
+            raise
         for change, result in zip(group, results, strict=True):
             change.job.settle(result)
 

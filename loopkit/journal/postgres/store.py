@@ -35,7 +35,7 @@ from loopkit.journal.postgres.database import (
     Work,
     rows,
 )
-from loopkit.journal.postgres.groups import Change, Groups, NewRun
+from loopkit.journal.postgres.groups import LOOP_ENDED, Change, Groups, NewRun
 from loopkit.journal.postgres.presence import Presence
 from loopkit.journal.records import (
     CLAIMED,
@@ -276,6 +276,9 @@ class PostgresJournal:
                 job.settle(await self._connections.ask(work, begin))
             except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
                 job.settle(error)
+            except asyncio.CancelledError:
+                job.settle(JournalError(LOOP_ENDED))
+                raise
 
         task = asyncio.create_task(serve())
         self._working.add(task)
