@@ -528,7 +528,7 @@ def changed(statement: str) -> Callable[[str], str]:
         ),
         (
             lambda url: url.replace("/postgres?", "/nowhere?"),
-            "nowhere.* does not exist",
+            "refuses the connection .*nowhere.* check the URL",
         ),
         (lambda _: "postgresql://u:secret@127.0.0.1:1/d", "it is away .*; start it again"),
         (lambda _: "postgresql://h/d?schema=A-B", "schema 'A-B' of the journal is no name"),
@@ -569,6 +569,31 @@ async def test_a_fault_of_the_database_is_told_with_its_remedy(
             await claim.append([worked()])
         told(url, "DROP TRIGGER f ON @records")
         assert await claim.append([worked()]) == 2
+
+
+async def test_a_journal_that_was_restored_is_another_one(url: str) -> None:
+    """Until then, and also before its first record is read, it is the same."""
+    async with opened(url) as journal:
+        era = journal.era
+        await created(journal)
+        assert await journal.records_after(Place())
+        assert journal.era == era
+        told(url, "UPDATE @journal SET era = gen_random_uuid()")
+        await journal.records_after(Place())
+        assert journal.era != era
+
+
+async def test_nothing_is_claimed_while_the_sign_of_life_is_away(url: str, proxy: Proxy) -> None:
+    await (await created(other := open_journal(url))).release()
+    await other.close()
+    async with opened(proxy.url(url), Patience(1.0, 0.1, 0.5)) as journal:
+        assert await journal.has("r")
+        proxy.is_away = True
+        proxy.cut()
+        await until_so(lambda: not journal.owner)
+        for change in (journal.claim("r"), created(journal, "new")):
+            with pytest.raises(JournalUnusable, match="it is away; start it again"):
+                await change
 
 
 async def test_a_place_that_another_store_has_made_is_the_beginning(url: str) -> None:

@@ -143,7 +143,7 @@ _OF_POSTGRES = {
     "53300": ("it has no free connection", "start fewer processes, or raise max_connections"),
     "25006": ("it can only be read, as a replica can", "name its primary in the URL"),
     "42501": ("this role may not use it", "grant it the schema and all its tables and sequences"),
-    "28": ("it refuses this user or password", "check the URL"),
+    "28": ("it refuses the connection", "check the URL, or wait until it has started"),
     "3D000": ("there is no such database", "check the URL, or create it"),
     "3F000": ("it has no such schema", "run `loopkit journal migrate`"),
     **dict.fromkeys(
@@ -162,7 +162,8 @@ def unusable(error: Exception, place: str) -> JournalUnusable:
     if isinstance(error, OSError):
         cause, remedy = _OF_SYSTEM.get(error.errno or 0, _OTHER)
     elif hasattr(error, "sqlstate"):
-        state = error.sqlstate or "08"
+        # A connection that is refused has no state.
+        state = error.sqlstate or ("28" if "FATAL" in str(error) else "08")
         known = (text for begin, text in _OF_POSTGRES.items() if state.startswith(begin))
         cause, remedy = next(known, _OTHER)
     else:

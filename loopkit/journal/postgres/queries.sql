@@ -85,6 +85,9 @@ CREATE TABLE @definitions (
 -- name: version
 SELECT version FROM @journal
 
+-- name: era
+SELECT era::text FROM @journal
+
 -- name: set_version
 UPDATE @journal SET version = %s
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
@@ -15,6 +16,7 @@ import psycopg
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
+    JournalUnusable,
     MessageWaits,
     OnlyRead,
     RunBusy,
@@ -75,6 +77,7 @@ def open_postgres(
     db = database.connect()
     try:
         database.require(db)
+        [(era,)] = db.execute(database["era"].encode()).fetchall()
         if not readonly:
             database.refuse_pooler(db)
         presence = None if readonly else Presence(database, db)
@@ -86,7 +89,7 @@ def open_postgres(
         raise
     if readonly:
         db.close()
-    return PostgresJournal(database, presence, clock, patience)
+    return PostgresJournal(database, presence, clock, patience, era)
 
 
 def has_tables(url: str) -> bool:
@@ -199,10 +202,11 @@ class PostgresJournal:
         presence: Presence | None,
         clock: Callable[[], float],
         patience: Patience,
+        era: str,
     ) -> None:
         """Without a presence it only reads."""
-        self.era: object = None
-        """Known with the first place that is read."""
+        self.era: object = era
+        self._patience = patience
         self._database = database
         self._presence = presence
         self._clock = clock
@@ -220,10 +224,15 @@ class PostgresJournal:
         return self._presence.name if self._presence else ""
 
     async def present(self) -> str:
-        """The name to claim runs with, once this process is not cut off."""
+        """The name to claim runs with, once this process is not cut off any more."""
         self.refuse()
+        until = time.monotonic() + self._patience.longest_s
         while not self.owner:
             self._refuse_closed()
+            if time.monotonic() > until:
+                raise JournalUnusable(
+                    f"the journal {self._database.place} cannot be used: it is away; start it again"
+                )
             await asyncio.sleep(0.05)
         return self.owner
 
@@ -466,9 +475,7 @@ class PostgresJournal:
         ]
 
     def _take_era(self, found: Sequence[tuple[Any, ...]]) -> None:
-        era = found[0][0] if found else None
-        if self.era is None or era != self.era:
-            self.era = era
+        self.era = found[0][0] if found else None
 
     async def newest(self) -> Place:
         found = await self.look("newest")
