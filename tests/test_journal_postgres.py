@@ -20,7 +20,14 @@ import pytest
 
 from loopkit.app import App
 from loopkit.cli.machine import load_checked
-from loopkit.journal.errors import ClaimLost, JournalUnusable, RunBusy, RunExists, UnknownRun
+from loopkit.journal.errors import (
+    ClaimLost,
+    JournalUnusable,
+    RunBusy,
+    RunDamaged,
+    RunExists,
+    UnknownRun,
+)
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.postgres.database import Database, Patience
 from loopkit.journal.postgres.migration import migrate
@@ -569,6 +576,32 @@ async def test_a_fault_of_the_database_is_told_with_its_remedy(
             await claim.append([worked()])
         told(url, "DROP TRIGGER f ON @records")
         assert await claim.append([worked()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("harm", "message", "is_listed"),
+    [
+        ("DELETE FROM @records WHERE seq = 2", "record 2 is missing", False),
+        ("DELETE FROM @records", "it has no records", False),
+        ("UPDATE @records SET epoch = 9 WHERE seq = 2", "record 2 has no epoch", True),
+        ("UPDATE @records SET at = 'NaN' WHERE seq = 3", "record 3 has no time", False),
+    ],
+)
+async def test_damage_of_one_run_keeps_nobody_from_the_others(
+    url: str, harm: str, message: str, is_listed: bool
+) -> None:
+    async with opened(url) as journal:
+        await (await created(journal, "r", worked(), worked())).release()
+        told(url, harm)
+        await created(journal, "sound")
+        with pytest.raises(RunDamaged, match=message):
+            await journal.read("r")
+        damaged = [row.run for row in await journal.runs() if row.damage]
+        assert damaged == ([] if is_listed else ["r"])
+        sound, history = await journal.histories()
+        assert (sound.row.damage, len(sound.records)) == (None, 1)
+        assert history.row.damage is not None
+        assert history.records == ()
 
 
 async def test_a_journal_that_was_restored_is_another_one(url: str) -> None:

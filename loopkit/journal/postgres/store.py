@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import psycopg
@@ -604,17 +605,26 @@ def _run_row(
     run: str, machine: str, definition: str, created_at: float, is_driven: bool,
     seq: int | None, epoch: int, at: float, count: int,
 ) -> RunRow:  # fmt: skip
+    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven)
+    if seq is None:
+        return _damaged(row, RunDamaged(run, "it has no records"))
+    if count != seq:
+        return _damaged(row, RunDamaged(run, f"{seq - count} of its records are missing"))
     try:
-        if seq is None:
-            raise RunDamaged(run, "it has no records")  # noqa: TRY301
-        if count != seq:
-            raise RunDamaged(run, f"{seq - count} of its records are missing")  # noqa: TRY301
         refuse_impossible(run, seq, epoch, at)
     except RunDamaged as damage:
-        return RunRow(run, machine, definition, created_at, created_at, 0, is_driven, damage)
-    return RunRow(run, machine, definition, created_at, at, seq, is_driven)
+        return _damaged(row, damage)
+    return row
+
+
+def _damaged(row: RunRow, damage: RunDamaged) -> RunRow:
+    return replace(row, updated_at=row.created_at, seq=0, damage=damage)
 
 
 def _history(row: tuple[Any, ...], found: Sequence[Sequence[Any]]) -> History:
     listed = _run_row(*row[1:])
-    return History(row[0], listed, () if listed.damage else _sound(listed.run, found))
+    try:
+        records = () if listed.damage else _sound(listed.run, found)
+    except RunDamaged as damage:
+        return History(row[0], _damaged(listed, damage), ())
+    return History(row[0], listed, records)
