@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,8 @@ class Proxy:
         self.port = self._listening.getsockname()[1]
         self.answers_lost = 0
         """How many answers to a COMMIT are still lost, with their connection."""
+        self.when_lost: Callable[[], object] = lambda: None
+        """What happens before the client can ask again."""
         self.is_away = False
         self.is_pooler = False
         """Whether it tells clients a process of the server that does not serve them."""
@@ -132,6 +135,7 @@ class Proxy:
                         behind.sendall(data)
                     elif loses:
                         self.answers_lost -= 1
+                        self.when_lost()
                         return
                     elif not hangs:
                         begin, key, rest = data.partition(b"K\0\0\0\x0c")

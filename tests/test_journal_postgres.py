@@ -604,6 +604,35 @@ async def test_damage_of_one_run_keeps_nobody_from_the_others(
         assert history.records == ()
 
 
+async def test_who_only_reads_sees_what_others_write_and_is_not_seen(url: str) -> None:
+    view = open_journal(url, readonly=True)
+    async with opened(url) as journal:
+        claim = await created(journal)
+        assert [row.is_driven for row in await view.runs()] == [True]
+        assert [one.run for one in await view.records_after(Place())] == ["r"]
+        await claim.release()
+        assert told(url, "SELECT name FROM @presences") == [(journal.owner,)]
+        for change in (view.claim("r"), view.remove("r"), view.post("r", "cancel", "x", "", 1.0)):
+            with pytest.raises(JournalUnusable, match="opened only to be read"):
+                await change
+    await view.close()
+    assert told(url, "SELECT name FROM @presences") == []
+
+
+async def test_a_release_that_is_done_again_takes_no_time_from_the_run(
+    url: str, proxy: Proxy
+) -> None:
+    """Somebody may have submitted it since."""
+    async with opened(proxy.url(url)) as journal, opened(url) as other:
+        claim = await created(journal)
+        proxy.answers_lost = 1
+        proxy.when_lost = lambda: told(
+            url, "UPDATE @runs SET submitted = true, due_at = now() WHERE owner IS NULL"
+        )
+        await claim.release()
+        assert [one.run for one in await other.due()] == ["r"]
+
+
 async def test_a_journal_that_was_restored_is_another_one(url: str) -> None:
     """Until then, and also before its first record is read, it is the same."""
     async with opened(url) as journal:
