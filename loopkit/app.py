@@ -58,10 +58,13 @@ class App(ClaimedRuns):
     """Runs of machines over one journal."""
 
     @classmethod
-    def open(cls, state: Path | None, journal: Journal | None = None, **parts: Any) -> App:
-        """An app over the journal of a state folder, or the given one; without both in memory."""
-        folder = Path.cwd() if state is None else state.absolute().parent
-        journal = journal or open_journal(state)
+    def open(cls, place: Path | str | None, journal: Journal | None = None, **parts: Any) -> App:
+        """An app over the journal of a state folder or URL, or over the given one from there.
+
+        The project folder is the parent of the state folder, or else the current one.
+        """
+        folder = place.absolute().parent if isinstance(place, Path) else Path.cwd()
+        journal = journal or open_journal(place)
         return cls(journal, folder=folder, **{"observe": observers, **parts})
 
     async def start(

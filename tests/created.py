@@ -8,11 +8,13 @@ from pathlib import Path
 
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import NewRecord
+from tests.support_postgres import url_of
 
 Opens = Callable[..., Journal]
 STORES: dict[str, Callable[[Path], Opens]] = {
     "memory": lambda _: partial(open_journal, None),
     "file": lambda folder: partial(open_journal, folder),
+    "postgres": lambda folder: partial(open_journal, url_of(folder)),
 }
 """What keeps journals, and how that of a folder is opened; each keeps what a journal promises."""
 

@@ -446,7 +446,7 @@ def test_the_help_of_each_command_ends_with_examples_that_it_takes(
     lines = examples.strip().splitlines()
     assert lines
     for line in lines:
-        before, own = line.strip().split(f"loopkit {title} ", 1)
+        before, own = f"{line.strip()} ".split(f"loopkit {title} ", 1)
         assert not before
         given, rest, _ = command.make_parser(context).parse_args(
             shlex.split(own.partition("> ")[0])

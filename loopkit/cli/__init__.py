@@ -45,6 +45,7 @@ COMMANDS = {
     "mcp": ("loopkit.cli.mcp", "Serve machines to coding programs over MCP."),
     "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
     "diagram": ("loopkit.cli.diagram", "Draw a machine, or the path of a run."),
+    "journal": ("loopkit.cli.journal", "Make and change the tables of a journal in PostgreSQL."),
     "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors and tools."),
 }
 
@@ -88,7 +89,13 @@ class LazyGroup(click.Group):
     epilog=examples("loopkit check machine.yaml", "loopkit run machine.yaml --set topic=tea"),
 )
 @click.version_option(__version__, prog_name="loopkit")
-def app() -> None:
+@click.option(
+    "--journal",
+    metavar="URL",
+    envvar="LOOPKIT_JOURNAL",
+    help="Keep runs in PostgreSQL: postgresql://HOST/DATABASE?schema=NAME.",
+)
+def app(journal: str | None) -> None:
     """Run validate-and-revise loops that are declared in YAML.
 
     `loopkit COMMAND --help` describes a command.

@@ -27,6 +27,7 @@ from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import PATH
+from loopkit.cli.place import journal_place
 from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
@@ -36,7 +37,6 @@ from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy, RunUnreadable
-from loopkit.journal.files import state_folder
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
@@ -152,7 +152,7 @@ def run_batch(
     budget = Budget("the batch", limits)
 
     async def drive(results: Results, interruption: Interruption) -> int:
-        async with App.open(state_folder(), notify=notifier) as app:
+        async with App.open(journal_place(), notify=notifier) as app:
             driver = BatchDriver(app, loaded, batch, results, budget, script)
             await _drive(driver, parallel, output, interruption)
         return interruption.code if interruption.signal else _code(driver)

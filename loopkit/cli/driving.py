@@ -20,6 +20,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli import terminal
 from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal, at_terminal
+from loopkit.cli.place import journal_place
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
@@ -27,7 +28,6 @@ from loopkit.drive.notify import notify, outcome_of
 from loopkit.drive.stored_runs import OpenQuestion, open_children
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
-from loopkit.journal.files import state_folder
 from loopkit.outside.processes import GROUPS
 from loopkit.text import printable
 from loopkit.text.run_ids import resume_line
@@ -79,7 +79,7 @@ async def _drive(
     watcher = _watcher_for(output)
     person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
     parts: dict[str, Any] = {"person": person, "notify": notifier}
-    async with App.open(state_folder(), listeners_of=watcher.listeners_of, **parts) as app:
+    async with App.open(journal_place(), listeners_of=watcher.listeners_of, **parts) as app:
         active = await start(app)
         if active.claim.seq:
             await _begin(app, watcher, active.state)

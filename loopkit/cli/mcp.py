@@ -23,6 +23,7 @@ from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption, Stopper
 from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_checked
+from loopkit.cli.place import journal_place
 from loopkit.cli.serve import (
     GIVE_IT,
     STOPPING,
@@ -46,7 +47,6 @@ from loopkit.cli.terminal import (
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.claimed_runs import StandaloneValidator
 from loopkit.drive.servers import Servers
-from loopkit.journal.files import state_folder
 from loopkit.language.machine import Machine
 from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
 from loopkit.outside.processes import GROUPS
@@ -102,7 +102,7 @@ def machines(
         redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
 
         async def serve() -> None:
-            async with Host(state_folder(), loaded, say) as driving:
+            async with Host(journal_place(), loaded, say) as driving:
                 toolbox = MachineToolbox(
                     driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
                 )

@@ -19,8 +19,8 @@ import click
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import PATH, read_text
 from loopkit.cli.machine import load_checked
+from loopkit.cli.place import journal_place
 from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
-from loopkit.journal.files import state_folder
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
     LOGIN,
@@ -96,7 +96,7 @@ def serve_command(
         report_errors(),
         Interruption() as interruption,
     ):
-        site = Site.open(state_folder(), listening.access, say, loaded, may_answer=answer)
+        site = Site.open(journal_place(), listening.access, say, loaded, may_answer=answer)
         _tell(listening, loaded, may_answer=answer)
         server = SiteServer(site, page_routes(site))
         asyncio.run(_serve(site, server, listening.socket, interruption))

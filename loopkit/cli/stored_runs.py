@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from loopkit.cli.place import journal_place
 from loopkit.cli.terminal import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns, state_after
 from loopkit.journal.errors import RunUnreadable
-from loopkit.journal.files import state_folder
 from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
@@ -32,7 +32,7 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
     """The result of work that reads stored runs; raises Stop for errors that a user can cause."""
 
     async def read() -> Result:
-        journal = open_journal(state_folder(), if_used=True)
+        journal = open_journal(journal_place(), if_used=True)
         try:
             return await work(StoredRuns(journal))
         finally:
@@ -62,8 +62,8 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
     from loopkit.app import App
 
     async def use_app() -> Result:
-        folder = state_folder()
-        async with App.open(folder, open_journal(folder, if_used=True)) as app:
+        place = journal_place()
+        async with App.open(place, open_journal(place, if_used=True)) as app:
             return await work(app)
 
     with report_errors():

@@ -38,7 +38,7 @@ from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents, ContentStore
-from loopkit.journal.errors import MessageWaits
+from loopkit.journal.errors import ClaimLost, MessageWaits
 from loopkit.journal.journal import Claim
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
@@ -296,6 +296,7 @@ class ActiveRun:
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
     aborting: bool = False
+    lost: ClaimLost | None = None
     """Set where the run is cancelled: end the work in hand as well."""
     _in_hand: set[asyncio.Timeout] = field(default_factory=set)
     """The deadlines of calls and rules in hand, which an abort brings forward."""
@@ -338,6 +339,11 @@ class ActiveRun:
         """Stop after the current step, or at once if the run only waits for its next try."""
         self.stopping = True
         self._stops.set()
+
+    def lose(self, loss: ClaimLost) -> None:
+        """Stop at once, because others may take the run over."""
+        self.lost = loss
+        self.abort()
 
     def abort(self) -> None:
         """Stop at once: whatever is waited for ends, programs with all that they have started."""

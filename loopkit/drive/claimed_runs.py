@@ -177,6 +177,8 @@ class ClaimedRuns(ChildRuns):
             self._begun.discard(active.claim.run)
             # Released before, unless something went wrong.
             await active.claim.release(due=active.claim.due)
+        if active.lost is not None:
+            raise active.lost
         if active.alarm is not None:
             # The process may end with the run, and must not end before the notifier.
             await active.alarm
@@ -246,6 +248,8 @@ class ClaimedRuns(ChildRuns):
             state=state,
             keeps_texts=self.journal.keeps_texts,
         )
+        # Its programs must not go on beside those of the next owner.
+        claim.on_loss(active.lose)
         if is_root and active.notify and engine.program.machine.alert:
             active.listeners = (*active.listeners, alert_listener(active))
         if self._observers is None:

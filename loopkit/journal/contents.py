@@ -16,11 +16,12 @@ import re
 import shutil
 import stat
 import subprocess
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp, mkstemp
 from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
@@ -245,6 +246,48 @@ class Contents:
             process.kill()
             process.communicate()
 
+    def has(self, digest: str) -> bool:
+        """Whether a tree of this name is here."""
+        return self.exist() and bool(self._commit_of(digest))
+
+    def _commit_of(self, digest: str) -> bytes:
+        form = ("--count=1", "--format=%(objectname)")
+        return self._ask("for-each-ref", *form, f"{_REFS}/{digest}").stdout.strip()
+
+    def objects(self, digest: str) -> list[str]:
+        """The ids of all that a kept tree consists of; the first one is its commit."""
+        with self._using():
+            listed = self._ask("rev-list", "--objects", self._commit_of(digest)).stdout
+        return [line.split(b" ")[0].decode() for line in listed.splitlines()]
+
+    def packed(self, ids: Sequence[str]) -> Iterator[bytes]:
+        """Each of these objects, as git stores it in a file of its own."""
+        with self._using():
+            rest = self._ask("cat-file", "--batch", stdin="\n".join([*ids, ""]).encode()).stdout
+        for _ in ids:
+            head, _, rest = rest.partition(b"\n")
+            _, kind, size = head.split(b" ")
+            yield zlib.compress(b"%s %s\0%s" % (kind, size, rest[: int(size)]), 1)
+            rest = rest[int(size) + 1 :]
+
+    def lacking(self, ids: Sequence[str]) -> list[str]:
+        with self._using(writes=True):
+            asked = "\n".join([*ids, ""]).encode()
+            answer = self._ask("cat-file", "--batch-check", stdin=asked).stdout.decode()
+        return [line.split()[0] for line in answer.splitlines() if line.endswith(" missing")]
+
+    def add(self, run: str, digest: str, commit: str, packed: Iterable[tuple[str, bytes]]) -> None:
+        """Take over a tree that a run has kept elsewhere, with the objects that are lacking."""
+        with self._using(writes=True):
+            for name, content in packed:
+                folder = self._place / "objects" / name[:2]
+                folder.mkdir(exist_ok=True)
+                descriptor, draft = mkstemp(dir=folder)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                Path(draft).replace(folder / name[2:])
+            self._ask("update-ref", _ref(digest, run), commit)
+
     def forget(self, runs: Sequence[str]) -> None:
         """Remove what only these runs have kept, and the trees in which they worked."""
         if self.folder is not None:
@@ -290,8 +333,7 @@ class Contents:
         return ask_git(self._place, *arguments, stdin=stdin, ok=ok, seconds=_SECONDS)
 
     def _files(self, tree: Tree) -> str:
-        form = ("--count=1", "--format=%(objectname)")
-        commit = self._ask("for-each-ref", *form, f"{_REFS}/{tree.digest}").stdout.strip()
+        commit = self._commit_of(tree.digest)
         found = self._ask("rev-parse", "-q", "--verify", commit + b":files", ok=(0, 1))
         return found.stdout.decode().strip() or _EMPTY
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sqlite3
 import time
 from dataclasses import dataclass
 
@@ -140,16 +139,40 @@ _OF_SYSTEM = {
     ),
     errno.EISDIR: ("there is a folder where a file is needed", _MISPLACED),
 }
+_AWAY = ("it is away", "start it again; what was acknowledged is safe, and runs can be resumed")
+_OF_POSTGRES = {
+    "53100": ("the disk of the database is full", _FULL[1]),
+    "53300": ("it has no free connection", "start fewer processes, or raise max_connections"),
+    "25006": ("it can only be read, as a replica can", "name its primary in the URL"),
+    "42501": ("this role may not use it", "grant it the schema and all its tables and sequences"),
+    "28": ("it refuses the connection", "check the URL, or wait until it has started"),
+    "3D000": ("there is no such database", "check the URL, or create it"),
+    "3F000": ("it has no such schema", "run `loopkit journal migrate`"),
+    **dict.fromkeys(
+        ("42P05", "26000"),
+        ("a pooler before it keeps no prepared statements", "add `prepare=no` to the URL"),
+    ),
+    "42": ("its tables are not those of this loopkit", "run `loopkit journal migrate`"),
+    "57014": ("a request took too long", "look for what holds its locks"),
+    **dict.fromkeys(("57P", "08"), _AWAY),
+}
+"""By the beginning of the SQLSTATE."""
 
 
-def unusable(error: sqlite3.Error | OSError, place: str) -> JournalUnusable:
+def unusable(error: Exception, place: str) -> JournalUnusable:
     """`error` with a message for a person: the place, the cause and the remedy; chained."""
     if isinstance(error, OSError):
         cause, remedy = _OF_SYSTEM.get(error.errno or 0, _OTHER)
+    elif hasattr(error, "sqlstate"):
+        # A connection that is refused has no state.
+        state = error.sqlstate or ("28" if "FATAL" in str(error) else "08")
+        known = (text for begin, text in _OF_POSTGRES.items() if state.startswith(begin))
+        cause, remedy = next(known, _OTHER)
     else:
         known = (text for name, text in _OF_SQLITE.items() if is_sqlite(error, name))
         cause, remedy = next(known, _OTHER)
-    fault = JournalUnusable(f"the journal {place} cannot be used: {cause} ({error}); {remedy}")
+    said = " ".join(str(error).split())
+    fault = JournalUnusable(f"the journal {place} cannot be used: {cause} ({said}); {remedy}")
     fault.__cause__ = error
     return fault
 

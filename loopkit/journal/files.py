@@ -34,13 +34,14 @@ _KEPT_WAL_BYTES = 64 * 2**20
 _LOCK = re.compile(r"\d+-[0-9a-f]{16}\.lock")
 
 
-_, *_PARTS = re.split(
-    r"^-- name: (\w+)\n",
-    Path(__file__).with_name("queries.sql").read_text(encoding="utf-8"),
-    flags=re.MULTILINE,
-)
-SQL = dict(zip(_PARTS[::2], map(str.strip, _PARTS[1::2]), strict=True))
-"""The statements of `queries.sql`, by the name in the comment line above each."""
+def parse_queries(path: Path) -> dict[str, str]:
+    """The statements of a file, by the name in the comment line above each."""
+    text = path.read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+
+
+SQL = parse_queries(Path(__file__).with_name("queries.sql"))
 MIGRATIONS = [SQL[f"migration_{number}"].split(";") for number in (1, 2, 3)]
 """The statements that lead from each schema version to the next, from an empty file on."""
 
@@ -77,6 +78,19 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
     Others that open it meanwhile wait: a lock file that is made but not yet locked looks dead.
     `place` is named in messages. Raises OSError, sqlite3.Error and JournalUnusable.
     """
+    with made(folder):
+        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = connect(folder / DATABASE, place)
+        try:
+            return connection, ProcessLock.take(folder)
+        except OSError:
+            connection.close()
+            raise
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """While a state folder is locked, which is there then, private and ignored by git."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder):
@@ -87,13 +101,7 @@ def open_folder(folder: Path, place: str) -> tuple[sqlite3.Connection, ProcessLo
             draft.unlink(missing_ok=True)
             draft.write_text("*\n", encoding="utf-8")
             draft.replace(ignore)
-        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = connect(folder / DATABASE, place)
-        try:
-            return connection, ProcessLock.take(folder)
-        except OSError:
-            connection.close()
-            raise
+        yield
 
 
 @contextmanager

@@ -8,11 +8,13 @@ longer write to it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from loopkit.journal.contents import ContentStore
+from loopkit.journal.errors import ClaimLost, JournalUnusable
 from loopkit.journal.files import is_unused
 from loopkit.journal.records import (
     Due,
@@ -28,13 +30,13 @@ from loopkit.journal.sqlite import open_sqlite
 
 
 def open_journal(
-    folder: Path | None,
+    place: Path | str | None,
     *,
     readonly: bool = False,
     if_used: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Journal:
-    """The journal in a state folder, made if it is missing; without a folder one in memory.
+    """The journal in a state folder, made if it is missing, or at a URL; without either in memory.
 
     With `if_used` none is made; where there is none, it is one in memory. Raises JournalUnusable,
     and where the journal can still be read only once something is to be written. With `readonly` it
@@ -42,8 +44,35 @@ def open_journal(
     none yet: then there are no runs. If it is replaced or removed while it is open, the next
     request notices that. `clock` gives the time of claims, in Unix seconds.
     """
-    is_in_memory = folder is None or (if_used and is_unused(folder))
-    return open_sqlite(None if is_in_memory else folder, clock, readonly=readonly)
+    if isinstance(place, str):
+        with _postgres():
+            from loopkit.journal.postgres.store import has_tables, open_postgres  # noqa: PLC0415
+        if not if_used or has_tables(place):
+            return open_postgres(place, clock, readonly=readonly)
+        place = None
+    is_in_memory = place is None or (if_used and is_unused(place))
+    return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
+
+
+def migrate(url: str) -> tuple[str, int, int]:
+    """Make and change the tables of a journal in PostgreSQL; see there."""
+    with _postgres():
+        from loopkit.journal.postgres import migration  # noqa: PLC0415
+
+        return migration.migrate(url)
+
+
+@contextmanager
+def _postgres() -> Iterator[None]:
+    """While what knows PostgreSQL is imported, which takes its time and is an extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "procrastinate"):
+            raise
+        raise JournalUnusable(
+            f"a journal in PostgreSQL needs {error.name}; install `loopkit[postgres]`"
+        ) from error
 
 
 class Claim(Protocol):
@@ -62,6 +91,9 @@ class Claim(Protocol):
     @property
     def seq(self) -> int:
         """The number of the run's last record that this claim has written or seen."""
+
+    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
+        """Let `tell` be called in the event loop when others may take the run over."""
 
     async def append(
         self,
@@ -100,10 +132,12 @@ class Journal(Protocol):
 
     era: object
     """What a place is valid in: a journal that was replaced by another one has another era."""
-    owner: str
-    """The name under which runs are claimed here."""
     keeps_texts: bool
     """Whether records are written as text at once, and not when somebody asks for them."""
+
+    @property
+    def owner(self) -> str:
+        """The name under which runs are claimed here."""
 
     @property
     def contents(self) -> ContentStore: ...

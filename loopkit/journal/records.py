@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from loopkit.journal.errors import JournalError, RunDamaged
+from loopkit.journal.errors import JournalError, JournalUnusable, Owner, RunDamaged
 
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 MAX_INTEGER = 2**63 - 1
 MAX_TEXT_BYTES = 50_000_000
 _MAX_TIME_S = 1e12
+_MAX_PID = 2**31 - 1
 
 
 class Unwritten(Protocol):
@@ -146,3 +148,28 @@ def refuse_records(records: Sequence[NewRecord]) -> None:
             refuse_text(f"the type of record {number}", record.type)
             refuse_text(f"the data of record {number} ({record.type})", record.data)
             refuse_time(f"record {number} ({record.type})", record.at)
+
+
+def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
+    """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
+    if not 1 <= epoch <= seq:
+        raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
+    try:
+        refuse_time("a record", at)
+    except JournalError as error:
+        raise RunDamaged(run, f"record {seq} has no time that can be") from error
+
+
+def owner_of(claim: tuple[Any, ...] | None = None) -> Owner:
+    """Who is named by the owner of a run and by the time and data of its newest claim."""
+    try:
+        name, at, data = claim or ("", 0.0, "")
+        refuse_time("a claim", at)
+        claimed = json.loads(data)
+        if not isinstance(pid := claimed["pid"], int) or not 0 < pid <= _MAX_PID:
+            raise ValueError(f"{pid!r} is the number of no process")  # noqa: TRY301
+        return Owner(name, pid, str(claimed["host"]), at)
+    except (TypeError, ValueError, KeyError, JournalError) as error:
+        raise JournalUnusable(
+            "a claim in the journal cannot be read; restore the journal from a copy"
+        ) from error

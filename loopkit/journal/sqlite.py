@@ -60,6 +60,8 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    owner_of,
+    refuse_impossible,
     refuse_records,
     refuse_text,
     refuse_time,
@@ -73,7 +75,6 @@ _PAGES_AT_ONCE = 1000
 """The pages that are given back in one transaction, which takes some hundredths of a second."""
 _LET_OTHERS_WRITE_S = 0.02
 """Longer than a writer that waits for another one takes to look again."""
-_MAX_PID = 2**31 - 1
 _MOST_PLACED = 500
 _MOST_CHARACTERS = 4_000_000
 """The characters of records to read at once; the last record may exceed them."""
@@ -150,6 +151,9 @@ class SqliteClaim:
     @property
     def seq(self) -> int:
         return self._stored.seq if self._stored else len(self._buffer)
+
+    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
+        """The lock of a file is never lost."""
 
     async def append(
         self,
@@ -685,7 +689,7 @@ def _records(
 ) -> Iterator[Record]:
     behind = min(max(after, 0), MAX_INTEGER)
     for record in db.execute(SQL["read"], (row, behind, -1 if limit is None else limit)):
-        _refuse_impossible(run, *record[:3])
+        refuse_impossible(run, *record[:3])
         yield Record(*record)
 
 
@@ -694,7 +698,7 @@ def _head(db: sqlite3.Connection, row: int, run: str) -> tuple[int, int, float, 
     head: tuple[int, int, float, str] | None = db.execute(SQL["head"], (row,)).fetchone()
     if head is None:
         raise RunDamaged(run, "it has no records")
-    _refuse_impossible(run, *head[:3])
+    refuse_impossible(run, *head[:3])
     return head
 
 
@@ -703,16 +707,6 @@ def _sound_head(db: sqlite3.Connection, row: int, run: str) -> tuple[int, int, f
     if missing is not None:
         raise RunDamaged(run, f"record {missing[0]} is missing")
     return _head(db, row, run)
-
-
-def _refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
-    """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
-    if not 1 <= epoch <= seq:
-        raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
-    try:
-        refuse_time("a record", at)
-    except JournalError as error:
-        raise RunDamaged(run, f"record {seq} has no time that can be") from error
 
 
 def _last_type(db: sqlite3.Connection, row: int) -> str | None:
@@ -750,14 +744,4 @@ def _may_live(owner: Owner) -> bool:
 
 
 def _newest_owner(db: sqlite3.Connection, row: int) -> Owner:
-    try:
-        name, at, data = db.execute(SQL["newest_claim"], (row, CLAIMED)).fetchone()
-        refuse_time("a claim", at)
-        claimed = json.loads(data)
-        if not isinstance(pid := claimed["pid"], int) or not 0 < pid <= _MAX_PID:
-            raise ValueError(f"{pid!r} is the number of no process")  # noqa: TRY301
-        return Owner(name, pid, str(claimed["host"]), at)
-    except (TypeError, ValueError, KeyError, JournalError) as error:
-        raise JournalUnusable(
-            "a claim in the journal cannot be read; restore the journal from a copy"
-        ) from error
+    return owner_of(db.execute(SQL["newest_claim"], (row, CLAIMED)).fetchone())

@@ -54,12 +54,12 @@ class Host:
 
     def __init__(
         self,
-        state: Path,
+        place: Path | str,
         machines: Sequence[Loaded],
         say: Callable[[str], None] = print,
         clock: Clock = RealClock(),  # noqa: B008 - it has no state
     ) -> None:
-        """`machines` are sound, and named by whoever started the server; `state` is the folder of
+        """`machines` are sound, and named by whoever started the server; `place` is that of
         the journal. `say` reports faults of runs that no caller waits for.
 
         Raises NotRunnable if two machines have the same name, and JournalError.
@@ -70,8 +70,8 @@ class Host:
             if self.machines.setdefault(name, loaded) is not loaded:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
         self.app = App.open(
-            state,
-            open_journal(state, clock=clock.now),
+            place,
+            open_journal(place, clock=clock.now),
             clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )

@@ -211,21 +211,21 @@ class Site:
     @classmethod
     def open(
         cls,
-        state: Path,
+        place: Path | str,
         access: Access,
         say: Callable[[str], None],
         machines: Sequence[Loaded] = (),
         *,
         may_answer: bool = False,
     ) -> Site:
-        """A site over the journal of a state folder; it writes only with `may_answer`.
+        """A site over the journal in a place; it writes only with `may_answer`.
 
         Raises NotRunnable and JournalError.
         """
         if may_answer:
-            host = Host(state, machines, say)
+            host = Host(place, machines, say)
             return cls(host.app, host, access, say, machines)
-        return cls(StoredRuns(open_journal(state, readonly=True)), None, access, say, machines)
+        return cls(StoredRuns(open_journal(place, readonly=True)), None, access, say, machines)
 
     async def __aenter__(self) -> Site:
         self._following = asyncio.create_task(self.follower.run())

@@ -1,0 +1,59 @@
+"""The tables of a journal, made and changed by one command and no other."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+
+import psycopg
+
+from loopkit.journal.errors import JournalUnusable, unusable
+from loopkit.journal.postgres.database import VERSION, Database
+from loopkit.journal.postgres.queue import migrate_queue
+
+_LOCK = 0x6C6F6F70
+"""`loop`, of the advisory lock that one migration holds at a time, in a database."""
+_LONGEST_S = 120.0
+
+
+def migrate(url: str) -> tuple[str, int, int]:
+    """Make what is missing of a journal's tables: its place, and its version before and after.
+
+    Whoever writes to them meanwhile is waited for, in turns that keep nobody else waiting. Raises
+    JournalUnusable.
+    """
+    database, until = Database.of(url), time.monotonic() + _LONGEST_S
+    with closing(database.connect()) as db:
+        while True:
+            try:
+                with db.transaction():
+                    return database.place, _migrate(database, db), VERSION
+            except psycopg.errors.LockNotAvailable as error:
+                if time.monotonic() > until:
+                    raise unusable(error, database.place) from error
+            except psycopg.Error as error:
+                raise unusable(error, database.place) from error
+
+
+def _migrate(database: Database, db: psycopg.Connection[Any]) -> int:
+    """The version before."""
+    db.execute("SET LOCAL lock_timeout = '2s'")
+    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    if (encoding := db.info.parameter_status("server_encoding")) != "UTF8":
+        raise JournalUnusable(
+            f"the journal {database.place} is in a database with the encoding {encoding}; "
+            "create one with UTF8"
+        )
+    version = database.version(db) or 0
+    if version > VERSION:
+        database.check(db)
+    if not version:
+        db.execute(f'CREATE SCHEMA IF NOT EXISTS "{database.schema}"')
+    for number in range(version, VERSION):
+        for statement in database[f"migration_{number + 1}"].split(";"):
+            db.execute(statement.encode())
+    if version < VERSION:
+        db.execute(database["set_version"].encode(), (VERSION,))
+    migrate_queue(db, database.place)
+    return version

@@ -1,0 +1,163 @@
+"""The sign of life of this process: a locked row that it touches again and again.
+
+The lock tells at once that a process was killed, and the touch that one stands still. Both are of
+one connection, in a thread of its own that goes on only as long as the event loop does. Where the
+connection is cut, others may take this process for dead: it gives up its claims before it connects
+again, with another name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+
+from loopkit.journal.errors import JournalUnusable
+from loopkit.journal.postgres.database import Database
+
+_BEATS = 6
+"""The beats in the time after which a process without one counts as dead."""
+_CONNECT_AGAIN_S = 1.0
+
+
+class Presence:
+    def __init__(self, database: Database, db: psycopg.Connection[Any]) -> None:
+        """It takes over the connection; raises psycopg.Error."""
+        self._database = database
+        self._stops, self._stop = os.pipe2(os.O_CLOEXEC)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._give_up: Callable[[], None] = lambda: None
+        self._ticked = threading.Event()
+        self._ticked.set()
+        self._row = 0
+        self.name = ""
+        """The name under which this process is known; empty while it is cut off."""
+        self._appear(db)
+        self._thread = threading.Thread(target=self._live, args=(db,), daemon=True)
+        self._thread.start()
+
+    def follow(self, give_up: Callable[[], None]) -> None:
+        """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
+        self._loop, self._give_up = asyncio.get_running_loop(), give_up
+
+    def close(self) -> None:
+        """Be dead from now on."""
+        os.close(self._stop)
+        self._thread.join()
+
+    def _appear(self, db: psycopg.Connection[Any]) -> None:
+        host = os.uname().nodename
+        name = f"{host}-{os.getpid()}-{os.urandom(8).hex()}"
+        with db.transaction():
+            values = (name, os.getpid(), host, self._database.ttl)
+            found = db.execute(self._database["appear"].encode(), values).fetchall()
+            [(self._row, key)] = found
+            db.execute("SELECT pg_advisory_lock(%s)", (key,))
+        self.name = name
+
+    def _live(self, db: psycopg.Connection[Any] | None) -> None:
+        while db is not None:
+            is_over = self._beat_until_cut(db)
+            with suppress(psycopg.Error):
+                if is_over:
+                    db.execute(self._database["vanish"].encode(), (self._row,))
+            db.close()
+            db = None if is_over else self._connect_again()
+        os.close(self._stops)
+
+    def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
+        """Whether it ends because it was closed."""
+        interval = self._database.ttl / _BEATS
+        beaten = next_beat = time.monotonic()
+        while True:
+            wait = max(next_beat - time.monotonic(), 0.0)
+            ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
+            if self._stops in ready:
+                return True
+            if ready:
+                try:
+                    # Nothing was asked: it is a notice, or the end.
+                    db.pgconn.consume_input()
+                    continue
+                except psycopg.Error:
+                    return False
+            next_beat = time.monotonic() + interval
+            if self._loop_goes_on():
+                if not self._beat(db, interval):
+                    return False
+                beaten = time.monotonic()
+            elif time.monotonic() - beaten > 4 * interval:
+                return False
+
+    def _loop_goes_on(self) -> bool:
+        """Whether the event loop has had a turn since the last beat; it is asked for another."""
+        if self._loop is None:
+            return True
+        if not self._ticked.is_set():
+            return False
+        self._ticked.clear()
+        try:
+            self._loop.call_soon_threadsafe(self._ticked.set)
+        except RuntimeError:
+            return False
+        return True
+
+    def _beat(self, db: psycopg.Connection[Any], seconds: float) -> bool:
+        """Touch the row; false where there is no answer in time."""
+        statement = self._database["beat"] % self._row
+        until = time.monotonic() + seconds
+        try:
+            db.pgconn.send_query(statement.encode())
+            while db.pgconn.flush() or db.pgconn.is_busy():
+                wait = until - time.monotonic()
+                if wait <= 0 or not select.select([db.fileno()], [], [], wait)[0]:
+                    return False
+                db.pgconn.consume_input()
+            is_done = True
+            while (result := db.pgconn.get_result()) is not None:
+                is_done = is_done and result.status == psycopg.pq.ExecStatus.COMMAND_OK
+                is_done = is_done and result.command_tuples == 1
+        except psycopg.Error:
+            return False
+        return is_done
+
+    def _connect_again(self) -> psycopg.Connection[Any] | None:
+        """A new connection with a new name, once the claims are given up; None at the end."""
+        self.name = ""
+        gave_up = threading.Event()
+
+        def give_up() -> None:
+            try:
+                self._give_up()
+            finally:
+                gave_up.set()
+
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(give_up)
+            else:
+                gave_up.set()
+        except RuntimeError:
+            # There is no event loop any more whose claims could be given up.
+            select.select([self._stops], [], [])
+            return None
+        while not select.select([self._stops], [], [], _CONNECT_AGAIN_S)[0]:
+            if not gave_up.is_set():
+                continue
+            with suppress(psycopg.Error, JournalUnusable):
+                db = self._database.connect()
+                try:
+                    self._appear(db)
+                except psycopg.Error:
+                    db.close()
+                    raise
+                self._ticked.set()
+                return db
+        return None

@@ -1,0 +1,354 @@
+-- Every statement that the PostgreSQL journal executes, by name; `@` stands for the schema.
+-- A migration may hold several statements; no statement contains a semicolon of its own.
+
+-- name: migration_1
+CREATE TABLE @journal (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version integer NOT NULL,
+    era uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- The place of the newest record that was removed.
+    removed_tx xid8 NOT NULL DEFAULT '0',
+    removed_id bigint NOT NULL DEFAULT 0
+);
+INSERT INTO @journal (version) VALUES (0);
+CREATE TABLE @presences (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text COLLATE "C" NOT NULL UNIQUE,
+    pid integer NOT NULL,
+    host text NOT NULL,
+    -- After as many seconds without a beat it counts as dead.
+    ttl double precision NOT NULL,
+    seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 70);
+CREATE TABLE @runs (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run text COLLATE "C" NOT NULL UNIQUE,
+    machine text COLLATE "C" NOT NULL,
+    definition text COLLATE "C" NOT NULL,
+    created_at double precision NOT NULL,
+    epoch bigint NOT NULL,
+    owner text COLLATE "C",
+    due_at timestamptz,
+    submitted boolean NOT NULL DEFAULT false,
+    needs text[] NOT NULL DEFAULT '{}'
+) WITH (fillfactor = 70);
+CREATE INDEX runs_due ON @runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_owned ON @runs (owner) WHERE owner IS NOT NULL;
+-- Without a foreign key: it would cost 40 % of the time of an append.
+CREATE TABLE @records (
+    run_id bigint NOT NULL,
+    seq bigint NOT NULL,
+    tx xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    epoch bigint NOT NULL,
+    at double precision NOT NULL,
+    type text COLLATE "C" NOT NULL,
+    data text NOT NULL,
+    PRIMARY KEY (run_id, seq)
+);
+CREATE INDEX records_in_order ON @records (tx, id);
+CREATE INDEX records_that_name ON @records (run_id) WHERE type IN ('started', 'repaired');
+CREATE TABLE @inbox (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id bigint NOT NULL REFERENCES @runs (id) ON DELETE CASCADE,
+    message_id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    data text NOT NULL,
+    at double precision NOT NULL,
+    consumed_at_seq bigint,
+    UNIQUE (run_id, message_id)
+);
+CREATE INDEX inbox_waiting ON @inbox (run_id) WHERE consumed_at_seq IS NULL;
+-- Objects of git as it stores them, which are compressed.
+CREATE TABLE @objects (
+    id bytea PRIMARY KEY,
+    data bytea NOT NULL,
+    kept_at timestamptz NOT NULL DEFAULT now()
+);
+ALTER TABLE @objects ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE @trees (
+    digest text COLLATE "C" NOT NULL,
+    run text COLLATE "C" NOT NULL,
+    -- The first one is the commit.
+    objects bytea[] NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (digest, run)
+);
+CREATE INDEX trees_of_runs ON @trees (run);
+CREATE INDEX trees_with_objects ON @trees USING gin (objects);
+CREATE TABLE @definitions (
+    digest text COLLATE "C" PRIMARY KEY,
+    text text NOT NULL,
+    stored_at timestamptz NOT NULL DEFAULT now()
+)
+
+-- name: version
+SELECT version FROM @journal
+
+-- name: era
+SELECT era::text FROM @journal
+
+-- name: set_version
+UPDATE @journal SET version = %s
+
+-- name: alive
+-- Of two observers none takes the other for the owner, because they share the lock.
+SELECT name FROM @presences WHERE CASE
+    WHEN clock_timestamp() < pg_postmaster_start_time() + make_interval(secs => ttl) THEN true
+    WHEN seen_at < clock_timestamp() - make_interval(secs => ttl) THEN false
+    WHEN pg_is_in_recovery() THEN true
+    ELSE NOT pg_try_advisory_xact_lock_shared((tableoid::bigint << 32) + id)
+END
+
+-- name: may_live
+-- Whether the lock of a presence is free though its beat is young.
+SELECT name FROM @presences WHERE name = ANY(%s)
+AND seen_at >= clock_timestamp() - make_interval(secs => ttl)
+
+-- name: appear
+INSERT INTO @presences (name, pid, host, ttl) VALUES (%s, %s, %s, %s)
+RETURNING id, (tableoid::bigint << 32) + id
+
+-- name: beat
+UPDATE @presences SET seen_at = clock_timestamp() WHERE id = %s
+
+-- name: vanish
+DELETE FROM @presences WHERE id = %s OR seen_at < now() - interval '7 days'
+
+-- name: run
+SELECT id FROM @runs WHERE run = %s
+
+-- name: lock_whole
+SELECT id FROM @runs WHERE id = ANY(%s) ORDER BY id FOR UPDATE
+
+-- name: lock_shared
+SELECT id FROM @runs WHERE id = ANY(%s) ORDER BY id FOR SHARE
+
+-- name: lock_to_claim
+SELECT id FROM @runs WHERE run = %s FOR NO KEY UPDATE
+
+-- name: lock_to_post
+SELECT id FROM @runs WHERE run = %s FOR KEY SHARE
+
+-- name: heads
+SELECT runs.id, runs.epoch, head.seq, own.seq
+FROM unnest(%s::bigint[], %s::bigint[]) AS wanted (id, epoch) JOIN @runs AS runs USING (id)
+LEFT JOIN LATERAL (
+    SELECT seq FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+) AS head ON true
+LEFT JOIN LATERAL (
+    SELECT seq FROM @records WHERE run_id = runs.id AND epoch = wanted.epoch
+    ORDER BY seq DESC LIMIT 1
+) AS own ON true
+
+-- name: waiting
+SELECT run_id, message_id, kind, consumed_at_seq FROM @inbox
+WHERE run_id = ANY(%s) AND (consumed_at_seq IS NULL OR message_id = ANY(%s))
+
+-- name: insert_runs
+INSERT INTO @runs (run, machine, definition, created_at, epoch, owner, submitted, needs)
+SELECT run, machine, definition, created_at, 1, %s, needs IS NOT NULL,
+    ARRAY(SELECT jsonb_array_elements_text(needs))
+FROM unnest(%s::text[], %s::text[], %s::text[], %s::float8[], %s::jsonb[])
+    AS new (run, machine, definition, created_at, needs)
+ON CONFLICT (run) DO NOTHING RETURNING run, id
+
+-- name: insert_records
+INSERT INTO @records (run_id, seq, epoch, at, type, data)
+SELECT * FROM unnest(
+    %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::text[], %s::text[]
+)
+
+-- name: insert_record
+INSERT INTO @records (run_id, seq, epoch, at, type, data) VALUES (%s, %s, %s, %s, %s, %s)
+
+-- name: consume
+UPDATE @inbox AS inbox SET consumed_at_seq = taken.seq
+FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) AS taken (run_id, message_id, seq)
+WHERE inbox.run_id = taken.run_id AND inbox.message_id = taken.message_id
+
+-- name: disown
+-- In PostgreSQL, the greatest of nothing and a time is the time.
+UPDATE @runs AS runs SET owner = NULL, due_at = CASE
+    WHEN submitted AND EXISTS (
+        SELECT FROM @inbox WHERE run_id = runs.id AND consumed_at_seq IS NULL
+    ) THEN now()
+    WHEN released.due IS NOT NULL THEN greatest(to_timestamp(released.due), now())
+END
+FROM unnest(%s::bigint[], %s::bigint[], %s::float8[]) AS released (id, epoch, due)
+WHERE runs.id = released.id AND runs.epoch = released.epoch AND owner IS NOT NULL
+
+-- name: beginning
+SELECT run_id, at, type, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
+WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
+
+-- name: to_claim
+SELECT epoch, owner, extract(epoch FROM due_at)::float8 FROM @runs WHERE id = %s
+
+-- name: own
+UPDATE @runs SET epoch = %s, owner = %s WHERE id = %s
+
+-- name: newest_claim
+SELECT coalesce(owner, ''), at, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
+WHERE run_id = %s AND type = %s ORDER BY seq DESC LIMIT 1
+
+-- name: head
+SELECT seq, epoch, at FROM @records WHERE run_id = %s ORDER BY seq DESC LIMIT 1
+
+-- name: missing
+SELECT place FROM (
+    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM @records WHERE run_id = %s
+) AS numbered WHERE seq <> place ORDER BY place LIMIT 1
+
+-- name: read
+SELECT seq, epoch, at, type, data FROM @records
+WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
+
+-- name: submit
+UPDATE @runs SET submitted = true, needs = %s::text[], due_at = now() WHERE run = %s RETURNING id
+
+-- name: due
+-- A child is due in its root. Without a time, an owner was killed; these come first.
+WITH alive AS MATERIALIZED (@ALIVE)
+SELECT root.run, extract(epoch FROM min(member.due_at))::float8
+FROM @runs AS member JOIN @runs AS root ON root.run = split_part(member.run, '/', 1)
+WHERE member.id IN (
+    SELECT id FROM @runs WHERE due_at <= now()
+    UNION ALL SELECT id FROM @runs WHERE owner IS NOT NULL AND submitted
+)
+AND (%(every)s OR root.submitted) AND root.needs <@ %(labels)s::text[]
+AND (root.owner IS NULL OR root.owner NOT IN (SELECT name FROM alive))
+GROUP BY root.id ORDER BY min(member.due_at) NULLS FIRST LIMIT %(limit)s
+
+-- name: runs
+WITH alive AS MATERIALIZED (@ALIVE)
+SELECT runs.id, run, machine, definition, created_at,
+    coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.epoch, head.at,
+    (SELECT count(*) FROM @records WHERE run_id = runs.id)
+FROM @runs AS runs LEFT JOIN LATERAL (
+    SELECT seq, epoch, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+) AS head ON true
+WHERE (%(machine)s::text IS NULL OR machine = %(machine)s)
+AND (%(run)s::text IS NULL OR run = %(run)s)
+AND (%(children)s OR %(run)s::text IS NOT NULL OR position('/' in run) = 0)
+AND (%(before)s::text IS NULL OR runs.id < (SELECT id FROM @runs WHERE run = %(before)s))
+AND (%(below)s::bigint IS NULL OR runs.id < %(below)s)
+AND coalesce(head.type <> ALL (%(skipping)s::text[]), true)
+ORDER BY runs.id DESC LIMIT %(limit)s
+
+-- name: histories
+SELECT run_id, seq, epoch, at, type, data FROM @records WHERE run_id = ANY(%s) ORDER BY run_id, seq
+
+-- name: named
+SELECT run FROM @runs WHERE starts_with(run, %(beginning)s)
+AND position('/' in substr(run, length(%(beginning)s) + 1)) = 0
+ORDER BY id DESC LIMIT %(limit)s
+
+-- name: records_after
+-- What is not below the oldest transaction under way may still get something before it.
+SELECT era::text, tx::text::bigint, found.id, run, seq, epoch, at, type, data FROM @journal LEFT JOIN (
+    SELECT tx, id, run, seq, epoch, at, type, data FROM (
+        SELECT *, sum(length(data)) OVER (ORDER BY tx, id) - length(data) AS size FROM (
+            SELECT tx, records.id, run, seq, records.epoch, at, type, data
+            FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
+            WHERE (tx, records.id) > (%(tx)s::text::xid8, %(id)s)
+            AND tx < pg_snapshot_xmin(pg_current_snapshot())
+            AND (%(family)s::text IS NULL OR run = %(family)s
+                OR run > %(family)s || '/' AND run < %(family)s || '0')
+            ORDER BY tx, records.id LIMIT %(limit)s
+        ) AS next
+    ) AS measured WHERE size <= %(size)s
+) AS found ON true ORDER BY found.tx, found.id
+
+-- name: newest
+-- It never falls where the newest records were removed, and never passes what is not written yet.
+SELECT era::text, removed_tx::text::bigint, removed_id, newest.tx::text::bigint, newest.id,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+FROM @journal LEFT JOIN (
+    SELECT tx, id FROM @records
+    WHERE tx < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY tx DESC, id DESC LIMIT 1
+) AS newest ON true
+
+-- name: family
+SELECT id, run, owner FROM @runs
+WHERE run = %(run)s OR run > %(run)s || '/' AND run < %(run)s || '0' ORDER BY id FOR UPDATE
+
+-- name: named_by_runs
+-- Old definitions that these runs name: what they began with, their scenarios, their repairs.
+SELECT digest FROM @definitions WHERE stored_at < now() - interval '1 day' AND (
+    digest IN (SELECT definition FROM @runs WHERE id = ANY(%(rows)s))
+    OR EXISTS (
+        SELECT FROM @records WHERE run_id = ANY(%(rows)s) AND type IN ('started', 'repaired')
+        AND position(digest in data) > 0
+    )
+)
+
+-- name: note_removal
+UPDATE @journal SET removed_tx = newest.tx, removed_id = newest.id FROM (
+    SELECT tx, id FROM @records WHERE run_id = ANY(%s) ORDER BY tx DESC, id DESC LIMIT 1
+) AS newest WHERE (newest.tx, newest.id) > (removed_tx, removed_id)
+
+-- name: remove_records
+DELETE FROM @records WHERE run_id = ANY(%s)
+
+-- name: remove_runs
+DELETE FROM @runs WHERE id = ANY(%s)
+
+-- name: remove_definitions
+DELETE FROM @definitions WHERE digest = ANY(%s)
+AND digest NOT IN (SELECT definition FROM @runs)
+AND NOT EXISTS (
+    SELECT FROM @records WHERE type IN ('started', 'repaired') AND position(digest in data) > 0
+)
+
+-- name: remove_trees
+-- Whoever is about to name an object has touched it.
+WITH gone AS (DELETE FROM @trees WHERE run = ANY(%(runs)s) RETURNING objects)
+DELETE FROM @objects AS object WHERE id IN (SELECT unnest(objects) FROM gone)
+AND kept_at < now() - interval '2 hours'
+AND NOT EXISTS (SELECT FROM @trees WHERE objects @> ARRAY[object.id] AND run <> ALL(%(runs)s))
+
+-- name: kept_tree
+SELECT run, objects FROM @trees WHERE digest = %(digest)s ORDER BY run <> %(run)s LIMIT 1
+
+-- name: kept_bytes
+SELECT coalesce(sum(bytes), 0)::bigint FROM @trees
+WHERE run = %(run)s OR run > %(run)s || '/' AND run < %(run)s || '0'
+
+-- name: touch_objects
+UPDATE @objects SET kept_at = now() WHERE id = ANY(%s) RETURNING id
+
+-- name: store_object
+INSERT INTO @objects (id, data) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING
+
+-- name: objects
+SELECT id, data FROM @objects WHERE id = ANY(%s)
+
+-- name: store_tree
+INSERT INTO @trees (digest, run, objects, bytes) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: bind
+UPDATE @runs SET needs = array_append(needs, %(label)s)
+WHERE run = %(root)s AND NOT needs @> ARRAY[%(label)s]
+
+-- name: store_definition
+INSERT INTO @definitions AS known (digest, text) VALUES (%s, %s)
+ON CONFLICT (digest) DO UPDATE SET stored_at = now()
+WHERE known.stored_at < now() - interval '1 hour'
+
+-- name: definition
+SELECT text FROM @definitions WHERE digest = %s
+
+-- name: post
+INSERT INTO @inbox (run_id, message_id, kind, data, at) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (run_id, message_id) DO NOTHING RETURNING id
+
+-- name: posted
+SELECT kind, data, at FROM @inbox WHERE run_id = %s AND message_id = %s
+
+-- name: hasten
+UPDATE @runs SET due_at = least(coalesce(due_at, now()), now()) WHERE id = %s AND submitted
+
+-- name: inbox
+SELECT kind, message_id, data, at FROM @inbox
+WHERE run_id = %s AND consumed_at_seq IS NULL ORDER BY id
