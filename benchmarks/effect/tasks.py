@@ -70,9 +70,9 @@ NAMES = ["Abel", "Bess", "Carl", "Dora", "Emil", "Fay", "Gus", "Hope", "Ivor", "
 WHERE = ["by the river", "on the hill", "behind the square", "at the old wall", "near the ford"]
 
 
-def guide(start: int, count: int = 14) -> str:
-    """A guide of about 600 words: a heading and a paragraph of three sentences for each place."""
-    parts = []
+def guide(start: int, count: int) -> str:
+    """A guide of some 48 words a place: a heading and a paragraph of three sentences."""
+    parts = ["A guide to our town"]
     for number in range(start, start + count):
         place = PLACES[number % len(PLACES)]
         values = {
@@ -84,19 +84,27 @@ def guide(start: int, count: int = 14) -> str:
         }
         told = " ".join(sentence.format(**values) for sentence in SENTENCES)
         parts.append(f"{number - start + 1}. The {place}\n{told}")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "Have a good stay."])
 
 
-def long_text(name: str, start: int, wrong: str, right: str, avoided: str) -> Task:
-    """A guide with a word in it that its author was told to avoid."""
-    first = guide(start).replace(right, wrong, 1)
+def long_text(
+    name: str, start: int, wrong: str, right: str, rule: str, judged: dict[str, Any], count: int = 8
+) -> Task:
+    """A guide that breaks one rule of its task, and is to keep everything else."""
+    first = guide(start, count).replace(right, wrong, 1).strip()
     headings = [line for line in first.splitlines() if line[:1].isdigit()]
     prompt = (
         "Write a guide to the places of our town: for each place a numbered heading and three "
         "sentences about where it is, when it opens and whom to ask. "
-        f"Do not use the word '{avoided}'. Answer with the whole guide and nothing else."
+        f"{rule} Answer with the whole guide and nothing else."
     )
-    return Task(name, prompt, {"words": (500, 800), "keeps": headings, "avoids": [avoided]}, first)
+    words = (38 * count, 58 * count)
+    return Task(name, prompt, {"words": words, "keeps": headings, **judged}, first)
+
+
+def without_word(name: str, start: int, wrong: str, right: str, avoided: str) -> Task:
+    rule = f"Do not use the word '{avoided}'."
+    return long_text(name, start, wrong, right, rule, {"avoids": [avoided]})
 
 
 MODULE = '''def total(prices):
@@ -172,11 +180,19 @@ def module(name: str, right: str, wrong: str) -> Task:
     return Task(name, prompt, {"cases": MODULE_CASES}, first)
 
 
+BEGINS = "A guide to our town"
+ENDS = "Have a good stay."
+FAREWELL = f"Begin it with '{BEGINS}' and end it with '{ENDS}'"
+FRAMED = {"begins": BEGINS, "ends": ENDS}
 LONG_TEXTS = [
-    long_text("very", 0, "is very open from", "is open from", "very"),
-    long_text("nice", 3, "nice road", "road", "nice"),
-    long_text("boat", 6, "by ship", "by boat", "ship"),
-    long_text("door", 9, "its gate is", "its door is", "gate"),
+    without_word("very", 0, "is very open from", "is open from", "very"),
+    without_word("nice", 3, "nice road", "road", "nice"),
+    without_word("boat", 6, "by ship", "by boat", "ship"),
+    without_word("door", 9, "its gate is", "its door is", "gate"),
+    long_text("ends", 2, "", ENDS, FAREWELL, FRAMED),
+    long_text("begins", 5, "", BEGINS, FAREWELL, FRAMED),
+    long_text("closes", 8, "Come again!", ENDS, FAREWELL, FRAMED, count=6),
+    long_text("opens", 11, "What to see here", BEGINS, FAREWELL, FRAMED, count=6),
 ]
 LONG_CODE = [
     module("floor", "max(0, amount", "(amount"),
