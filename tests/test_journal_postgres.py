@@ -741,6 +741,8 @@ def test_every_command_works_on_the_journal_in_the_database(
     run = loopkit.run("m.yaml", state=url).run
     monkeypatch.setenv("LOOPKIT_JOURNAL", url)
     assert f"{run}  waiting  ask" in cli(0, "runs", "ls").out
+    replica = f"{url}&options=-cdefault_transaction_read_only%3Don"
+    assert run in cli(0, "--journal", replica, "runs", "ls").out
     assert "to ask" not in cli(0, "stats").out
     for command in (
         ("runs", "show"), ("runs", "logs"), ("diagram", "--run"), ("report", "-o", "page.html"),
@@ -751,7 +753,7 @@ def test_every_command_works_on_the_journal_in_the_database(
     cli(0, "runs", "record", run, "m.scenario.yaml")
     cli(5, "run", "m.yaml")
     other = cli(0, "runs", "ls").out.split()[5]
-    assert f"{run}" in cli(0, "runs", "diff", run, other).out
+    cli(0, "runs", "diff", run)
     cli(0, "cancel", other)
     cli(0, "runs", "rm", other)
     assert [name for (name,) in told(url, "SELECT run FROM @runs")] == [run]
