@@ -73,7 +73,9 @@ class Clock(Protocol):
 
 
 class RealClock:
-    now = staticmethod(time.time)
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self.now = now
+
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)
 

@@ -73,8 +73,12 @@ UPDATE runs SET due_at = (
     WHERE json_valid(data)
 )
 
+-- name: migration_4
+ALTER TABLE runs ADD COLUMN format INTEGER NOT NULL DEFAULT 1
+
 -- name: insert_run
-INSERT INTO runs (run, machine, definition, needs, created_at, owner) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO runs (run, machine, definition, needs, created_at, owner, format)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run) DO NOTHING
 
 -- name: run
@@ -123,7 +127,7 @@ SELECT max(
 INSERT OR REPLACE INTO removals (id, newest) VALUES (1, ?)
 
 -- name: own
-UPDATE runs SET owner = ? WHERE id = ? RETURNING due_at
+UPDATE runs SET owner = ?, format = max(format, ?) WHERE id = ? RETURNING due_at, format
 
 -- name: disown
 UPDATE runs SET owner = NULL, due_at = iif(needs IS NOT NULL AND EXISTS (
@@ -146,7 +150,7 @@ JOIN runs AS root ON root.run = substr(member.run, 1, instr(member.run || '/', '
 WHERE member.id IN (
     SELECT id FROM runs WHERE due_at <= :now
     UNION ALL SELECT id FROM runs WHERE owner IS NOT NULL AND needs IS NOT NULL
-) AND (:every OR root.needs IS NOT NULL) AND NOT EXISTS (
+) AND (:every OR root.needs IS NOT NULL) AND root.format <= :format AND NOT EXISTS (
     SELECT value FROM json_each(root.needs)
     WHERE value NOT IN (SELECT value FROM json_each(:labels))
 )

@@ -7,6 +7,7 @@ again. The journal says which runs are due, whichever process has left them.
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import ProblemsFound, did_you_mean
-from loopkit.drive.active import ActiveRun, Clock, RealClock
+from loopkit.drive.active import ActiveRun, Clock
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.notify import notify
 from loopkit.drive.stored_runs import Stored
@@ -57,7 +58,7 @@ class Host:
         place: Path | str,
         machines: Sequence[Loaded],
         say: Callable[[str], None] = print,
-        clock: Clock = RealClock(),  # noqa: B008 - it has no state
+        clock: Clock | None = None,
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `place` is that of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -71,7 +72,7 @@ class Host:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
         self.app = App.open(
             place,
-            open_journal(place, clock=clock.now),
+            open_journal(place, clock=clock.now if clock else time.time),
             clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )

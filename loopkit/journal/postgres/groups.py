@@ -146,7 +146,7 @@ class Attempt:
         Rows are locked before anything is written, so that `(tx, id)` keeps the order of each run.
         """
         old = [change for change in self._group if change.new is None]
-        whole = {c.row for c in old if c.consumes or c.unless or c.releases}
+        whole = {c.row for c in old if c.consumes or c.unless or c.releases or c.due is not None}
         shared = {change.row for change in old} - whole
         for name, locked in (("lock_whole", whole), ("lock_shared", shared)):
             if locked:
@@ -257,8 +257,10 @@ class Attempt:
                 small.append(record)
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
+        named = [(c.row, c.due) for c in changes if c.due is not None and not c.releases]
         for name, values in (
             ("insert_records", small), ("consume", consumed), ("disown", released),
+            ("set_due", named),
         ):  # fmt: skip
             await self._each(db, name, values)
 
