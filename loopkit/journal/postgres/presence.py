@@ -21,9 +21,14 @@ import psycopg
 
 from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.postgres.database import Database
+from loopkit.outside.processes import GROUPS
 
 _BEATS = 6
 """The beats in the time after which a process without one counts as dead."""
+_BEATS_TO_DEATH = 4
+"""The beats that may be missing, before what this process does comes to an end."""
+_LIFE_S = 1.0
+"""How often the watcher of its programs is shown that it lives."""
 _CONNECT_AGAIN_S = 1.0
 
 
@@ -37,11 +42,17 @@ class Presence:
         self._ticked = threading.Event()
         self._ticked.set()
         self._row = 0
+        self._beaten = time.monotonic()
         self.name = ""
         """The name under which this process is known; empty while it is cut off."""
         self._appear(db)
         self._thread = threading.Thread(target=self._live, args=(db,), daemon=True)
         self._thread.start()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it stood still for so long that its programs were killed."""
+        return time.monotonic() - self._beaten > self._database.ttl * _BEATS_TO_DEATH / _BEATS
 
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
@@ -60,6 +71,7 @@ class Presence:
             found = db.execute(self._database["appear"].encode(), values).fetchall()
             [(self._row, key)] = found
             db.execute("SELECT pg_advisory_lock(%s)", (key,))
+        self._beaten = time.monotonic()
         self.name = name
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
@@ -70,14 +82,15 @@ class Presence:
                     db.execute(self._database["vanish"].encode(), (self._row,))
             db.close()
             db = None if is_over else self._connect_again()
+        GROUPS.show_life(0)
         os.close(self._stops)
 
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        beaten = next_beat = time.monotonic()
+        next_beat = time.monotonic()
         while True:
-            wait = max(next_beat - time.monotonic(), 0.0)
+            wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
             if self._stops in ready:
                 return True
@@ -88,13 +101,16 @@ class Presence:
                     continue
                 except psycopg.Error:
                     return False
-            next_beat = time.monotonic() + interval
-            if self._loop_goes_on():
-                if not self._beat(db, interval):
-                    return False
-                beaten = time.monotonic()
-            elif time.monotonic() - beaten > 4 * interval:
+            if self.is_overdue:
                 return False
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + interval
+                if self._loop_goes_on():
+                    if not self._beat(db, interval):
+                        return False
+                    self._beaten = time.monotonic()
+            # After the beat: whose programs were killed is overdue.
+            GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
 
     def _loop_goes_on(self) -> bool:
         """Whether the event loop has had a turn since the last beat; it is asked for another."""
