@@ -210,7 +210,9 @@ def submit_command(
             shared = inputs_from_options(record, input_file, sets, set_json)
             lines = Batch(loaded.machine, batch, results, shared, key)
             warn_of_secrets(loaded.machine, shared)
-            return with_app(lambda app: _submit_lines(app, loaded, lines, played, needs))
+            return with_app(
+                lambda app: _submit_lines(app, loaded, lines, played, needs), makes_journal=True
+            )
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
         warn_of_secrets(loaded.machine, inputs)
     limits = {} if max_cost is None else {"cost_usd": max_cost}
@@ -220,7 +222,7 @@ def submit_command(
         echo(await app.submit(active))
         return OK
 
-    return with_app(submit)
+    return with_app(submit, makes_journal=True)
 
 
 async def _hand_over(app: App, run: str, needs: tuple[str, ...]) -> int:
