@@ -162,6 +162,7 @@ def test_a_run_goes_on_in_another_worker_when_its_own_is_killed_or_stands_still(
                 second.send_signal(signal.SIGSTOP)
                 # Nobody but its watcher can end what it has begun.
                 until(lambda: not is_alive(begun()[1]), "the end of what nobody waits for")
+                assert len(begun()) == 2
                 until(lambda: len(begun()) == 3, "the second takeover")
                 second.send_signal(signal.SIGCONT)
                 Path("go").touch()
@@ -230,12 +231,12 @@ async def test_a_hint_that_is_lost_made_twice_or_kept_keeps_no_run_waiting(url: 
             while not await one.app.questions(run):
                 await asyncio.sleep(0.05)
         # It is heeded at once by a worker that would look for runs again in a second.
-        woken = one._woken
         await asyncio.sleep(0.1)
-        woken.clear()
+        one._woken.clear()
+        heeded = asyncio.create_task(one._woken.wait())
         async with App.open(url) as app:
             await app.post(runs[0], HumanAnswer(choice="yes", by="ann"))
-        await woken.wait()
+        await heeded
         await until_ended(url, runs[0])
 
 
@@ -249,7 +250,7 @@ async def test_a_run_goes_on_only_where_there_is_what_it_needs(
     assert "KEY_OF_OTHERS" in said.stdout
     async with working(url, "gpu") as one:
         await asyncio.sleep(2.5)
-        named = [one for one in caplog.records if getattr(one, "event", "") == "passed_over"]
+        named = [one for one in caplog.records if getattr(one, "event", "") == "fault"]
         assert [one.run for one in named] == [keyed]
         assert await one.app.questions(labelled) == []
     # One that has found out too late leaves the run of a killed process due as well.
