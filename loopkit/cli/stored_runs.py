@@ -65,17 +65,29 @@ def _open(place: Path | str, *, readonly: bool) -> Journal:
     return open_journal(place, if_used=True, readonly=readonly and isinstance(place, str))
 
 
-def with_app(work: Callable[[App], Awaitable[Result]], *, readonly: bool = False) -> Result:
+def with_app(
+    work: Callable[[App], Awaitable[Result]], *, readonly: bool = False, makes_journal: bool = False
+) -> Result:
     """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:
         place = journal_place()
-        async with App.open(place, _open(place, readonly=readonly)) as app:
+        journal = open_journal(place) if makes_journal else _open(place, readonly=readonly)
+        async with App.open(place, journal) as app:
             return await work(app)
 
     with report_errors():
         return asyncio.run(use_app())
+
+
+def is_submitted(run: str) -> bool:
+    """Whether the family of a run is left to workers."""
+
+    async def read(stored: StoredRuns) -> bool:
+        return any(row.is_submitted for row in await stored.journal.runs(run=root_of(run)))
+
+    return with_runs(read)
 
 
 async def has_driver(stored: StoredRuns, run: str) -> bool:
@@ -90,11 +102,11 @@ def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
     if value is None or isinstance(value, str):
-        return value and _full_id(value)
-    return tuple(map(_full_id, value))
+        return value and full_id(value)
+    return tuple(map(full_id, value))
 
 
-def _full_id(beginning: str) -> str:
+def full_id(beginning: str) -> str:
     return with_runs(lambda stored: stored.run_named(beginning))
 
 

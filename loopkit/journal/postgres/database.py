@@ -179,7 +179,8 @@ def _libpq(url: str) -> str:
 def _statement(name: str, schema: str) -> str:
     found = _STATEMENTS.get((name, schema))
     if found is None:
-        text = _QUERIES[name].replace("@ALIVE", _QUERIES["alive"]).replace("@FORMAT", str(FORMAT))
+        text = _QUERIES[name].replace("@DUE", _QUERIES["due"])
+        text = text.replace("@ALIVE", _QUERIES["alive"]).replace("@FORMAT", str(FORMAT))
         found = _STATEMENTS[name, schema] = re.sub(r"@(\w+)", rf'"{schema}".\1', text)
     return found
 

@@ -23,9 +23,14 @@ import psycopg
 
 from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.postgres.database import Database
+from loopkit.outside.processes import GROUPS
 
 _BEATS = 6
 """The beats in the time after which a process without one counts as dead."""
+_BEATS_TO_DEATH = 4
+"""The beats that may be missing, before what this process does comes to an end."""
+_LIFE_S = 1.0
+"""How often the watcher of its programs is shown that it lives."""
 _CONNECT_AGAIN_S = 1.0
 _MOST_AHEAD_S = 1.0
 LOGGER = logging.getLogger("loopkit.journal")
@@ -45,11 +50,17 @@ class Presence:
         self._ticked = threading.Event()
         self._ticked.set()
         self._row = 0
+        self._beaten = time.monotonic()
         self.name = ""
         """The name under which this process is known; empty while it is cut off."""
         self._appear(db)
         self._thread = threading.Thread(target=self._live, args=(db,), daemon=True)
         self._thread.start()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it stood still for so long that its programs were killed."""
+        return time.monotonic() - self._beaten > self._database.ttl * _BEATS_TO_DEATH / _BEATS
 
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
@@ -71,6 +82,7 @@ class Presence:
             [(self._row, key, told)] = found
             self._compare(asked, told)
             db.execute("SELECT pg_advisory_lock(%s)", (key,))
+        self._beaten = time.monotonic()
         self.name = name
 
     def _compare(self, asked: float, told: float) -> None:
@@ -98,15 +110,16 @@ class Presence:
                     db.execute(self._database["vanish"].encode(), (self._row,))
             db.close()
             db = None if is_over else self._connect_again()
+        GROUPS.show_life(0)
         os.close(self._stops)
 
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        beaten = next_beat = time.monotonic()
+        next_beat = time.monotonic()
         is_told = False
         while True:
-            wait = max(next_beat - time.monotonic(), 0.0)
+            wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
             if self._stops in ready:
                 return True
@@ -117,17 +130,19 @@ class Presence:
                     continue
                 except psycopg.Error:
                     return False
-            next_beat = time.monotonic() + interval
-            if self._loop_goes_on():
-                if not self._beat(db, interval):
-                    return False
-                beaten, is_told = time.monotonic(), False
-                continue
-            if not is_told and self._loop is not None:
-                is_told = True
-                self._tell_what_blocks(self._loop, interval)
-            if time.monotonic() - beaten > 4 * interval:
+            if self.is_overdue:
                 return False
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + interval
+                if self._loop_goes_on():
+                    if not self._beat(db, interval):
+                        return False
+                    self._beaten, is_told = time.monotonic(), False
+                elif not is_told and self._loop is not None:
+                    is_told = True
+                    self._tell_what_blocks(self._loop, interval)
+            # After the beat: whose programs were killed is overdue.
+            GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
 
     def _tell_what_blocks(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         task = asyncio.current_task(loop)
