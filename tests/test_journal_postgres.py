@@ -361,6 +361,17 @@ async def test_a_process_beats_only_while_its_event_loop_goes_on(brief: str) -> 
         await until_present(journal, before)
 
 
+async def test_a_slow_database_ends_no_claim(brief: str) -> None:
+    async with opened(brief) as journal:
+        claim, before = await created(journal), journal.owner
+        with Beside(brief) as beside:
+            beside.ask("SELECT id FROM @presences FOR UPDATE")
+            await asyncio.sleep(TTL / 2)
+        await asyncio.sleep(TTL / 6)
+        await claim.append([worked()])
+        assert journal.owner == before
+
+
 async def test_a_process_that_is_cut_off_gives_up_its_runs_before_it_connects_again(
     brief: str,
 ) -> None:

@@ -24,6 +24,8 @@ from loopkit.journal.postgres.database import Database
 
 _BEATS = 6
 """The beats in the time after which a process without one counts as dead."""
+_LATE_BEATS = 4
+"""A database may be as slow as that, and then there is time to end programs."""
 _CONNECT_AGAIN_S = 1.0
 
 
@@ -90,10 +92,10 @@ class Presence:
                     return False
             next_beat = time.monotonic() + interval
             if self._loop_goes_on():
-                if not self._beat(db, interval):
+                if not self._beat(db, beaten + _LATE_BEATS * interval):
                     return False
                 beaten = time.monotonic()
-            elif time.monotonic() - beaten > 4 * interval:
+            elif time.monotonic() - beaten > _LATE_BEATS * interval:
                 return False
 
     def _loop_goes_on(self) -> bool:
@@ -109,15 +111,14 @@ class Presence:
             return False
         return True
 
-    def _beat(self, db: psycopg.Connection[Any], seconds: float) -> bool:
+    def _beat(self, db: psycopg.Connection[Any], until: float) -> bool:
         """Touch the row; false where there is no answer in time."""
         statement = self._database["beat"] % self._row
-        until = time.monotonic() + seconds
         try:
             db.pgconn.send_query(statement.encode())
             while db.pgconn.flush() or db.pgconn.is_busy():
-                wait = until - time.monotonic()
-                if wait <= 0 or not select.select([db.fileno()], [], [], wait)[0]:
+                wait = max(until - time.monotonic(), 0.0)
+                if select.select([db.fileno(), self._stops], [], [], wait)[0] != [db.fileno()]:
                     return False
                 db.pgconn.consume_input()
             is_done = True
