@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +13,14 @@ from typing import Any, Self
 from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
+from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
-from loopkit.drive.active import ActiveRun
+from loopkit.drive.active import CANCEL, ActiveRun
 from loopkit.drive.advance import doubts
 from loopkit.drive.answers import new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
 from loopkit.drive.deliveries import delivery_failures
-from loopkit.drive.inbox import CANCEL, KINDS, AnyAnswer, StoredRun, consume, post
+from loopkit.drive.inbox import KINDS, AnyAnswer, StoredRun, consume, post
 from loopkit.drive.repair import (
     AS_IT_IS,
     Definition,
@@ -34,6 +37,7 @@ from loopkit.engine.findings import Report
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import Claim, Journal, open_journal
+from loopkit.journal.records import NOW
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.machine.program import ResolvedMachine
@@ -75,22 +79,24 @@ class App(ClaimedRuns):
         limits: Mapping[str, Any] | None = None,
         *,
         run: str = "",
+        needs: Sequence[str] | None = None,
     ) -> ActiveRun:
         """A new run, claimed and not yet driven; raises NotRunnable.
 
         It is stored with what it does first, before anything is spent. `run` is its id, which no
-        other run may have; without it the run gets one.
+        other run may have; without it the run gets one. With `needs` it is submitted to workers
+        that have these labels, and may lack here what they have.
         """
         scenario = script.scenario if script else None
-        if scenario or limits or loaded.digest not in self._playable:
+        if needs is None and (scenario or limits or loaded.digest not in self._playable):
             refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
-            if is_broken(str(self.folder)):
-                raise NotRunnable(
-                    "the path of the project folder is not valid UTF-8; rename the folder, "
-                    "or set LOOPKIT_STATE to a state folder elsewhere"
-                )
-        if scenario is None:
-            self._playable.add(loaded.digest)
+            if scenario is None:
+                self._playable.add(loaded.digest)
+        if is_broken(str(self.folder)):
+            raise NotRunnable(
+                "the path of the project folder is not valid UTF-8; rename the folder, "
+                "or set LOOPKIT_STATE to a state folder elsewhere"
+            )
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.label
@@ -104,7 +110,22 @@ class App(ClaimedRuns):
             input=dict(inputs),
             limits=dict(limits) if limits else NOTHING,
         )
-        return await self._begin(started, definition, scenario)
+        return await self._begin(started, definition, scenario, needs)
+
+    async def submit(self, active: ActiveRun) -> str:
+        """Leave a new run that was started with `needs` to workers; its id."""
+        await active.append()
+        await active.claim.release(due=NOW)
+        return active.state.run
+
+    async def refuse_here(self, state: RunState) -> None:
+        """Raise NotRunnable for a stored run that other hosts or processes may be able to play."""
+        machine = await self.machine_of(state)
+        refuse_unplayable(machine, await self.scenario_of(state), self.functions, state.limits)
+        if not await asyncio.to_thread(os.path.isdir, state.folder):
+            raise NotRunnable(f"its project folder `{state.folder}` is not here")
+        if (missing := missing_plug_in(machine)) is not None:
+            raise NotRunnable(f"the plug-in `{missing}` is not installed here")
 
     async def judge(
         self,
@@ -305,6 +326,14 @@ class App(ClaimedRuns):
         if state.status != "cancelled":
             refuse_over(state)
         return f"run {run} is cancelled"
+
+    async def empty_inbox(self, run: str) -> None:
+        """Take what came after the end of a run off its inbox, so that it is not due any more."""
+        claim = await self.journal.claim(run)
+        messages = [message.message_id for message in await claim.inbox()]
+        if messages:
+            await claim.append((), messages, releases=True)
+        await claim.release()
 
     async def _cancel(self, claim: Claim, run: str) -> None:
         """Cancel a claimed run, as its inbox says, unless it is over."""

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from loopkit.journal.errors import LostContent
-from loopkit.journal.postgres.contents import SharedContents, host_label
+from loopkit.journal.contents import host_label
+from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.store import PostgresJournal, open_postgres
 from loopkit.journal.records import NOW

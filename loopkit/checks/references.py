@@ -42,7 +42,7 @@ from loopkit.language.states.kinds import AgentState, HumanState
 from loopkit.language.states.state import AgentChoice, WorkingState
 from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.language.transitions import ErrorEdge, Transition
-from loopkit.language.validators import PythonRule
+from loopkit.language.validators import PythonRule, rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import word_types
@@ -348,10 +348,14 @@ def check_plugins(subject: Subject) -> Iterator[Problem]:
         yield from _check_function(subject, (*tool_path, "python"), tool.python, tool.folder)
 
 
-def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+def _offered() -> list[str]:
     from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
 
-    offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+    return sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+
+
+def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
+    offered = _offered()
     if name not in offered:
         remedy = did_you_mean(name, offered)
         remedy = remedy or "install the package that offers it, or write `module:function`"
@@ -372,6 +376,20 @@ def _check_function(
         yield subject.problem(path, "unknown-plugin", message, remedy)
     elif spec.origin is not None and spec.origin.endswith(".py"):
         yield from _check_binding(subject, path, Path(spec.origin), name)
+
+
+def missing_plug_in(machine: Machine) -> str | None:
+    """A plug-in or tool of a machine, or of those that it runs, that is not installed here."""
+    rules = (rule for named in machine.validators.values() for rule in rules_of(named))
+    tools = (tool for agent in machine.agents.values() for tool in agent.callable_tools.values())
+    for one in (*rules, *tools):
+        if isinstance(one, PythonRule | PythonTool):
+            module, colon, _ = one.python.partition(":")
+            found = _spec(module, one.folder) if colon else one.python in _offered()
+            if not found:
+                return one.python
+    children = (state.child for state in machine.states_of(ChildrenState).values())
+    return next(filter(None, map(missing_plug_in, children)), None)
 
 
 def _spec(module: str, folder: str | None) -> ModuleSpec | None:

@@ -63,11 +63,15 @@ driving_options = terminal.with_options(
 
 
 def drive(
-    output: str, start: Callable[[App], Awaitable[ActiveRun]], notifier: Sequence[str] = ()
+    output: str,
+    start: Callable[[App], Awaitable[ActiveRun]],
+    notifier: Sequence[str] = (),
+    slice_s: float | None = None,
 ) -> int:
+    """Drive a run; for a slice of its time, if that is given, and then nobody is asked."""
     # Around the event loop and not in it, so that its end can be interrupted too.
     with terminal.report_errors(), Interruption() as interruption:
-        return asyncio.run(_drive(output, start, notifier, interruption))
+        return asyncio.run(_drive(output, start, notifier, interruption, slice_s))
 
 
 async def _drive(
@@ -75,12 +79,17 @@ async def _drive(
     start: Callable[[App], Awaitable[ActiveRun]],
     notifier: Sequence[str],
     interruption: Interruption,
+    slice_s: float | None,
 ) -> int:
     watcher = _watcher_for(output)
-    person = PersonAtTerminal(watcher.pause, interruption.woken) if at_terminal() else None
+    asks = slice_s is None and at_terminal()
+    person = PersonAtTerminal(watcher.pause, interruption.woken) if asks else None
     parts: dict[str, Any] = {"person": person, "notify": notifier}
     async with App.open(journal_place(), listeners_of=watcher.listeners_of, **parts) as app:
         active = await start(app)
+        if slice_s is not None:
+            active.is_due_again = True
+            asyncio.get_running_loop().call_later(slice_s, active.stop)
         if active.claim.seq:
             await _begin(app, watcher, active.state)
         with watcher.running():
@@ -103,6 +112,8 @@ async def _drive(
         _print_end(state, usage, hints, output)
         stopped = state.status in ("suspended", "running", "waiting") and interruption.signal
         code = interruption.code if stopped else exit_code(state)
+        if active.is_due_again and code == terminal.SIGINT and not stopped:
+            code = terminal.DUE_AGAIN
         if fault := await _notify(active, interruption):
             terminal.say(fault)
         if lost is not None:

@@ -70,6 +70,15 @@ def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
         return asyncio.run(use_app())
 
 
+def is_submitted(run: str) -> bool:
+    """Whether the family of a run is left to workers."""
+
+    async def read(stored: StoredRuns) -> bool:
+        return any(row.is_submitted for row in await stored.journal.runs(run=root_of(run)))
+
+    return with_runs(read)
+
+
 async def has_driver(stored: StoredRuns, run: str) -> bool:
     """Whether a process has the run in hand; it holds that of a child with its root."""
     return any(row.is_driven for row in await stored.journal.runs(run=root_of(run)))
@@ -82,11 +91,11 @@ def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
     if value is None or isinstance(value, str):
-        return value and _full_id(value)
-    return tuple(map(_full_id, value))
+        return value and full_id(value)
+    return tuple(map(full_id, value))
 
 
-def _full_id(beginning: str) -> str:
+def full_id(beginning: str) -> str:
     return with_runs(lambda stored: stored.run_named(beginning))
 
 

@@ -15,10 +15,11 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
+    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EEXIST
 from functools import lru_cache
@@ -38,14 +39,15 @@ from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents, ContentStore
-from loopkit.journal.errors import ClaimLost, MessageWaits
-from loopkit.journal.journal import Claim
+from loopkit.journal.errors import ClaimLost, JournalError, MessageWaits
+from loopkit.journal.journal import Claim, Journal
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
 from loopkit.scenario.cases import Scenario
+from loopkit.text.run_ids import is_child
 
 
 @lru_cache(maxsize=64)
@@ -54,6 +56,9 @@ def _path(folder: str) -> Path:
     return Path(os.path.realpath(folder))
 
 
+CANCEL = "cancel"
+"""The kind of a message that asks a run to end."""
+INBOX_SECONDS = 1.0
 FOLDER = "workspaces"
 _LONGEST_ID = 1_000
 _LET_GO_S = 2.0
@@ -125,6 +130,8 @@ class WorkspaceTaken(CallFailed):
 class ChildRuns(StoredRuns, ABC):
     """The runs of other machines that runs begin: their children."""
 
+    inboxes: Inboxes
+
     @abstractmethod
     async def ready(self, parent: ActiveRun, state: str) -> None:
         """Wait for what the children of a state need to call models, if they do."""
@@ -140,6 +147,58 @@ class ChildRuns(StoredRuns, ABC):
     @abstractmethod
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
         """Cancel a child and its own children; returns its state, or None if it has not begun."""
+
+
+class Inboxes:
+    """Looks into the inboxes of all runs that are driven here, once a second and at once."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._followed: dict[str, ActiveRun] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._mailed: frozenset[str] = frozenset()
+
+    def may_hold(self, run: str) -> bool:
+        """Whether a message for a run waited when it was last looked for."""
+        return run in self._mailed
+
+    @contextmanager
+    def heeding_cancellation(self, active: ActiveRun) -> Iterator[None]:
+        """Abort a run as soon as its inbox asks for its end; a child is aborted by its root.
+
+        A timer comes first, because most runs in memory end before a task would have begun.
+        """
+        if is_child(active.claim.run):
+            yield
+            return
+        self._followed[active.claim.run] = active
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(INBOX_SECONDS, self._begin)
+        try:
+            yield
+        finally:
+            del self._followed[active.claim.run]
+            if not self._followed:
+                self._timer.cancel()
+                if self._looking is not None:
+                    self._looking.cancel()
+                self._timer = self._looking = None
+
+    def _begin(self) -> None:
+        self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            # A journal that can't be read now stops the driver itself, if it lasts.
+            with suppress(JournalError):
+                self._mailed = frozenset(await self._journal.mailed())
+                for run in self._mailed:
+                    active = self._followed.get(run)
+                    messages = await active.claim.inbox() if active else ()
+                    if active and any(message.kind == CANCEL for message in messages):
+                        active.abort()
+            await asyncio.sleep(INBOX_SECONDS)
 
 
 class Occupancy:
@@ -295,6 +354,8 @@ class ActiveRun:
     state: RunState = field(default_factory=RunState)
     stopping: bool = False
     """Set by the first Ctrl-C: finish the step, then stop."""
+    is_due_again: bool = False
+    """Whether others may go on with the run at once where it is stopped before its end."""
     aborting: bool = False
     lost: ClaimLost | None = None
     """Set where the run is cancelled: end the work in hand as well."""

@@ -19,7 +19,7 @@ from loopkit.drive.active import (
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.calls import called_in, policy_of
 from loopkit.drive.deliveries import Awaited, delivery_failures
-from loopkit.drive.inbox import ANSWER, consume, heeding_cancellation, release, store
+from loopkit.drive.inbox import ANSWER, consume, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging import take_baselines
 from loopkit.drive.limits import LimitReached
@@ -50,7 +50,7 @@ async def advance(active: ActiveRun) -> None:
     """Drive a run until it is over or needs a person or a resume, then release it."""
     active.budget.run = active
     try:
-        with heeding_cancellation(active):
+        with active.children.inboxes.heeding_cancellation(active):
             while True:
                 # The process that drove the run before may have been killed with a message in the
                 # inbox; a run that is not stored yet has none.

@@ -19,6 +19,7 @@ from loopkit.drive.active import (
     ActiveRun,
     ChildRuns,
     Clock,
+    Inboxes,
     Listener,
     NobodyThere,
     Observer,
@@ -80,6 +81,7 @@ class ClaimedRuns(ChildRuns):
         is started instead of the notifiers of machines.
         """
         super().__init__(journal)
+        self.inboxes = Inboxes(journal)
         self.folder = folder
         self.clock = clock or RealClock()
         self.person = person or NobodyThere()
@@ -101,15 +103,23 @@ class ClaimedRuns(ChildRuns):
         self._occupancy = Occupancy()
 
     async def _begin(
-        self, started: Started, definition: ResolvedMachine, scenario: Scenario | None
+        self,
+        started: Started,
+        definition: ResolvedMachine,
+        scenario: Scenario | None,
+        needs: Sequence[str] | None = None,
     ) -> ActiveRun:
         run, machine = started.run, definition.machine
         # Before the first await, so that no other run takes the same id.
         self._begun.add(run)
-        claim = self.journal.begin(run, machine=started.machine, definition=definition.digest)
+        claim = self.journal.begin(
+            run, machine=started.machine, definition=definition.digest, needs=needs
+        )
         await self._store(started.definition, definition.resolved)
         engine = self.engine(machine, definition.digest)
         players = self._players(machine, definition.digest, scenario)
+        if needs is not None:
+            players = replace(players, calls_models=False)
         active = await self._active(claim, RunState(), engine, players)
         active.stage(started.replace(artifacts=_first_artifacts(machine, started.input)))
         if players.calls_models:

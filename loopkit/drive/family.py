@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
-from loopkit.drive.active import ActiveRun, ChildrenStopped, Gate, Stopped
-from loopkit.drive.inbox import INBOX_SECONDS, WAKE
+from loopkit.drive.active import INBOX_SECONDS, ActiveRun, ChildrenStopped, Gate, Stopped
+from loopkit.drive.inbox import WAKE
 from loopkit.drive.limits import Budget
 from loopkit.drive.replies import data_artifact
 from loopkit.engine.events import ChildEnded, ChildStarted, Suspended, Worked
@@ -195,7 +194,6 @@ class Family:
 
     async def _drive(self) -> None:
         stops = asyncio.ensure_future(self._active.wait_for_stop())
-        looked_at = time.monotonic()
         try:
             while True:
                 self._begin()
@@ -212,8 +210,7 @@ class Family:
                     task.result()
                 if self._active.stopping or self._budget.reached is not None:
                     self._halt()
-                if time.monotonic() - looked_at > INBOX_SECONDS:
-                    looked_at = time.monotonic()
+                if self._active.children.inboxes.may_hold(self._active.claim.run):
                     await self._wake()
         except BaseException:
             # The other children finish their current work first: it may be paid for already.

@@ -7,14 +7,13 @@ between them stands in `KINDS`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.port import NotRunnable
 from loopkit.drive import answers, deliveries
-from loopkit.drive.active import ActiveRun, Mark
+from loopkit.drive.active import CANCEL, ActiveRun, Mark
 from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused, AnswerUnfit
 from loopkit.drive.repair import refuse_over
 from loopkit.drive.retries import CallFailed
@@ -34,16 +33,14 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.engine.records import Record, read_record
 from loopkit.engine.state import RunState
-from loopkit.journal.errors import JournalError, MessageWaits
+from loopkit.journal.errors import MessageWaits
 from loopkit.journal.journal import Journal
-from loopkit.journal.records import InboxMessage
+from loopkit.journal.records import NOW, InboxMessage
 from loopkit.language.machine import Machine
 from loopkit.text.run_ids import ancestors_of, is_child, resume_line, root_of
 
 WAKE = "wake"
 """The kind of a message to a run that one of its children, which it names, was answered."""
-CANCEL = "cancel"
-INBOX_SECONDS = 1.0
 NOBODY = ("script", "timeout", "")
 """The names under which loopkit itself answers."""
 
@@ -234,36 +231,6 @@ async def _post(run: StoredRun, kind: str, posted: Posting, now: float) -> Posti
     return None if first is None else read_record(Posting, first)
 
 
-@contextmanager
-def heeding_cancellation(active: ActiveRun) -> Iterator[None]:
-    """Abort a run as soon as its inbox asks for its end; a child is aborted by its root.
-
-    A timer comes first, because a task for each run would take longer than most runs in memory do.
-    """
-    watching: list[asyncio.Task[None]] = []
-    timer = asyncio.get_running_loop().call_later(
-        INBOX_SECONDS, lambda: watching.append(asyncio.create_task(_watch(active)))
-    )
-    if is_child(active.claim.run):
-        timer.cancel()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        for task in watching:
-            task.cancel()
-
-
-async def _watch(active: ActiveRun) -> None:
-    while True:
-        # A journal that can't be read now stops the driver itself, if it lasts.
-        with suppress(JournalError):
-            if any(message.kind == CANCEL for message in await active.claim.inbox()):
-                active.abort()
-                return
-        await asyncio.sleep(INBOX_SECONDS)
-
-
 async def consume(active: ActiveRun) -> None:
     """Carry out each message that waits, cancellations first, or refuse it with the reason."""
     messages = await active.claim.inbox()
@@ -337,7 +304,11 @@ async def release(active: ActiveRun) -> bool:
     if active.state.waits_for_children:
         awaited = (WAKE,)
     due = active.due if active.state.status == "waiting" else None
+    suspended = active.state.suspended
     # A child continues with its parent, which is suspended with it.
-    if active.state.suspended is not None and not is_child(active.state.run):
-        due = active.state.suspended.resume_at
+    if suspended is not None and not is_child(active.state.run):
+        due = suspended.resume_at
+    is_cut_short = suspended.reason == "interrupted" if suspended else not active.state.question
+    if active.is_due_again and is_cut_short:
+        due = NOW
     return await active.claim.release((CANCEL, *awaited), due=due)

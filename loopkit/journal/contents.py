@@ -64,6 +64,11 @@ class Merge:
     """Paths that both have changed in ways that exclude each other; then `tree` is of no use."""
 
 
+def host_label() -> str:
+    """What a run needs whose trees are on this host only."""
+    return f"host:{os.uname().nodename}"
+
+
 class ContentStore(Protocol):
     """Where the trees of all runs are kept.
 

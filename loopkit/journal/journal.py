@@ -8,7 +8,7 @@ longer write to it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -83,7 +83,7 @@ class Claim(Protocol):
 
     run: str
     due: float | None
-    """When the run was due as it was claimed."""
+    """When the run was due as it was claimed; a submitted one whose owner was killed, at once."""
 
     @property
     def epoch(self) -> int: ...
@@ -167,8 +167,19 @@ class Journal(Protocol):
     ) -> list[Due]:
         """At most `limit` submitted runs that are due and have no living owner, oldest first.
 
-        Those that need other labels are left out. `every` run that is due is given with it, also
+        Those that need other labels are left out. Of processes that ask for them at the same moment
+        one looks after the other. `every` run that is due is given with it, also
         those that were not submitted. A run is due as soon as one of its children is.
+        """
+
+    async def mailed(self) -> list[str]:
+        """The runs that are claimed here and for which messages wait."""
+
+    async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
+        """Call `heed` when others say that runs are due, until this is cancelled.
+
+        It may miss any number of times and may end, so that `due` has to be asked as well. Of
+        several processes one heeds each hint; it gets the next one when `heed` has ended.
         """
 
     async def has(self, run: str) -> bool:

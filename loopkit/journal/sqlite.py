@@ -12,7 +12,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import islice
@@ -429,6 +429,14 @@ class SqliteJournal:
 
         return await self._read(work)
 
+    async def mailed(self) -> list[str]:
+        # Nobody can have posted a message to a run that is not stored yet.
+        work = SQL["mailed"], (self.owner,)
+        return await self.writer.read(lambda db: [str(run) for (run,) in db.execute(*work)])
+
+    async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
+        """Nobody gives any."""
+
     async def has(self, run: str) -> bool:
         if run in self._buffered:
             return True
@@ -504,7 +512,7 @@ class SqliteJournal:
         row: tuple[Any, ...],
         head: Callable[[sqlite3.Connection, int, str], tuple[Any, ...]],
     ) -> RunRow:
-        row_id, run, machine, definition, created_at, owner = row
+        row_id, run, machine, definition, created_at, owner, needs = row
         # SQLite checks the types of columns when they are written, and not when they are read.
         if None in row[1:5]:
             damage = RunDamaged(str(run), f"row {row_id} of the runs is not what was written")
@@ -515,7 +523,9 @@ class SqliteJournal:
                 seq, _, at = head(db, row_id, run)[:3]
         except RunDamaged as error:
             return RunRow(run, machine, definition, created_at, created_at, 0, is_driven, error)
-        return RunRow(run, machine, definition, created_at, at, seq, is_driven)
+        return RunRow(
+            run, machine, definition, created_at, at, seq, is_driven, None, needs is not None
+        )
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)

@@ -438,6 +438,7 @@ class Groups:
         self._leave: Callable[[], None] | None = None
         self._telling = threading.Lock()
         self._watcher: int | None = None
+        self._sign = ""
 
     def after_fork(self) -> None:
         """Close the pipe to the parent's watcher, which would wait for this process too."""
@@ -464,6 +465,12 @@ class Groups:
         self._alive.add(group)
         self._tell(f"+{group}\n")
 
+    def show_life(self, seconds: float) -> None:
+        """Let all groups be killed if this is not called again within these seconds; 0: never."""
+        self._sign = f"~{seconds}\n" if seconds else ""
+        if self._watcher is not None:
+            self._tell(f"~{seconds}\n")
+
     def remove(self, group: int) -> None:
         self._alive.discard(group)
         self._tell(f"-{group}\n")
@@ -486,13 +493,15 @@ class Groups:
         with self._telling:
             if self._watcher is None:
                 self._watcher = _start_watcher()
+                change = self._sign + change
             try:
                 os.write(self._watcher, change.encode())
             except BrokenPipeError:
                 # Somebody has ended the watcher. The next one gets all groups.
                 os.close(self._watcher)
                 self._watcher = _start_watcher()
-                os.write(self._watcher, "".join(f"+{group}\n" for group in self._alive).encode())
+                known = "".join(f"+{group}\n" for group in self._alive)
+                os.write(self._watcher, f"{self._sign}{known}".encode())
 
 
 def _start_watcher() -> int:

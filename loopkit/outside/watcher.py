@@ -4,26 +4,36 @@ It is this file, run by itself. On stdin it reads which process groups are runni
 a line. Only the process that started it can write there, so the end of the input means that
 this process is gone, however that happened, and every group that is left is killed.
 
+A line `~20` is a sign of life. If none comes within so many seconds, that process stands still, and
+others may do its work by now: the groups that are left are killed too.
+
 It imports only what an interpreter has loaded anyway, because it is started so often.
 """
 
+import _signal
 import os
 import sys
 
 KILL = 9
 """SIGKILL, on every system."""
+_groups: set[int] = set()
 
 
 def outlive() -> None:
     """Follow the messages until stdin ends, then kill the groups that are left."""
-    groups: set[int] = set()
+    _signal.signal(_signal.SIGALRM, lambda *_: kill_all())
     for change in sys.stdin:
-        group = int(change[1:])
-        if change.startswith("+"):
-            groups.add(group)
+        if change.startswith("~"):
+            _signal.setitimer(_signal.ITIMER_REAL, float(change[1:]))
+        elif change.startswith("+"):
+            _groups.add(int(change[1:]))
         else:
-            groups.discard(group)
-    for group in groups:
+            _groups.discard(int(change[1:]))
+    kill_all()
+
+
+def kill_all() -> None:
+    for group in _groups:
         try:  # noqa: SIM105 - `suppress` is in `contextlib`
             os.killpg(group, KILL)
         except (ProcessLookupError, PermissionError):

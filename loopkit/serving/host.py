@@ -1,55 +1,44 @@
-"""A host: the runs that a server starts and continues, and when it continues them by itself.
-
-That is when the time of a question runs out, or when a provider has said that it is worth asking
-again. The journal says which runs are due, whichever process has left them.
-"""
+"""A host: the runs that a server starts and continues, by itself those that nobody submitted."""
 
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.document.problems import ProblemsFound, did_you_mean
-from loopkit.drive.active import ActiveRun, Clock, RealClock
+from loopkit.document.problems import did_you_mean
+from loopkit.drive.active import Clock, RealClock
 from loopkit.drive.inbox import AnyAnswer
-from loopkit.drive.notify import notify
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine.events import ChildEnded, Decided, Replied, Suspended
-from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
+from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import open_journal
-from loopkit.language.agents.agent import CalledAgent
+from loopkit.journal.records import Due
 from loopkit.language.load import Loaded
-from loopkit.language.machine import Machine
-from loopkit.language.states.each import ChildrenState
 from loopkit.machine.inputs import complete_input
+from loopkit.serving.due_runs import DueRuns
 from loopkit.text import one_line
 from loopkit.text.run_ids import root_of
 
 Hear = Callable[[str, Stored], None]
 """Receives each durable event of a family, with the id of its run."""
-POLL_S = 1.0
-"""The interval at which it looks for runs that are due."""
-LISTED = 100
-"""The number of due runs that it continues at once."""
 THIS_SERVER = "this server"
+A_WORKER = "a worker"
 
 
 class Posted(NamedTuple):
     is_new: bool
     """False if the same answer was given before."""
     driver: str
-    """Who drives the run now: `this server`, another process by its name, or `nobody` if the run
-    is over or has stopped since."""
+    """Who drives the run now: `this server`, another process by its name, `a worker` of those to
+    which it was submitted, or `nobody` if the run is over or has stopped since."""
 
 
-class Host:
+class Host(DueRuns):
     """Starts runs of certain machines, and drives these and others of the journal."""
 
     def __init__(
@@ -69,18 +58,14 @@ class Host:
             name = loaded.machine.label
             if self.machines.setdefault(name, loaded) is not loaded:
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
-        self.app = App.open(
+        app = App.open(
             place,
             open_journal(place, clock=clock.now),
             clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
-        self._passed: dict[str, float | None] = {}
-        """The runs that were due and looked at, and since when they were due then."""
-        self._keeping: asyncio.Task[None] | None = None
-        self._stops = asyncio.Event()
-        self._say = say
-        self._driven: dict[asyncio.Task[None], ActiveRun] = {}
+        super().__init__(app)
+        self._print = say
         self._hearing: defaultdict[str, list[Hear]] = defaultdict(list)
 
     async def __aenter__(self) -> Self:
@@ -126,6 +111,8 @@ class Host:
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
             # It has stopped for another reason since, and has not been resumed.
             return Posted(is_new, "nobody")
+        if await self._is_submitted(root_of(run)):
+            return Posted(is_new, A_WORKER)
         return Posted(is_new, await self.go_on(run))
 
     async def go_on(self, run: str) -> str:
@@ -165,123 +152,30 @@ class Host:
             if active.state.run == root_of(run):
                 active.stop()
 
-    def stop(self) -> None:
-        """Begin no more runs, and stop the current ones after their step; they can be resumed."""
-        self._stops.set()
-        for active in self._driven.values():
-            active.stop()
-
-    async def close(self) -> None:
-        """Stop, wait until every current step is stored, and close the journal."""
-        self.stop()
-        if self._keeping is not None:
-            # It may be about to claim a run, which is released then.
-            await self._keeping
-        while self._driven:
-            await asyncio.wait(self._driven)
-        await self.app.close()
-
     def _refuse_at_end(self) -> None:
-        if self._stops.is_set():
+        if self.stopping:
             raise NotRunnable("the server is about to end; start it again")
-
-    def _drive(self, active: ActiveRun) -> None:
-        if self._stops.is_set():
-            active.stop()
-        task = asyncio.create_task(self._work(active))
-        self._driven[task] = active
-        task.add_done_callback(self._driven.pop)
-
-    async def _work(self, active: ActiveRun) -> None:
-        try:
-            await self.app.drive(active)
-            fault = await notify(active)
-        except JournalError as error:
-            fault = f"error: {error}"
-        except Exception as bug:  # noqa: BLE001 - one run must not end those of others
-            fault = bug_text(bug)
-        if fault:
-            self._say(f"{active.state.run}: {fault}")
 
     def _tell(self, run: str, stored: Stored) -> None:
         for hear in self._hearing.get(root_of(run), ()):
             hear(run, stored)
 
-    def keep_appointments(self) -> None:
-        """Continue runs that are due, from now on until it is stopped."""
-        self._keeping = asyncio.create_task(self._keep_appointments())
+    def _say(self, run: str, fault: str) -> None:
+        self._print(f"{run}: {fault}")
 
-    async def _keep_appointments(self) -> None:
-        while not self._stops.is_set():
-            # Requests report that the journal is locked or full; here it is tried again.
-            with suppress(JournalError):
-                await self.continue_due()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stops.wait(), POLL_S)
+    async def _find_due(self, limit: int) -> Sequence[Due]:
+        return await self.app.journal.due(limit, every=True)
 
-    async def continue_due(self) -> None:
-        """Continue every run that is due now; raises JournalError."""
-        found = dict(await self.app.journal.due(LISTED + len(self._passed), every=True))
-        known = {*found, *(active.state.run for active in self._driven.values())}
-        self._passed = {run: since for run, since in self._passed.items() if run in known}
-        for run, since in found.items():
-            if self._stops.is_set() or (run in self._passed and self._passed[run] == since):
-                continue
-            try:
-                if await self._may_continue(run):
-                    await self.go_on(run)
-            except (UnknownRun, RunUnreadable):
-                pass
-            except JournalError:
-                # It can't be written now; it is tried again.
-                continue
-            except (NotRunnable, ProblemsFound) as error:
-                if not self._stops.is_set():
-                    self._say(f"{run}: {error}")
-            except Exception as bug:  # noqa: BLE001 - one run must not keep others waiting
-                self._say(f"{run}: {bug_text(bug)}")
-            self._passed[run] = since
+    async def _is_submitted(self, root: str) -> bool:
+        return any(row.is_submitted for row in await self.app.journal.runs(run=root))
 
-    async def _may_continue(self, run: str) -> bool:
-        """Whether a run that is due goes on without a person.
-
-        One that was killed at its work does not, and neither does one that was resumed in vain more
-        often than its agents may try a call.
-        """
-        state = await self.app.state_of(run)
-        if state.status == "running":
+    async def _go_on(self, run: str) -> bool:
+        """Go on without a person: not with a run that was killed at its work, or is a worker's."""
+        if await self._is_submitted(run):
             return False
-        if state.suspended is None or state.suspended.resume_at is None:
-            return True
-        most = max(_attempts(await self.app.machine_of(state)), default=1)
-        count = count_vain_suspensions(await self.app.events(run))
-        if count > most:
-            fault = f"suspended {count} times in a row with nothing done in between"
-            self._say(f"{run}: {fault}; a person resumes it: `loopkit resume {run}`")
-        return count <= most
-
-
-def bug_text(bug: Exception, follows: str = "the run can be resumed") -> str:
-    """The text to print about a bug, which has stopped a run or a request."""
-    trace = "".join(traceback.format_exception(bug)[-4:]).rstrip()
-    return f"internal error, a bug in loopkit; {follows}\n{trace}"
-
-
-def count_vain_suspensions(history: Sequence[Stored]) -> int:
-    """How often a run was suspended until a set time since it last made progress."""
-    count = 0
-    for stored in reversed(history):
-        event = stored.event
-        if isinstance(event, Suspended):
-            count += event.resume_at is not None
-        elif isinstance(event, Replied | Decided | ChildEnded):
-            break
-    return count
-
-
-def _attempts(machine: Machine) -> Iterator[int]:
-    for agent in machine.agents.values():
-        if isinstance(agent, CalledAgent):
-            yield agent.retry.attempts
-    for state in machine.states_of(ChildrenState).values():
-        yield from _attempts(state.child)
+        state = await self.app.state_of(run)
+        stopped = state.suspended.reason if state.suspended else ""
+        if state.status == "running" or stopped == "interrupted" or await self._is_in_vain(state):
+            return False
+        await self.app.refuse_here(state)
+        return await self.go_on(run) == THIS_SERVER

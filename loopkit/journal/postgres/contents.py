@@ -7,7 +7,6 @@ that host from then on.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from loopkit.journal.contents import Contents, Merge
+from loopkit.journal.contents import Contents, Merge, host_label
 from loopkit.journal.errors import unusable
 from loopkit.journal.files import made, state_folder
 from loopkit.journal.postgres.database import Database, cut
@@ -32,11 +31,6 @@ _ATTEMPT_S = 60.0
 _PAUSE_S = 1.0
 _LONGEST_S = 60.0
 _AT_ONCE = 200
-
-
-def host_label() -> str:
-    """What a run needs whose trees are on this host only."""
-    return f"host:{os.uname().nodename}"
 
 
 class SharedContents:

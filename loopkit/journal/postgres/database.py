@@ -182,7 +182,8 @@ class Database:
 def _statement(name: str, schema: str) -> str:
     found = _STATEMENTS.get((name, schema))
     if found is None:
-        text = _QUERIES[name].replace("@ALIVE", _QUERIES["alive"])
+        text = _QUERIES[name].replace("@DUE", _QUERIES["due"])
+        text = text.replace("@ALIVE", _QUERIES["alive"])
         found = _STATEMENTS[name, schema] = re.sub(r"@(\w+)", rf'"{schema}".\1', text)
     return found
 

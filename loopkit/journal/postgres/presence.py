@@ -21,11 +21,14 @@ import psycopg
 
 from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.postgres.database import Database
+from loopkit.outside.processes import GROUPS
 
 _BEATS = 6
 """The beats in the time after which a process without one counts as dead."""
-_LATE_BEATS = 4
-"""A database may be as slow as that, and then there is time to end programs."""
+_BEATS_TO_DEATH = 4
+"""The beats that may be missing, before what this process does comes to an end."""
+_LIFE_S = 1.0
+"""How often the watcher of its programs is shown that it lives."""
 _CONNECT_AGAIN_S = 1.0
 
 
@@ -39,11 +42,21 @@ class Presence:
         self._ticked = threading.Event()
         self._ticked.set()
         self._row = 0
+        self._beaten = time.monotonic()
         self.name = ""
         """The name under which this process is known; empty while it is cut off."""
         self._appear(db)
         self._thread = threading.Thread(target=self._live, args=(db,), daemon=True)
         self._thread.start()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it stood still for so long that its programs were killed."""
+        return time.monotonic() > self._overdue_at
+
+    @property
+    def _overdue_at(self) -> float:
+        return self._beaten + self._database.ttl * _BEATS_TO_DEATH / _BEATS
 
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
@@ -62,6 +75,7 @@ class Presence:
             found = db.execute(self._database["appear"].encode(), values).fetchall()
             [(self._row, key)] = found
             db.execute("SELECT pg_advisory_lock(%s)", (key,))
+        self._beaten = time.monotonic()
         self.name = name
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
@@ -72,14 +86,15 @@ class Presence:
                     db.execute(self._database["vanish"].encode(), (self._row,))
             db.close()
             db = None if is_over else self._connect_again()
+        GROUPS.show_life(0)
         os.close(self._stops)
 
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        beaten = next_beat = time.monotonic()
+        next_beat = time.monotonic()
         while True:
-            wait = max(next_beat - time.monotonic(), 0.0)
+            wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
             if self._stops in ready:
                 return True
@@ -90,13 +105,16 @@ class Presence:
                     continue
                 except psycopg.Error:
                     return False
-            next_beat = time.monotonic() + interval
-            if self._loop_goes_on():
-                if not self._beat(db, beaten + _LATE_BEATS * interval):
-                    return False
-                beaten = time.monotonic()
-            elif time.monotonic() - beaten > _LATE_BEATS * interval:
+            if self.is_overdue:
                 return False
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + interval
+                if self._loop_goes_on():
+                    if not self._beat(db):
+                        return False
+                    self._beaten = time.monotonic()
+            # After the beat: whose programs were killed is overdue.
+            GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
 
     def _loop_goes_on(self) -> bool:
         """Whether the event loop has had a turn since the last beat; it is asked for another."""
@@ -111,13 +129,13 @@ class Presence:
             return False
         return True
 
-    def _beat(self, db: psycopg.Connection[Any], until: float) -> bool:
-        """Touch the row; false where there is no answer in time."""
+    def _beat(self, db: psycopg.Connection[Any]) -> bool:
+        """Touch the row; false where there is no answer in time: the database may be slow."""
         statement = self._database["beat"] % self._row
         try:
             db.pgconn.send_query(statement.encode())
             while db.pgconn.flush() or db.pgconn.is_busy():
-                wait = max(until - time.monotonic(), 0.0)
+                wait = max(self._overdue_at - time.monotonic(), 0.0)
                 if select.select([db.fileno(), self._stops], [], [], wait)[0] != [db.fileno()]:
                     return False
                 db.pgconn.consume_input()

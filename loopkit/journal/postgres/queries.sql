@@ -183,7 +183,10 @@ SELECT run_id, at, type, data FROM @records AS records JOIN @runs AS runs ON run
 WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
 
 -- name: to_claim
-SELECT epoch, owner, extract(epoch FROM due_at)::float8 FROM @runs WHERE id = %s
+-- A submitted run whose owner was killed is due at once.
+SELECT epoch, owner, coalesce(
+    extract(epoch FROM due_at)::float8, CASE WHEN owner IS NOT NULL AND submitted THEN 0 END
+) FROM @runs WHERE id = %s
 
 -- name: own
 UPDATE @runs SET epoch = %s, owner = %s WHERE id = %s
@@ -205,7 +208,11 @@ SELECT seq, epoch, at, type, data FROM @records
 WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
 
 -- name: submit
-UPDATE @runs SET submitted = true, needs = %s::text[], due_at = now() WHERE run = %s RETURNING id
+-- A host that keeps what the run needs is still needed.
+UPDATE @runs SET submitted = true, due_at = now(), needs = %(needs)s::text[] || ARRAY(
+    SELECT need FROM unnest(needs) AS need
+    WHERE starts_with(need, 'host:') AND need <> ALL (%(needs)s::text[])
+) WHERE run = %(run)s RETURNING id
 
 -- name: due
 -- A child is due in its root. Without a time, an owner was killed; these come first.
@@ -220,11 +227,22 @@ AND (%(every)s OR root.submitted) AND root.needs <@ %(labels)s::text[]
 AND (root.owner IS NULL OR root.owner NOT IN (SELECT name FROM alive))
 GROUP BY root.id ORDER BY min(member.due_at) NULLS FIRST LIMIT %(limit)s
 
+-- name: turn
+-- What is due, for one who asks at a time: in one statement, so that nobody keeps the turn.
+WITH turn AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock('@runs'::regclass::bigint) AS is_mine
+), found (run, since) AS MATERIALIZED (@DUE)
+SELECT is_mine, run, since FROM turn LEFT JOIN found ON is_mine ORDER BY since NULLS FIRST
+
+-- name: mailed
+SELECT DISTINCT run FROM @runs AS runs JOIN @inbox ON run_id = runs.id
+WHERE owner = %s AND consumed_at_seq IS NULL
+
 -- name: runs
 WITH alive AS MATERIALIZED (@ALIVE)
 SELECT runs.id, run, machine, definition, created_at,
     coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.epoch, head.at,
-    (SELECT count(*) FROM @records WHERE run_id = runs.id)
+    (SELECT count(*) FROM @records WHERE run_id = runs.id), submitted
 FROM @runs AS runs LEFT JOIN LATERAL (
     SELECT seq, epoch, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true
@@ -348,6 +366,7 @@ SELECT kind, data, at FROM @inbox WHERE run_id = %s AND message_id = %s
 
 -- name: hasten
 UPDATE @runs SET due_at = least(coalesce(due_at, now()), now()) WHERE id = %s AND submitted
+RETURNING id
 
 -- name: inbox
 SELECT kind, message_id, data, at FROM @inbox

@@ -40,6 +40,7 @@ from loopkit.journal.postgres.database import (
 )
 from loopkit.journal.postgres.groups import LOOP_ENDED, Change, Groups, NewRun
 from loopkit.journal.postgres.presence import Presence
+from loopkit.journal.postgres.queue import heed_hints, hint
 from loopkit.journal.records import (
     CLAIMED,
     MAX_INTEGER,
@@ -59,6 +60,8 @@ from loopkit.journal.records import (
 )
 
 T = TypeVar("T")
+_LONGEST_TURN_S, _NEXT_TURN_S = 1.0, 0.02
+"""How long what is due is waited for while others look, and how often they are asked."""
 _LOOK_AGAIN_S = 1.0
 """How long a cut connection may take to be noticed by whom it was cut from."""
 _MOST_PLACED = 500
@@ -137,6 +140,7 @@ class PostgresClaim:
         async with self._lock:
             if self.is_released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
+            self._journal.give_up_if_overdue()
             if self._loss is not None:
                 raise self._loss
             new = None
@@ -256,6 +260,11 @@ class PostgresJournal:
     def _refuse_closed(self) -> None:
         if self.closed:
             raise JournalError(f"the journal {self._database.place} is closed; open it again")
+
+    def give_up_if_overdue(self) -> None:
+        """Write nothing that comes of programs which were killed while this process stood still."""
+        if self._presence is not None and self._presence.is_overdue:
+            self._lose_all()
 
     def _lose_all(self) -> None:
         """End all claims, because others may take this process for dead."""
@@ -390,19 +399,37 @@ class PostgresJournal:
 
     async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
         refuse_text("the name of the run", run)
-        values = [*(_labels(needs) or ())], run
+        values = {"needs": [*(_labels(needs) or ())], "run": run}
 
-        async def work(db: Connection, _: int) -> bool:
-            return bool(await rows(db, self._database["submit"], values))
+        async def work(db: Connection, _: int) -> list[tuple[int]]:
+            return await rows(db, self._database["submit"], values)
 
-        if not await self._write(work):
+        if not (submitted := await self._write(work)):
             raise UnknownRun(run)
+        await self._hint(submitted[0][0])
+
+    async def _hint(self, row: int) -> None:
+        await self._ask(lambda db, _: hint(db, self._database, row))
+
+    async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
+        await heed_hints(self._database, heed)
+
+    async def mailed(self) -> list[str]:
+        return [str(run) for (run,) in await self.look("mailed", (self.owner,))]
 
     async def due(
         self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
     ) -> list[Due]:
         values = {"labels": [*(_labels(labels) or ())], "every": every, "limit": _limit(limit)}
-        return [Due(*found) for found in await self.look("due", values)]
+        if every:
+            return [Due(*found) for found in await self.look("due", values)]
+        until = time.monotonic() + _LONGEST_TURN_S
+        while time.monotonic() < until:
+            found = await self.look("turn", values)
+            if found[0][0]:
+                return [Due(run, since) for _, run, since in found if run is not None]
+            await asyncio.sleep(_NEXT_TURN_S)
+        return []
 
     async def has(self, run: str) -> bool:
         refuse_text("the name of the run", run)
@@ -558,20 +585,26 @@ class PostgresJournal:
             refuse_text(f"the {what} of a message", text)
         refuse_time("a message", at)
 
+        due: list[tuple[int]] = []
+
         async def work(db: Connection, attempt: int) -> str | None:
+            nonlocal due
             sql = self._database
             locked = await rows(db, sql["lock_to_post"], (run,))
             if not locked:
                 raise UnknownRun(run)
             row = locked[0][0]
             if await rows(db, sql["post"], (row, message_id, kind, data, at)):
-                await rows(db, sql["hasten"], (row,))
+                due = await rows(db, sql["hasten"], (row,))
                 return None
             [known] = await rows(db, sql["posted"], (row, message_id))
             # An earlier attempt may have posted it.
             return None if attempt and known == (kind, data, at) else str(known[1])
 
-        return await self._write(work)
+        first = await self._write(work)
+        for (row,) in due:
+            await self._hint(row)
+        return first
 
     async def close(self) -> None:
         if self.closed:
@@ -612,9 +645,9 @@ def _sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
 
 def _run_row(
     run: str, machine: str, definition: str, created_at: float, is_driven: bool,
-    seq: int | None, epoch: int, at: float, count: int,
+    seq: int | None, epoch: int, at: float, count: int, submitted: bool,
 ) -> RunRow:  # fmt: skip
-    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven)
+    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven, None, submitted)
     if seq is None:
         return _damaged(row, RunDamaged(run, "it has no records"))
     if count != seq:

@@ -22,8 +22,8 @@ from loopkit.engine.records import Record, read_record
 from loopkit.journal.errors import JournalError, RunBusy, RunUnreadable, UnknownRun
 from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
+from loopkit.serving.due_runs import bug_text
 from loopkit.serving.following import FollowedRecord, Follower
-from loopkit.serving.host import bug_text
 from loopkit.serving.http.library import (
     ClientDisconnect,
     EventSourceResponse,

@@ -1,0 +1,285 @@
+"""`loopkit worker`, `submit` and `advance`: runs that any process of many may drive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from loopkit.agents.players import AgentChanges, refuse_misnamed
+from loopkit.app import App, Script
+from loopkit.cli.batch import Batch, RefusedLine, key_fault, warn_of_secrets
+from loopkit.cli.driving import Interruption, drive, driving_options
+from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs
+from loopkit.cli.machine import load_changed, max_cost_option, model_options
+from loopkit.cli.place import journal_place
+from loopkit.cli.run import load_script, script_options
+from loopkit.cli.stored_runs import full_id, run_argument, with_app
+from loopkit.cli.terminal import (
+    DUE_AGAIN,
+    FAILURE,
+    OK,
+    USAGE,
+    Stop,
+    echo,
+    examples,
+    report_errors,
+    say,
+)
+from loopkit.cli.watching import Watcher
+from loopkit.drive.repair import refuse_child, refuse_over
+from loopkit.journal.errors import RunBusy
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.load import Loaded
+from loopkit.observability.logs import LOGGER, JsonLines
+from loopkit.text import plural
+from loopkit.text.moments import seconds_in
+
+if TYPE_CHECKING:
+    from loopkit.serving.worker import Worker
+
+PARALLEL = 4
+LISTED = 1000
+AT_ONCE = 50
+"""Runs of a batch that are stored at the same time."""
+YAML = (".yaml", ".yml")
+
+
+def _seconds(_: click.Context, __: click.Parameter, written: str) -> float:
+    if not (seconds := seconds_in(written)):
+        raise click.BadParameter(f"`{written}` is not a time such as `90s` or `10m`")
+    return seconds
+
+
+def _labels(_: click.Context, __: click.Parameter, written: tuple[str, ...]) -> tuple[str, ...]:
+    labels = [label.strip() for text in written for label in text.split(",")]
+    if not all(labels):
+        raise click.BadParameter("a label is empty")
+    return tuple(labels)
+
+
+slice_option = click.option(
+    "--slice", "slice_s", default="10m", show_default=True, callback=_seconds, metavar="TIME",
+    help="After this time a run stops behind its step and is due again.",
+)  # fmt: skip
+
+
+@click.command(
+    epilog=examples("loopkit worker --parallel 8 --labels gpu", "loopkit worker --check")
+)
+@click.option(
+    "--parallel", type=click.IntRange(1, 1000), default=PARALLEL, show_default=True, metavar="N",
+    help="How many runs to drive at the same time.",
+)  # fmt: skip
+@click.option(
+    "--labels", multiple=True, callback=_labels, metavar="LABEL,…",
+    help="What runs may need of this worker, besides its host.",
+)  # fmt: skip
+@slice_option
+@click.option(
+    "--drain", "drain_s", default="25s", show_default=True, callback=_seconds, metavar="TIME",
+    help="How long steps in hand may go on after SIGTERM.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Only say what it would take, and what is in its way.")
+def worker_command(
+    parallel: int, labels: tuple[str, ...], slice_s: float, drain_s: float, check: bool
+) -> int:
+    """Drive submitted runs that are due, until SIGTERM.
+
+    What happens is logged to stderr, a line of JSON for each record.
+    """
+    from loopkit.serving.worker import Worker
+
+    def made(app: App) -> Worker:
+        return Worker(app, parallel=parallel, labels=labels, slice_s=slice_s, drain_s=drain_s)
+
+    if check:
+        return with_app(lambda app: _check(made(app)))
+
+    async def work(interruption: Interruption) -> None:
+        worker = made(App.open(journal_place()))
+        interruption.watch(worker, "", watcher=_Silent())
+        await worker.work()
+
+    with _json_lines(), report_errors(), Interruption() as interruption:
+        asyncio.run(work(interruption))
+    return OK
+
+
+class _Silent(Watcher):
+    erased = ""
+
+    def say_in_signal(self, text: str) -> None:
+        """The log says it."""
+
+
+@contextmanager
+def _json_lines() -> Iterator[None]:
+    """Log to stderr what happens in runs, and warnings of whatever else."""
+    handler, root, level = logging.StreamHandler(sys.stderr), logging.getLogger(), LOGGER.level
+    handler.setFormatter(JsonLines())
+    root.addHandler(handler)
+    if LOGGER.getEffectiveLevel() > logging.INFO:
+        LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        LOGGER.setLevel(level)
+
+
+async def _check(worker: Worker) -> int:
+    offers = await worker.offers(LISTED)
+    refused = [offer for offer in offers if offer.refusal]
+    echo(f"it takes runs that need no more than: {', '.join(worker.labels)}")
+    echo(f"{plural(len(offers), 'run')} due for it now, {len(refused)} that it cannot play")
+    for offer in refused:
+        echo(f"{offer.run}: {offer.refusal}")
+    return FAILURE if refused else OK
+
+
+@click.command(
+    epilog=examples(
+        "loopkit submit plan.yaml --set issue=@issue.md",
+        "loopkit submit plan.yaml --batch issues.jsonl --needs gpu",
+        "loopkit submit plan-1f09ab",
+    )
+)
+@click.argument("target", metavar="MACHINE|RUN")
+@input_options
+@script_options("agents, commands and people")
+@model_options
+@max_cost_option("The cost limit of this run.")
+@click.option(
+    "--batch", type=PATH, metavar="FILE", help="Submit a run for each line, as `run --batch` does."
+)
+@click.option("--key", default="", metavar="PATH", help="With --batch: as with `run`.")
+@click.option(
+    "-o", "results", type=PATH, metavar="FILE",
+    help="With --batch: the file that `run --batch` will write.",
+)  # fmt: skip
+@click.option(
+    "--needs", multiple=True, callback=_labels, metavar="LABEL,…",
+    help="Labels that a worker has to have.",
+)  # fmt: skip
+def submit_command(
+    target: str,
+    input_file: str | None,
+    sets: tuple[str, ...],
+    set_json: tuple[str, ...],
+    script: Path | None,
+    case: str | None,
+    changes: AgentChanges | None,
+    max_cost: float | None,
+    batch: Path | None,
+    key: str,
+    results: Path | None,
+    needs: tuple[str, ...],
+) -> int:
+    """Leave a new run of MACHINE, or RUN, to workers; the ids are printed.
+
+    Nothing is driven here. A worker takes the run within a second, and again whenever it was
+    answered, when its time has come, or when the worker that drove it is gone.
+    """
+    is_machine = target == "-" or target.endswith(YAML) or Path(target).is_file()
+    options = (input_file, *sets, *set_json, script, case, changes, max_cost, batch)
+    if not is_machine:
+        if any(option is not None for option in options):
+            raise Stop(USAGE, "error: a run that exists has its inputs: only add `--needs`")
+        run = full_id(target)
+        return with_app(lambda app: _hand_over(app, run, needs))
+    if batch is None and (key or results):
+        raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
+    if batch is not None and max_cost is not None:
+        raise Stop(USAGE, "error: `--max-cost` limits one run: write `limits:` into the machine")
+    with report_errors():
+        loaded = load_changed(Path(target), changes, max_cost)
+        played = load_script(script, case)
+        if played is not None:
+            refuse_misnamed(loaded.machine, played.scenario)
+        if batch is not None:
+            if key and (fault := key_fault(loaded.machine, key)):
+                raise Stop(USAGE, f"error: `--key {key}`: {fault}")
+            record = parse_record(loaded.machine.input)
+            shared = inputs_from_options(record, input_file, sets, set_json)
+            lines = Batch(loaded.machine, batch, results, shared, key)
+            warn_of_secrets(loaded.machine, shared)
+            return with_app(lambda app: _submit_lines(app, loaded, lines, played, needs))
+        inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+        warn_of_secrets(loaded.machine, inputs)
+    limits = {} if max_cost is None else {"cost_usd": max_cost}
+
+    async def submit(app: App) -> int:
+        active = await app.start(loaded, inputs, played, limits, needs=needs)
+        echo(await app.submit(active))
+        return OK
+
+    return with_app(submit)
+
+
+async def _hand_over(app: App, run: str, needs: tuple[str, ...]) -> int:
+    refuse_child(run, "submit")
+    refuse_over(await app.state_of(run))
+    await app.journal.submit(run, needs)
+    echo(run)
+    return OK
+
+
+async def _submit_lines(
+    app: App, loaded: Loaded, batch: Batch, script: Script | None, needs: tuple[str, ...]
+) -> int:
+    """Submit the lines that have no run yet; 1 if some are no inputs."""
+    refused = 0
+
+    async def submit(line: Any) -> str:
+        if not await app.journal.has(line.run):
+            active = await app.start(loaded, line.input, script, run=line.run, needs=needs)
+            await app.submit(active)
+        return str(line.run)
+
+    for lines in _in_parts(batch):
+        for wrong in (line for line in lines if isinstance(line, RefusedLine)):
+            say(f"line {wrong.number}: {wrong}")
+            refused += 1
+        good = [line for line in lines if not isinstance(line, RefusedLine)]
+        for run in await asyncio.gather(*map(submit, good)):
+            echo(run)
+    return FAILURE if refused else OK
+
+
+def _in_parts(batch: Batch) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    try:
+        for line in batch.lines():
+            part.append(line)
+            if len(part) == AT_ONCE:
+                yield part
+                part = []
+    except OSError as error:
+        raise Stop(USAGE, f"error: `{batch.inputs}`: {error.strerror}") from error
+    yield part
+
+
+@click.command(epilog=examples("loopkit advance plan-1f09ab --slice 5m"))
+@run_argument()
+@slice_option
+@driving_options
+def advance_command(run: str, slice_s: float, output: str, notify: tuple[str, ...]) -> int:
+    """Drive RUN for a slice of time, for an engine that calls this again and again.
+
+    It ends as `resume` does, or with 75: another process drives the run, or its slice is over.
+    Nobody is asked at the terminal.
+    """
+    try:
+        return drive(output, lambda app: app.resume(run), notify, slice_s)
+    except Stop as stop:
+        if not isinstance(stop.__cause__, RunBusy):
+            raise
+        say(str(stop.__cause__))
+        return DUE_AGAIN
