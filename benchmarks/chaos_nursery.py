@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 LOADED = (
-    "loopkit.app", "loopkit.cli", "loopkit.cli.journal", "loopkit.cli.answer",
-    "loopkit.journal.postgres.store", "loopkit.drive.advance", "psycopg",
+    "loopkit.app", "loopkit.cli", "loopkit.cli.worker", "loopkit.serving.worker",
+    "loopkit.journal.postgres.store", "loopkit.drive.advance", "psycopg", "procrastinate",
 )  # fmt: skip
 
 
