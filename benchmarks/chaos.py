@@ -46,7 +46,7 @@ def plans(options: argparse.Namespace) -> list[Plan]:
         plan = Plan(
             runs, kills, database_kills, stops, options.workers, options.ttl,
             in_flight=options.in_flight, seconds=options.seconds, rounds=options.rounds,
-            beats_directly=number % 4 != 3,
+            beats_directly=number % 4 != 3, between_s=options.between,
         )  # fmt: skip
         found.append(replace(plan, worker=tuple(options.worker)) if options.worker else plan)
     return found
@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=3.0, help="mean of a call")
     parser.add_argument("--rounds", type=int, default=6, help="mean of a run")
+    parser.add_argument("--between", type=float, default=10.0, help="between kills of a worker")
     parser.add_argument("--worker", nargs="+", help="another command than `loopkit worker`")
     parser.add_argument("--show", nargs="*", choices=SHOWS, help="make these shows, or all")
     options = parser.parse_args()

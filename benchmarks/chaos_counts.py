@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,13 +159,12 @@ def _compare(
         found.add("replies lost", f"{run.name}: {task}")
 
 
-def waits(runs: Mapping[str, Run], told: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """By fault, the seconds until each run that was hit had a driver again."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
-    for fault in told:
-        for name in fault.get("runs", ()):
+def waits(runs: Mapping[str, Run], faults: Iterable[Mapping[str, Any]]) -> list[float]:
+    """The seconds until each run that a fault hit had a driver again."""
+    found: list[float] = []
+    for fault in faults:
+        for name in fault["runs"]:
             if name in runs:
                 claims = [at for *_, at, kind, _ in runs[name].records if kind == "claimed"]
-                if later := [at for at in claims if at > fault["at"]]:
-                    found[fault["what"]].append(later[0] - fault["at"])
-    return dict(found)
+                found += [at - fault["at"] for at in claims if at > fault["at"]][:1]
+    return found

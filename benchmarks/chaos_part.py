@@ -25,8 +25,6 @@ from loopkit.language.load import load
 
 HERE = Path(__file__).parent
 MACHINE = HERE / "chaos.yaml"
-BETWEEN_KILLS_S = 10.0
-"""The least time between two kills of a worker."""
 LONGEST_S = 900.0
 """How long the last runs may take once nothing fails any more."""
 
@@ -50,6 +48,8 @@ class Plan:
     beats_directly: bool = True
     """Whether only the journal of a worker is behind a faulty network, and not its beat."""
     is_network_sound: bool = False
+    between_s: float = 10.0
+    """How long a worker lives at least."""
     pause_s: float = 0.0
     """The least time between any two kills."""
     base: str = ""
@@ -66,7 +66,8 @@ class Worker:
     killed: float = 0.0
     stopped: bool = False
     pause_s: float = 0.5
-    deaths: int = 0
+    spared_s: float = 0.0
+    """How long it lives at least, so that workers do not die in step."""
 
 
 @dataclass
@@ -156,6 +157,7 @@ class Part:
             self._nursery.stdin.write((json.dumps(order) + "\n").encode())
             worker.pid = int(await self._nursery.stdout.readline())
         worker.born = time.monotonic()
+        worker.spared_s = random.uniform(1.0, 1.4) * self.plan.between_s
 
     async def _supervise(self, worker: Worker) -> None:
         """Start it again when it has died, after a pause that grows while it dies young."""
@@ -167,9 +169,8 @@ class Part:
                 return
             was_killed, lived_s = worker.killed > worker.born, time.monotonic() - worker.born
             if not was_killed:
-                worker.deaths += 1
                 self._tell("death", worker=worker.number, lived_s=lived_s)
-            is_young = lived_s < BETWEEN_KILLS_S
+            is_young = lived_s < self.plan.between_s
             worker.pause_s = min(worker.pause_s * 2, 10.0) if is_young else 0.5
             await asyncio.sleep(worker.pause_s)
 
@@ -249,7 +250,7 @@ class Part:
             ripe = [
                 each for each in self.workers
                 if not each.stopped and each.pid and each.killed <= each.born
-                and now - max(each.killed, each.born - 0.5) > BETWEEN_KILLS_S and _lives(each.pid)
+                and now - each.born > each.spared_s and _lives(each.pid)
             ]  # fmt: skip
             for worker in ripe:
                 owned = await self._owned(worker)
@@ -257,9 +258,7 @@ class Part:
                 if owned and is_left and _lives(worker.pid) and not worker.stopped:
                     worker.killed = time.monotonic()
                     os.kill(worker.pid, signal.SIGKILL)
-                    age_s = time.time() - self.server.started_at
-                    young = age_s < self.plan.ttl + 1
-                    self._tell("kill", worker=worker.number, runs=owned, young=young)
+                    self._tell("kill", worker=worker.number, runs=owned)
                     if self.plan.pause_s:
                         await asyncio.sleep(self.plan.pause_s)
                         break
@@ -344,6 +343,18 @@ class Part:
             if worker.pid and _lives(worker.pid):
                 os.kill(worker.pid, signal.SIGKILL)
 
+    def _is_calm(self, at: float) -> bool:
+        """Whether another worker could take over: no other fault was near."""
+        long = self.plan.ttl + self.plan.between_s
+        for fault in self.told:
+            since = at - fault["at"]
+            if fault["what"] == "kill":
+                if since and abs(since) < 2:
+                    return False
+            elif fault["what"] != "hang" and -self.plan.between_s < since < long:
+                return False
+        return True
+
     def _count(self, began: float, is_over: bool) -> dict[str, Any]:
         with psycopg.connect(self.server.url) as db:
             runs = runs_in(db, self.schema)
@@ -354,6 +365,9 @@ class Part:
         texts = [log.read_text(errors="replace") for log in logs if log.exists()]
         faults = {what: self._made(what) for what in ("kill", "database", "stop", "hang", "death")}
         kills = [fault for fault in self.told if fault["what"] == "kill"]
+        calm = [fault for fault in kills if self._is_calm(fault["at"])]
+        beside = [fault for fault in kills if fault not in calm]
+        stops = [fault for fault in self.told if fault["what"] == "stop"]
         return {
             "seconds": round(time.time() - began, 1),
             "all ended": is_over,
@@ -364,11 +378,9 @@ class Part:
             "counts": found.counts,
             "examples": found.examples,
             "takeovers": {
-                "kill": waits(runs, (f for f in kills if not f["young"])).get("kill", []),
-                "kill, young database": waits(runs, (f for f in kills if f["young"])).get(
-                    "kill", []
-                ),
-                "stop": waits(runs, (f for f in self.told if f["what"] == "stop")).get("stop", []),
+                "kill": waits(runs, calm),
+                "kill, beside another fault": waits(runs, beside),
+                "stop": waits(runs, stops),
             },
         }
 

@@ -81,7 +81,7 @@ async def outage(_: Path, schema: str, server: Server) -> Result:
     found: dict[str, float] = {}
     async with Network(server.behind) as network:
         os.environ["LOOPKIT_JOURNAL_DIRECT"] = server.url
-        journal = open_journal(journal_url(network.url, schema))
+        journal = await asyncio.to_thread(open_journal, journal_url(network.url, schema))
         claim = journal.begin("claimed", machine="m", definition="d")
         await claim.append([])
         found["the same claim, with its beat past the network"] = await _late(
@@ -89,7 +89,7 @@ async def outage(_: Path, schema: str, server: Server) -> Result:
         )
         await journal.close()
         del os.environ["LOOPKIT_JOURNAL_DIRECT"]
-        journal = open_journal(journal_url(network.url, schema))
+        journal = await asyncio.to_thread(open_journal, journal_url(network.url, schema))
         claim = journal.begin("cut off", machine="m", definition="d")
         await claim.append([])
         found["a new claim, with the beat cut too"] = await _late(
