@@ -27,7 +27,7 @@ from loopkit.journal.errors import JournalError
 from loopkit.journal.journal import open_journal
 from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.migration import migrate
-from loopkit.journal.records import NewRecord
+from loopkit.journal.records import NOW, NewRecord
 from loopkit.language.load import load
 
 Result = dict[str, Any]
@@ -226,6 +226,70 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
+LOSES = (
+    "CREATE TRIGGER chaos BEFORE INSERT ON procrastinate_jobs FOR EACH ROW EXECUTE FUNCTION {}()"
+)
+FAULTS = {
+    "as they are": "RETURN NEW;",
+    "lost": "RETURN NULL;",
+    "doubled": (
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, args) "
+        "SELECT NEW.queue_name, NEW.task_name, NEW.args WHERE pg_trigger_depth() < 2; RETURN NEW;"
+    ),
+    "left in doing": "NEW.status := 'doing'; RETURN NEW;",
+}
+
+
+async def hints(folder: Path, schema: str, server: Server) -> Result:
+    """How long a submitted run waits for a driver, whatever becomes of the hint."""
+    url = journal_url(server.url, schema, 30)
+    migrate(url)
+    found: dict[str, list[float]] = {}
+    loaded = load(QUESTION)
+    with psycopg.connect(server.url, autocommit=True) as db:
+        async with _process(folder, "works", url, ["worker"]), App.open(url) as app:
+            await _submitted(app, loaded, "first")
+            await _until(server, schema, "first", "waiting")
+            for number, (fault, body) in enumerate(FAULTS.items()):
+                db.execute(
+                    "CREATE OR REPLACE FUNCTION chaos() RETURNS trigger LANGUAGE plpgsql AS "
+                    f"$$BEGIN {body} END$$".encode()
+                )
+                if not number:
+                    db.execute(LOSES.format("chaos").encode())
+                for each in range(10):
+                    await asyncio.sleep(0.37)
+                    run = f"r{number}{each}"
+                    await _submitted(app, loaded, run)
+                    began = time.monotonic()
+                    await _until(server, schema, run, "waiting")
+                    found.setdefault(fault, []).append(time.monotonic() - began)
+        db.execute(b"DROP FUNCTION chaos CASCADE")
+        db.execute(b"DELETE FROM procrastinate_jobs")
+        claims = db.execute(
+            f"SELECT run_id FROM \"{schema}\".records WHERE type = 'entered' "
+            "GROUP BY run_id HAVING count(*) > 2".encode()
+        ).fetchall()
+    middle, longest = statistics.median(found["as they are"]), max(found["as they are"])
+    late = {
+        f"a hint {fault}: {max(times):.1f} s": max(times) > 1 + longest
+        for fault, times in found.items()
+        if fault != "as they are"
+    }
+    told = {fault: [round(statistics.median(t), 2), round(max(t), 2)] for fault, t in found.items()}
+    return judged(
+        {**late, f"{len(claims)} runs were driven twice": bool(claims)},
+        seconds_p50_and_longest=told, median=round(middle, 2),
+    )  # fmt: skip
+
+
+async def _submitted(app: App, loaded: Any, run: str) -> None:
+    active = await app.start(loaded, {"topic": "tea"}, run=run)
+    await active.append()
+    await active.claim.release(due=NOW)
+    await app.journal.submit(run)
+
+
 async def question(folder: Path, schema: str, server: Server) -> Result:
     """Asked by one worker, answered through `serve` of another host, continued by a third."""
     url = journal_url(server.url, schema, 30)
@@ -328,4 +392,5 @@ SHOWS: dict[str, Show] = {
     "waiting": waiting,
     "pooler": pooler,
     "question": question,
+    "hints": hints,
 }
