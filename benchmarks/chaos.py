@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 from collections import Counter
@@ -114,6 +115,11 @@ def add_up(results: Sequence[dict[str, Any]]) -> bool:
 
 async def run(options: argparse.Namespace) -> bool:
     out: Path = options.out
+    # What it has started ends with it.
+    working = asyncio.current_task()
+    assert working is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
     server = Server(out / "server")
     await server.start()
     try:
@@ -153,7 +159,11 @@ def main() -> None:
     options = parser.parse_args()
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(0 if asyncio.run(run(options)) else 1)
+    try:
+        is_sound = asyncio.run(run(options))
+    except asyncio.CancelledError:
+        sys.exit("stopped; the same command goes on with the parts that are left")
+    sys.exit(0 if is_sound else 1)
 
 
 if __name__ == "__main__":
