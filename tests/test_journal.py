@@ -247,6 +247,10 @@ async def test_runs_have_inboxes_of_their_own(journal: Journal) -> None:
     assert await journal.post("two", "answer", "a", "2", NOW) is None
     await one.append([], consumes=["a"])
     assert [message.data for message in await two.inbox()] == ["2"]
+    # Which of them hold something, of those that this process has in hand, is one question.
+    assert await journal.mailed() == ["two"]
+    await two.release()
+    assert await journal.mailed() == []
 
 
 async def test_an_append_that_consumes_what_does_not_wait_writes_nothing(
@@ -300,6 +304,8 @@ async def test_only_submitted_runs_are_due_where_the_labels_that_they_need_are(
         claim = journal.begin(run, machine="m", definition="d", needs=needs)
         await claim.append([worked()])
         await claim.release(due=AT_ONCE)
+    rows = await journal.runs()
+    assert sorted(row.run for row in rows if row.is_submitted) == ["any", "both", "gpu"]
     assert await due(journal) == ["any"]
     assert sorted(await due(journal, "gpu", "x")) == ["any", "gpu"]
     assert sorted(await due(journal, "é", "gpu", every=True)) == ["any", "both", "gpu", "own"]

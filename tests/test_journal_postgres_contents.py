@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from loopkit.journal.errors import LostContent
 from loopkit.journal.contents import host_label
+from loopkit.journal.errors import LostContent
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.store import PostgresJournal, open_postgres
@@ -112,7 +112,10 @@ async def test_a_run_that_keeps_too_much_goes_on_only_where_it_was(
     kept = contents.keep("r/each.1", Folder(work))
     await claim.release(due=NOW)
     assert await there.due(10, ["gpu"]) == []
-    assert [one.run for one in await here.due(10, ["gpu", host_label()])] == ["r"]
+    # Whoever submits it again does not know what it keeps.
+    await there.submit("r", ["cpu"])
+    assert await there.due(10, ["cpu"]) == []
+    assert [one.run for one in await here.due(10, ["cpu", host_label()])] == ["r"]
     assert contents.tree(kept.digest) == kept
     with pytest.raises(LostContent):
         there.contents.tree(kept.digest)

@@ -57,13 +57,13 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
     return with_runs(read)
 
 
-def with_app(work: Callable[[App], Awaitable[Result]]) -> Result:
+def with_app(work: Callable[[App], Awaitable[Result]], *, makes_journal: bool = False) -> Result:
     """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:
         place = journal_place()
-        async with App.open(place, open_journal(place, if_used=True)) as app:
+        async with App.open(place, open_journal(place, if_used=not makes_journal)) as app:
             return await work(app)
 
     with report_errors():

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
-from loopkit.cli.batch import Batch, RefusedLine, key_fault, warn_of_secrets
+from loopkit.cli.batch import Batch, Line, RefusedLine, key_fault, warn_of_secrets
 from loopkit.cli.driving import Interruption, drive, driving_options
 from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from loopkit.serving.worker import Worker
 
 PARALLEL = 4
-LISTED = 1000
 AT_ONCE = 50
 """Runs of a batch that are stored at the same time."""
 YAML = (".yaml", ".yml")
@@ -100,14 +98,15 @@ def worker_command(
         return Worker(app, parallel=parallel, labels=labels, slice_s=slice_s, drain_s=drain_s)
 
     if check:
-        return with_app(lambda app: _check(made(app)))
+        return with_app(lambda app: _check(made(app)), makes_journal=True)
 
     async def work(interruption: Interruption) -> None:
         worker = made(App.open(journal_place()))
         interruption.watch(worker, "", watcher=_Silent())
         await worker.work()
 
-    with _json_lines(), report_errors(), Interruption() as interruption:
+    _log_lines()
+    with report_errors(), Interruption() as interruption:
         asyncio.run(work(interruption))
     return OK
 
@@ -119,28 +118,22 @@ class _Silent(Watcher):
         """The log says it."""
 
 
-@contextmanager
-def _json_lines() -> Iterator[None]:
+def _log_lines() -> None:
     """Log to stderr what happens in runs, and warnings of whatever else."""
-    handler, root, level = logging.StreamHandler(sys.stderr), logging.getLogger(), LOGGER.level
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    root.addHandler(handler)
+    logging.getLogger().addHandler(handler)
     if LOGGER.getEffectiveLevel() > logging.INFO:
         LOGGER.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        LOGGER.setLevel(level)
 
 
 async def _check(worker: Worker) -> int:
-    offers = await worker.offers(LISTED)
-    refused = [offer for offer in offers if offer.refusal]
+    refusals = await worker.refusals()
+    refused = {run: refusal for run, refusal in refusals.items() if refusal}
     echo(f"it takes runs that need no more than: {', '.join(worker.labels)}")
-    echo(f"{plural(len(offers), 'run')} due for it now, {len(refused)} that it cannot play")
-    for offer in refused:
-        echo(f"{offer.run}: {offer.refusal}")
+    echo(f"{plural(len(refusals), 'run')} due for it now, {len(refused)} that it cannot play")
+    for run, refusal in refused.items():
+        echo(f"{run}: {refusal}")
     return FAILURE if refused else OK
 
 
@@ -210,7 +203,9 @@ def submit_command(
             shared = inputs_from_options(record, input_file, sets, set_json)
             lines = Batch(loaded.machine, batch, results, shared, key)
             warn_of_secrets(loaded.machine, shared)
-            return with_app(lambda app: _submit_lines(app, loaded, lines, played, needs))
+            return with_app(
+                lambda app: _submit_lines(app, loaded, lines, played, needs), makes_journal=True
+            )
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
         warn_of_secrets(loaded.machine, inputs)
     limits = {} if max_cost is None else {"cost_usd": max_cost}
@@ -220,7 +215,7 @@ def submit_command(
         echo(await app.submit(active))
         return OK
 
-    return with_app(submit)
+    return with_app(submit, makes_journal=True)
 
 
 async def _hand_over(app: App, run: str, needs: tuple[str, ...]) -> int:
@@ -237,33 +232,21 @@ async def _submit_lines(
     """Submit the lines that have no run yet; 1 if some are no inputs."""
     refused = 0
 
-    async def submit(line: Any) -> str:
+    async def submit(line: Line) -> str:
         if not await app.journal.has(line.run):
             active = await app.start(loaded, line.input, script, run=line.run, needs=needs)
             await app.submit(active)
-        return str(line.run)
+        return line.run
 
-    for lines in _in_parts(batch):
-        for wrong in (line for line in lines if isinstance(line, RefusedLine)):
+    lines = batch.lines()
+    while part := list(islice(lines, AT_ONCE)):
+        for wrong in (line for line in part if isinstance(line, RefusedLine)):
             say(f"line {wrong.number}: {wrong}")
             refused += 1
-        good = [line for line in lines if not isinstance(line, RefusedLine)]
+        good = [line for line in part if isinstance(line, Line)]
         for run in await asyncio.gather(*map(submit, good)):
             echo(run)
     return FAILURE if refused else OK
-
-
-def _in_parts(batch: Batch) -> Iterator[list[Any]]:
-    part: list[Any] = []
-    try:
-        for line in batch.lines():
-            part.append(line)
-            if len(part) == AT_ONCE:
-                yield part
-                part = []
-    except OSError as error:
-        raise Stop(USAGE, f"error: `{batch.inputs}`: {error.strerror}") from error
-    yield part
 
 
 @click.command(epilog=examples("loopkit advance plan-1f09ab --slice 5m"))

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
@@ -19,14 +18,7 @@ from loopkit.observability.logs import LOGGER
 from loopkit.serving.due_runs import DueRuns
 
 LOG = LOGGER.getChild("worker")
-
-
-class Offer(NamedTuple):
-    """What a worker would do with a run that is due."""
-
-    run: str
-    refusal: str
-    """Why it can't be played here; empty if it can."""
+_MOST_CHECKED = 1000
 
 
 class Worker(DueRuns):
@@ -67,10 +59,9 @@ class Worker(DueRuns):
         for active in self._driven.values():
             active.abort()
 
-    async def offers(self, limit: int) -> list[Offer]:
-        """What it would do with the first runs that are due; raises JournalError."""
-        found = await self._find_due(limit)
-        return [Offer(run, await self._refusal(run)) for run, _ in found]
+    async def refusals(self) -> dict[str, str]:
+        """Of runs that are due, why each can't be played here; empty if it can."""
+        return {run: await self._refusal(run) for run, _ in await self._find_due(_MOST_CHECKED)}
 
     async def _refusal(self, run: str) -> str:
         try:
@@ -121,7 +112,7 @@ class Worker(DueRuns):
         _log("left", active.claim.run, status=active.state.status, seconds=seconds)
 
     def _say(self, run: str, fault: str) -> None:
-        LOG.warning("%s: %s", run, fault, extra={"run": run, "event": "passed_over"})
+        LOG.warning("%s: %s", run, fault, extra={"run": run, "event": "fault"})
 
 
 def _log(event: str, run: str = "", **fields: object) -> None:
