@@ -367,6 +367,17 @@ async def test_a_process_beats_only_while_its_event_loop_goes_on(
         await until_present(journal, before)
 
 
+async def test_a_slow_database_ends_no_claim(brief: str) -> None:
+    async with opened(brief) as journal:
+        claim, before = await created(journal), journal.owner
+        with Beside(brief) as beside:
+            beside.ask("SELECT id FROM @presences FOR UPDATE")
+            await asyncio.sleep(TTL / 2)
+        await asyncio.sleep(TTL / 6)
+        await claim.append([worked()])
+        assert journal.owner == before
+
+
 async def test_a_process_that_is_cut_off_gives_up_its_runs_before_it_connects_again(
     brief: str,
 ) -> None:
@@ -381,6 +392,39 @@ async def test_a_process_that_is_cut_off_gives_up_its_runs_before_it_connects_ag
         await taken.release()
         await until_present(journal, before)
         assert (await journal.claim("r")).epoch == 3
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_claim_that_a_cut_overtakes_is_lost(brief: str, is_new: bool) -> None:
+    async with opened(brief) as journal, opened(brief) as other:
+        await (await created(other)).release()
+        with Beside(brief) as beside:
+            beside.ask("SELECT id FROM @runs FOR UPDATE")
+            beside.ask(
+                "INSERT INTO @runs (run, machine, definition, created_at, epoch) "
+                "VALUES ('new', 'm', 'd', 1, 1)"
+            )
+            before = journal.owner
+            asking = asyncio.create_task(created(journal, "new") if is_new else journal.claim("r"))
+            await asyncio.sleep(0.3)
+            cut_off(brief, journal)
+            await until_present(journal, before)
+            beside.db.rollback()
+        claim = await asking
+        with pytest.raises(ClaimLost, match="was cut; resume the run"):
+            await claim.append([worked()])
+        assert (await other.claim(claim.run)).epoch > claim.epoch
+
+
+async def test_all_runs_of_a_killed_process_are_free_a_second_later(brief: str) -> None:
+    async with opened(brief) as journal, opened(brief) as other:
+        for number in range(5):
+            await created(other, f"r{number}")
+        cut_off(brief, other)
+        began = time.monotonic()
+        for number in range(5):
+            await journal.claim(f"r{number}")
+        assert 0.9 < time.monotonic() - began < 3
 
 
 async def test_the_programs_of_a_run_end_where_its_process_is_cut_off(

@@ -12,6 +12,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
@@ -31,6 +32,8 @@ POLL_S = 1.0
 """The interval at which it looks for runs that are due."""
 LISTED = 100
 """The number of due runs that it asks for at once."""
+AT_ONCE = 10
+"""The number of due runs that it takes over at once: each takes many requests to the journal."""
 
 
 class DueRuns(ABC):
@@ -62,9 +65,9 @@ class DueRuns(ABC):
         """Report what went wrong with a run that no caller waits for."""
 
     @property
-    def _has_room(self) -> bool:
-        """Whether one more run can be driven."""
-        return True
+    def _room(self) -> int:
+        """How many more runs can be driven."""
+        return LISTED
 
     def stop(self) -> None:
         """Begin no more runs, and stop the current ones after their step; they can be resumed."""
@@ -126,11 +129,12 @@ class DueRuns(ABC):
             self._left = dict(await self._find_due(LISTED + len(self._passed)))
             self._passed = {run: at for run, at in self._passed.items() if run in self._left}
             self._fresh_until = now + POLL_S
-        while self._left and self._has_room and not self.stopping:
-            run = next(iter(self._left))
-            since = self._left.pop(run)
-            if run not in self._passed or self._passed[run] != since:
-                await self._try(run, since)
+        while self._left and self._room > 0 and not self.stopping:
+            first = [*islice(self._left.items(), min(self._room, AT_ONCE))]
+            for run, _ in first:
+                del self._left[run]
+            known = self._passed.items()
+            await asyncio.gather(*(self._try(*each) for each in first if each not in known))
 
     async def _try(self, run: str, since: float | None) -> None:
         fault = ""

@@ -73,14 +73,14 @@ class Worker(DueRuns):
         return ""
 
     @property
-    def _has_room(self) -> bool:
-        return len(self._driven) < self._parallel
+    def _room(self) -> int:
+        return self._parallel - len(self._driven)
 
     async def _heed(self) -> None:
         self._left.clear()
         self._woken.set()
         # Others get the next hint, as long as there is no room here.
-        while not self._has_room:
+        while self._room <= 0:
             await asyncio.wait(self._driven, return_when=asyncio.FIRST_COMPLETED)
 
     async def _find_due(self, limit: int) -> Sequence[Due]:

@@ -60,7 +60,11 @@ class Presence:
     @property
     def is_overdue(self) -> bool:
         """Whether it stood still for so long that its programs were killed."""
-        return time.monotonic() - self._beaten > self._database.ttl * _BEATS_TO_DEATH / _BEATS
+        return time.monotonic() > self._overdue_at
+
+    @property
+    def _overdue_at(self) -> float:
+        return self._beaten + self._database.ttl * _BEATS_TO_DEATH / _BEATS
 
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
@@ -135,7 +139,7 @@ class Presence:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + interval
                 if self._loop_goes_on():
-                    if not self._beat(db, interval):
+                    if not self._beat(db):
                         return False
                     self._beaten, is_told = time.monotonic(), False
                 elif not is_told and self._loop is not None:
@@ -168,15 +172,15 @@ class Presence:
             return False
         return True
 
-    def _beat(self, db: psycopg.Connection[Any], seconds: float) -> bool:
-        """Touch the row; false where there is no answer in time."""
+    def _beat(self, db: psycopg.Connection[Any]) -> bool:
+        """Touch the row; false where there is no answer in time: the database may be slow."""
         statement = self._database["beat"] % self._row
-        until, asked = time.monotonic() + seconds, time.time()
+        asked = time.time()
         try:
             db.pgconn.send_query(statement.encode())
             while db.pgconn.flush() or db.pgconn.is_busy():
-                wait = until - time.monotonic()
-                if wait <= 0 or not select.select([db.fileno()], [], [], wait)[0]:
+                wait = max(self._overdue_at - time.monotonic(), 0.0)
+                if select.select([db.fileno(), self._stops], [], [], wait)[0] != [db.fileno()]:
                     return False
                 db.pgconn.consume_input()
             told = None

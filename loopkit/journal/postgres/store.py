@@ -159,7 +159,7 @@ class PostgresClaim:
             # Also for a cancelled caller, because the records are written.
             if job.has_succeeded:
                 self._row, self.seq, self.is_released = job.result(), change.end, change.releases
-                self._journal.hold(self, self._row)
+                self._journal.hold(self, self._row, change.new.owner if change.new else "")
 
     def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
         self._tell = tell
@@ -213,6 +213,8 @@ class PostgresJournal:
         self._connections = Connections(database, patience)
         self._groups = Groups(database, self._connections)
         self._held: dict[int, PostgresClaim] = {}
+        self._free_at: dict[str, float] = {}
+        """From when on the runs of an owner may be taken whose lock was found free."""
         self._working = set[asyncio.Task[None]]()
         self._follows: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._here = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
@@ -266,16 +268,22 @@ class PostgresJournal:
         """End all claims, because others may take this process for dead."""
         held, self._held = self._held, {}
         for claim in held.values():
-            claim.lose(
-                ClaimLost(
-                    f"the claim on run {claim.run!r} has ended, because the connection to the "
-                    f"journal {self._database.place} was cut; resume the run"
-                )
-            )
+            self._lose(claim)
 
-    def hold(self, claim: PostgresClaim, row: int) -> None:
+    def _lose(self, claim: PostgresClaim) -> None:
+        claim.lose(
+            ClaimLost(
+                f"the claim on run {claim.run!r} has ended, because the connection to the "
+                f"journal {self._database.place} was cut; resume the run"
+            )
+        )
+
+    def hold(self, claim: PostgresClaim, row: int, owner: str = "") -> None:
+        """Lose the claim at a cut; one that was made as an `owner` who is dead now is lost."""
         if claim.is_released:
             self._held.pop(row, None)
+        elif owner and owner != self.owner:
+            self._lose(claim)
         else:
             self._held[row] = claim
 
@@ -319,11 +327,12 @@ class PostgresJournal:
 
     async def claim(self, run: str) -> PostgresClaim:
         refuse_text("the name of the run", run)
-        owner = await self.present()
 
-        async def attempt(free: bool) -> PostgresClaim:
+        async def attempt() -> PostgresClaim:
+            owner = await self.present()
+
             async def work(db: Connection, _: int) -> tuple[tuple[int, int, int], float | None]:
-                return await self._own(db, run, owner, free)
+                return await self._own(db, run, owner)
 
             job = self._ask(work, CHANGE)
             try:
@@ -334,24 +343,21 @@ class PostgresJournal:
                     stored, due = job.result()
                     await PostgresClaim(self, run, stored).release(due=due)
                 raise
-            self.hold(claim, claim._row)  # noqa: SLF001
+            self.hold(claim, claim._row, owner)  # noqa: SLF001
             return claim
 
-        return await self._twice(attempt)
+        return await self._until_free(attempt)
 
-    async def _twice(self, attempt: Callable[[bool], Awaitable[T]]) -> T:
-        """Attempt what needs a run without owner again after a second, if its lock is free then.
-
-        Its owner may have been cut off, and gives up its claims in this time.
-        """
-        try:
-            return await attempt(False)
-        except _CutOff:
-            await asyncio.sleep(_LOOK_AGAIN_S)
-            return await attempt(True)
+    async def _until_free(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Attempt what needs a run without owner until its owner has had time to give it up."""
+        while True:
+            try:
+                return await attempt()
+            except _CutOff as cut:
+                await asyncio.sleep(cut.wait_s)
 
     async def _own(
-        self, db: Connection, run: str, owner: str, free: bool
+        self, db: Connection, run: str, owner: str
     ) -> tuple[tuple[int, int, int], float | None]:
         sql = self._database
         locked = await rows(db, sql["lock_to_claim"], (run,))
@@ -360,7 +366,7 @@ class PostgresJournal:
         row = locked[0][0]
         [(epoch, before, due, known)] = await rows(db, sql["to_claim"], (row,))
         refuse_format(run, known)
-        await self._refuse_owner(db, run, row, before, free)
+        await self._refuse_owner(db, run, row, before)
         head = await rows(db, sql["head"], (row,))
         if not head:
             raise RunDamaged(run, _EMPTY)
@@ -372,11 +378,11 @@ class PostgresJournal:
         return (row, epoch + 1, seq), due
 
     async def _refuse_owner(
-        self, db: Connection, run: str, row: int, owner: str | None, free: bool
+        self, db: Connection, run: str, row: int, owner: str | None
     ) -> None:
         """Raise RunBusy for a run with a living owner, unless an answer to a claim was lost here.
 
-        Raises _CutOff for an owner that has lost its lock just now, if its run is not `free` yet.
+        Raises _CutOff for an owner whose lock was first seen free just now; once for all its runs.
         """
         if owner is None or (owner == self.owner and row not in self._held):
             return
@@ -384,8 +390,11 @@ class PostgresJournal:
         if (owner,) in alive:
             claims = await rows(db, self._database["newest_claim"], (row, CLAIMED))
             raise RunBusy(run, owner_of(*claims))
-        if not free and await rows(db, self._database["may_live"], ([owner],)):
-            raise _CutOff
+        if await rows(db, self._database["may_live"], ([owner],)):
+            now = time.monotonic()
+            free_at = self._free_at.setdefault(owner, now + _LOOK_AGAIN_S)
+            if now < free_at:
+                raise _CutOff(free_at - now)
 
     async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
         refuse_text("the name of the run", run)
@@ -550,19 +559,15 @@ class PostgresJournal:
         for run in runs:
             refuse_text("the name of the run", run)
 
-        async def attempt(free: bool) -> None:
-            async def work(db: Connection, _: int) -> None:
-                await self._remove(db, runs, free)
-
-            await self._write(work)
-
-        await self._twice(attempt)
+        await self._until_free(
+            lambda: self._write(lambda db, _: self._remove(db, runs))
+        )
         if self.contents.local.exist():
             kept = await asyncio.to_thread(self.contents.local.runs)
             gone = [run for run in kept if not await self.has(run)]
             await asyncio.to_thread(self.contents.local.forget, gone)
 
-    async def _remove(self, db: Connection, runs: Sequence[str], free: bool) -> None:
+    async def _remove(self, db: Connection, runs: Sequence[str]) -> None:
         sql, family = self._database, dict[int, tuple[str, str | None]]()
         for run in runs:
             found = await rows(db, sql["family"], {"run": run})
@@ -570,7 +575,7 @@ class PostgresJournal:
                 raise UnknownRun(run)
             family |= {row: (name, owner) for row, name, owner in found}
         for row, (name, owner) in family.items():
-            await self._refuse_owner(db, name, row, owner, free)
+            await self._refuse_owner(db, name, row, owner)
         gone = [*family]
         named = await rows(db, sql["named_by_runs"], {"rows": gone})
         for name, values in (
@@ -636,7 +641,11 @@ class PostgresJournal:
 
 
 class _CutOff(JournalError):
-    """The owner's lock is free though it was seen just now."""
+    """The owner's lock is free though it was seen just now: it is given time to notice."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__("the owner was cut off just now")
+        self.wait_s = wait_s
 
 
 def _part(row: int, after: int, until: int) -> dict[str, int]:
