@@ -17,9 +17,27 @@ another form, None included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+
+CALL: ContextVar[str] = ContextVar("loopkit_call", default="")
+"""The key of the call that this code serves; empty outside of calls. A call that is made again
+because it is in doubt has the same one, so that what it asks for can be done once."""
+CALL_VARIABLE = "LOOPKIT_CALL"
+"""The environment variable with the same key, for programs."""
+
+
+@contextmanager
+def serving(call: str) -> Iterator[None]:
+    before = CALL.set(call)
+    try:
+        yield
+    finally:
+        CALL.reset(before)
+
 
 ENTRY_POINTS = "loopkit.validators"
 """The group of entry points under which a package offers plug-ins by name."""

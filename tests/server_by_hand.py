@@ -121,6 +121,8 @@ def main(behaviour):
             listed += 1
             answer(number, {"tools": tools(behaviour, listed)})
         elif method == "tools/call":
+            if behaviour == "told":
+                note(asked["params"]["_meta"]["loopkit/call"])
             call(behaviour, number, asked["params"]["arguments"])
         elif number is not None:
             refuse(number, -32601, f"no {method} here")

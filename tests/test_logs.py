@@ -94,7 +94,7 @@ def test_every_event_is_a_record_with_its_place_and_the_ids_of_its_call(kept: Ke
     seqs = [record.__dict__["seq"] for record in kept.records]
     assert seqs == list(range(2, len(seqs) + 2))
     assert {record.__dict__["run"] for record in kept.records} == {result.run}
-    first = f"{result.run}:write:1:author:1"
+    first = f"{result.run}:write:1:author:1@openai/gpt-5-mini"
     [failed] = kept.fields("failed")
     assert failed.pop("seconds") >= 0
     assert failed.pop("seq") == 5
@@ -105,8 +105,8 @@ def test_every_event_is_a_record_with_its_place_and_the_ids_of_its_call(kept: Ke
         "tokens": 0, "cost_usd": 0.0,
     }  # fmt: skip
     assert [one["call"] for one in kept.fields("replied")] == [
-        f"{result.run}:write:1:author:2",
-        f"{result.run}:write:2:author:1",
+        f"{result.run}:write:1:author:2@openai/gpt-5-mini",
+        f"{result.run}:write:2:author:1@openai/gpt-5-mini",
     ]
     assert [(one["state"], one["visit"]) for one in kept.fields("entered")] == [
         ("write", 1),
@@ -194,7 +194,7 @@ def test_a_call_whose_process_died_is_logged_with_its_ids_by_the_next_one(
     assert (lost["agent"], lost["state"], lost["call"]) == (
         "writer",
         "write",
-        f"{run}:write:1:author:1",
+        f"{run}:write:1:author:1@openai/gpt-5-mini",
     )
 
 

@@ -223,7 +223,7 @@ async def ask_about_doubt(active: ActiveRun) -> None:
     if active.state.status != "running":
         return
     key, intent = next(iter(active.state.doubts.items()))
-    called = f"`{intent.agent}`"
+    called, again = f"`{intent.agent}`", active.state.tasks[intent.task].doubted - 1
     if intent.role == "tool":
         called += f" with {one_line(intent.prompt, MOST_SHOWN)}"
     if reason := active.state.doubt_reasons.get(key):
@@ -239,7 +239,8 @@ async def ask_about_doubt(active: ActiveRun) -> None:
     await active.append(
         Waiting(
             state=active.state.state,
-            question=f"{DOUBT}{key}",
+            # A call that is made again can be in doubt again, and has the same key.
+            question=f"{DOUBT}{key}" + (f"~{again}" if again else ""),
             text=f"{text} Make it again, or let it count as failed?",
             choices=tuple(Choice(name=name) for name in DOUBT_CHOICES),
             call=key,

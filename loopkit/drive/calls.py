@@ -47,6 +47,7 @@ from loopkit.language.agents.tools import Tool
 from loopkit.language.machine import Machine
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
+from loopkit.plugins import serving
 from loopkit.values import NOTHING, Value
 
 T = TypeVar("T")
@@ -220,7 +221,8 @@ class Caller:
             started = active.clock.monotonic()
             try:
                 async with active.in_hand(request.deadline_s):
-                    reply = await work.ask(request)
+                    with serving(request.key):
+                        reply = await work.ask(request)
                 refuse_halves(request, reply)
             except (TimeoutError, AgentError) as error:
                 raise self._failure(error, active.clock.monotonic() - started) from error
@@ -438,10 +440,17 @@ def _message_chars(messages: Iterable[Message]) -> int:
 
 
 def number_call(run: RunState, work: CallSeries, request: Request) -> None:
-    """Set the key of the next call for a piece of work, and its place among all of its agent."""
+    """Set the key of the next call for a piece of work, and its place among all of its agent.
+
+    A call in doubt that is made again to the same callee keeps its key.
+    """
     task = run.tasks.get(work.task)
-    sent = 0 if task is None else task.sent
-    request.key = f"{run.run}:{work.task}:{sent + 1}{run.era}"
+    number = 1 if task is None else task.sent - task.doubted + 1
+    request.key = f"{run.run}:{work.task}:{number}{run.era}"
+    if request.model:
+        request.key += f"@{request.model}"
+    if request.fallback:
+        request.key += f"#{request.fallback}"
     if task is None:
         asked_at = run.asked_at.get(request.agent, NOTHING)
         request.task_index = sum(asked_at.values())

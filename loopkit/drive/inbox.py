@@ -171,16 +171,19 @@ def given_before(history: Sequence[Stored]) -> tuple[dict[str, AnyAnswer], dict[
     """What a run was given so far: by the id of the question, and the last one by who is asked."""
     by_question: dict[str, AnyAnswer] = {}
     by_asked: dict[Asked, AnyAnswer] = {}
-    asked, requests = "", dict[str, Waiting]()
+    asked, requests, doubts = "", dict[str, Waiting](), dict[str, str]()
     for event in (stored.event for stored in history):
         match event:
-            case Waiting(question=asked, wanted=wanted):
+            case Waiting(question=asked, wanted=wanted, call=call):
                 if wanted is not None:
                     requests[wanted.call] = event
+                if call is not None:
+                    doubts[call] = asked
             case Worked(answer=HumanAnswer() as answer):
                 by_question[asked] = by_asked[event.state, ""] = answer
             case Settled():
-                by_question[f"{DOUBT}{event.key}"] = HumanAnswer(choice=event.choice)
+                question = doubts.pop(event.key, f"{DOUBT}{event.key}")
+                by_question[question] = HumanAnswer(choice=event.choice)
             case Replied() if (request := requests.get(event.key)) is not None:
                 delivery = Delivery(text=event.text or None, by=event.by)
                 by_question[request.question] = by_asked[_asked(request)] = delivery

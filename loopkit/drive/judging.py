@@ -45,6 +45,7 @@ from loopkit.machine.program import with_places
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout, run_command
 from loopkit.outside.redaction import Redact
 from loopkit.outside.workspace import without_folders
+from loopkit.plugins import CALL, serving
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.command import baseline_of
 from loopkit.validators.data import JudgedArtifact
@@ -92,9 +93,10 @@ def give_commands(
         tries[tuple(argv)] = earlier + 1
         try:
             played = active.commands.result(validator, index, cwd, earlier)
-            result = played or await run_command(
-                argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s
-            )
+            with serving(f"{CALL.get()}:{earlier + 1}"):
+                result = played or await run_command(
+                    argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s
+                )
         except AgentError as error:
             raise CommandNotStarted(error.message) from error
         except CommandNotStarted as error:
@@ -200,7 +202,8 @@ async def _run_baseline(active: ActiveRun, due: _Due) -> Event:
         setting.validator = due.validator
         setting.place = due.place
         give_commands(active, due.validator, 0, setting, ran)
-        found = await limit_time(active, lambda: baseline_of(due.rule, setting))
+        with serving(f"{active.state.run}:{due.name}:0:{due.validator}:{due.place}"):
+            found = await limit_time(active, lambda: baseline_of(due.rule, setting))
     except LimitReached as reached:
         suspended = _suspension(active, due, reached.failure(active.state.run))
         return suspended.replace(commands=tuple(ran), time_s=reached.time_s)
@@ -242,6 +245,7 @@ def setting_for(
     """What rules may read and do in a run; with a guard among them, also the facts."""
     program, run = active.program, active.state
     return Setting(
+        call=CALL.get() or f"{run.run}:{run.state}:{run.visit}{run.era}",
         names=AllNames(program, run),
         facts=program.rule_facts(run.input, attempt_of(program, run)) if is_guarded else {},
         patterns=program.machine.patterns,

@@ -172,8 +172,13 @@ def _doubt(state: RunState, event: InDoubt) -> None:
     # A command has no retry budget to spend, and where a person decides, that is what counts.
     spent = intent.asks_agent and event.policy == "retry"
     # One that was ended has certainly ended; of one whose process died nobody knows.
-    tried = {"tries": task.tries + spent, "settled": task.settled + bool(event.reason)}
-    state.tasks[intent.task] = task.replace(**tried)
+    state.tasks[intent.task] = task.replace(
+        tries=task.tries + spent,
+        settled=task.settled + bool(event.reason),
+        doubted=task.doubted + 1,
+    )
+    # The call may have been in doubt before, for another reason.
+    state.doubt_reasons = _without(state.doubt_reasons, event.key)
     if event.reason:
         state.doubt_reasons = {**state.doubt_reasons, event.key: event.reason}
     if event.policy == "ask":

@@ -58,7 +58,8 @@ class Intended(Event, frozen=True, kw_only=True):
     """A call is about to be made."""
 
     key: str
-    """The key of the call in the run. Its reply or failure has the same key."""
+    """The key of the call in the run. Its reply or failure has the same key, and so has the call if
+    it is made again because it is in doubt."""
     task: str
     """The piece of work, which is the same for all of its tries and re-asks."""
     state: str

@@ -87,6 +87,8 @@ class Task(Record, frozen=True, kw_only=True):
     """The failed tries with an answer that could not be read."""
     settled: int = 0
     """Calls that were answered or have certainly ended otherwise."""
+    doubted: int = 0
+    """Calls in doubt; one that is made again has the same key."""
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
     """The tools that were called in all of them."""

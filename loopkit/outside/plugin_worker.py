@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loopkit.plugins import ENTRY_POINTS, Context, Finding
+from loopkit.plugins import CALL, CALL_VARIABLE, ENTRY_POINTS, Context, Finding
 from loopkit.text import printable, shorten, storable
 
 MAX_FINDINGS = 50
@@ -160,6 +160,7 @@ def main() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)
     request = json.load(sys.stdin)
+    CALL.set(os.environ.get(CALL_VARIABLE, ""))
     answer = answer_call(request) if "arguments" in request else answer_request(request)
     with os.fdopen(answers, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)

@@ -30,6 +30,7 @@ from typing import IO, Any, cast
 
 from loopkit.outside import watcher
 from loopkit.outside.workspace import is_behind_link
+from loopkit.plugins import CALL, CALL_VARIABLE
 
 _DRAIN_S = 0.5
 """The time that descendants may go on writing after the command itself has exited."""
@@ -155,7 +156,8 @@ async def run_command(
 ) -> CommandResult:
     """Run `argv` without a shell and return its exit code and output.
 
-    `env` is the whole environment; the program is looked up on its PATH. `stdin` is sent as
+    `env` is the whole environment, but for the key of the call; the program is looked up on its
+    PATH. `stdin` is sent as
     UTF-8, and need not be read; None is an empty input. Of stdout and of stderr `output_limit`
     bytes are kept, half from the beginning and half from the end, with a line between them that
     says how much is missing; bytes that are not UTF-8 become U+FFFD.
@@ -170,6 +172,8 @@ async def run_command(
     killed too. Raises `CommandTimeout` and `CommandNotStarted`.
     """
     started_s = time.monotonic()
+    if call := CALL.get():
+        env = {**env, CALL_VARIABLE: call}
     process = _Process(_start(argv, cwd, env, stdin), output_limit)
     try:
         await asyncio.wait([process.exited], timeout=timeout_s)

@@ -42,6 +42,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.redaction import redact_data
 from loopkit.outside.workspace import UnusableWorkspace, prepare
+from loopkit.plugins import serving
 from loopkit.text import one_line, plural, shorten
 from loopkit.text.markdown import has_section, section, title, title_has_text, without_code
 from loopkit.text.patterns import PatternError, PatternTimeout, count_of, occurrences
@@ -89,7 +90,10 @@ async def judge_placed(
             if rule.guard is not None and not _applies(rule.guard, setting.facts):
                 skipped.append(f"the guard `{rule.guard}` of {place} is false")
                 partial.append(rule.code or place)
-            elif found := await CHECKS[rule.kind](rule, subject, setting):
+                continue
+            with serving(f"{setting.call}:{name}:{place}"):
+                found = await CHECKS[rule.kind](rule, subject, setting)
+            if found:
                 findings += complete(rule, found, subject, setting)
                 if len(found) >= MAX_FAULTS or any(one.is_unreadable for one in found):
                     partial.append(rule.code or place)

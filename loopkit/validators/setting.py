@@ -36,6 +36,8 @@ class Setting(Mutable):
     """Unix time."""
     baselines: Mapping[str, frozenset[str]] = NOTHING
     """By the place of a rule with a `baseline`: the ids of what its command found at first."""
+    call: str = ""
+    """What the key for its programs begins with."""
     validator: str = ""
     """The validator whose rules judge."""
     place: str = ""

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_a_model_is_offered_what_is_listed_as_its_server_describes_it_and_calls_
     assert asked[0].keys() == {"files.look"}
     assert asked[1:] == [{}]
     assert not Path(f"/proc/{process}/cmdline").exists()
+
+
+def test_servers_are_told_the_key_of_the_call(
+    hostile: HostileServer, desk: Desk, tmp_path: Path
+) -> None:
+    hostile.queue(calling("look_at"))
+    hostile.say("The sea is blue.")
+    played = desk.play(machine(hostile, "told"))
+    assert played.outcome == "done", played.state.suspended
+    first, tool, second = (event.key for event in played.of(Intended))
+    assert (tmp_path / "notes").read_text().splitlines()[1:] == [tool]
+    headers = [request.headers["idempotency-key"] for request in hostile.requests()]
+    assert [unquote(header[:-65]) for header in headers] == [first, second]
+    assert tool == f"{played.state.run}:write:1:author:tool:1:1"
 
 
 def test_bad_arguments_are_an_answer_that_the_model_can_mend(

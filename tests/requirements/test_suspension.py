@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from loopkit.agents.port import Crashed
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
 from loopkit.engine.events import InDoubt, Intended, Replied, Settled
+from loopkit.engine.payloads import HumanAnswer
 from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario
 from tests.warm import Process
@@ -81,7 +83,8 @@ def test_a_call_in_doubt_to_a_model_is_made_again_and_stays_charged(durable: Des
     assert played.outcome == "accepted"
     assert played.state.usage.agent_calls == 3
     assert played.state.usage.cost_usd == pytest.approx(0.75)
-    assert len({event.key for event in played.of(Intended)}) == 3
+    lost, again, judging = (event.key for event in played.of(Intended))
+    assert lost == again == f"{played.state.run}:draft:1:author:1@some/model" != judging
 
 
 def test_a_call_in_doubt_spends_the_retry_budget(durable: Desk) -> None:
@@ -126,6 +129,42 @@ def test_a_person_can_be_asked_about_a_call_in_doubt(
     played = durable.answer(asked.state.run, choice)
     assert [event.choice for event in played.of(Settled)] == [choice]
     assert played.outcome == outcome
+
+
+def test_a_call_that_is_in_doubt_again_is_asked_about_again(durable: Desk) -> None:
+    twice = scenario(agents={"author": [[CRASH, CRASH, "p1"]], "critic": [PASS]})
+    with pytest.raises(Crashed):
+        durable.play(machine("ask"), twice)
+    [run] = asyncio.run(listed(durable))
+    [first] = durable.resume(run).questions
+    with pytest.raises(Crashed):
+        durable.answer(run, "retry")
+    [_, second] = durable.resume(run).questions
+    assert first.call == second.call is not None
+    with pytest.raises(AnswerRefused, match="no longer open"):
+        asyncio.run(posted(durable, run, first.question))
+    played = durable.answer(run, "retry", by="another")
+    assert played.outcome == "accepted"
+    assert len({event.key for event in played.of(Intended) if event.agent == "author"}) == 1
+
+
+CRASH = {"fault": "crash"}
+
+
+async def listed(desk: Desk) -> list[str]:
+    app = App.open(desk.state_folder)
+    try:
+        return [row.run for row in await app.journal.runs()]
+    finally:
+        await app.close()
+
+
+async def posted(desk: Desk, run: str, question: str) -> None:
+    app = App.open(desk.state_folder)
+    try:
+        await app.post(run, HumanAnswer(choice="fail"), question)
+    finally:
+        await app.close()
 
 
 def test_a_doubt_has_no_other_answers(durable: Desk) -> None:

@@ -4,15 +4,18 @@ the prompt, and read an answer to its end, however long."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import AsyncIterator
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import quote
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import httpx
 
 from loopkit.agents.model.failure_cause import CURRENT_RECEIVED, KEY_HEADERS, Received
+from loopkit.plugins import CALL
 
 MOST_READ_BYTES, MOST_PACKED_BYTES = 100_000_000, 1_000_000
 """Of an answer, and of a compressed one, which may be a thousand times as long."""
@@ -86,6 +89,11 @@ class _Transport(httpx.AsyncBaseTransport):
             if not value.isprintable() or value != value.strip():
                 raise (UnsendableKey if name in KEY_HEADERS else UnsendableHeader)(request)
         request.headers["accept-encoding"] = "identity"
+        if (call := CALL.get()) and request.method == "POST":
+            # Many servers refuse another body under the same key.
+            body = await request.aread()
+            digest = hashlib.sha256(call.encode() + b"\0" + body).hexdigest()
+            request.headers.setdefault("idempotency-key", f"{quote(call)[:128]}-{digest}")
         received = CURRENT_RECEIVED.get() or Received()
         proxy = _proxy_to(request.url)
         pool = self._pool(proxy)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from loopkit.outside.processes import GROUPS, worker_command, worker_environment
+from loopkit.plugins import CALL
 
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """What the environment says of the network; a server that is a program is not told."""
@@ -125,7 +126,7 @@ class Connection:
 
         Raises ServerFailed, also where the tool is no longer the one with this digest.
         """
-        asked = {"call": tool, "arguments": arguments, "digest": digest}
+        asked = {"call": tool, "arguments": arguments, "digest": digest, "key": CALL.get()}
         return ToolText(**await self._ask(asked, timeout_s))
 
     async def close(self, grace_s: float = _GRACE_S) -> None:

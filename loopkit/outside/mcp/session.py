@@ -104,13 +104,15 @@ class Session:
         return offered
 
     async def call(
-        self, call: str, arguments: dict[str, Any], digest: str, timeout_s: float
+        self, call: str, arguments: dict[str, Any], digest: str, key: str, timeout_s: float
     ) -> dict[str, Any]:
-        """The result of a tool, if it still has this digest."""
+        """The result of a tool, if it still has this digest; the server is told the call's key."""
         within = f"`{call}` gave no answer"
-        return await self._within(timeout_s, self._call(call, arguments, digest), within)
+        return await self._within(timeout_s, self._call(call, arguments, digest, key), within)
 
-    async def _call(self, name: str, arguments: dict[str, Any], digest: str) -> dict[str, Any]:
+    async def _call(
+        self, name: str, arguments: dict[str, Any], digest: str, key: str
+    ) -> dict[str, Any]:
         tool = self._tool(name, await self._every_tool())
         if (now := offer(tool)["digest"]) != digest:
             raise ServerFailed(
@@ -121,7 +123,9 @@ class Session:
             return answer(wrong, is_error=True)
         client = await self._wait_for_client()
         try:
-            given = await client.session.call_tool(name, arguments, allow_input_required=True)
+            given = await client.session.call_tool(
+                name, arguments, meta={"loopkit/call": key}, allow_input_required=True
+            )
         except MCPError as error:
             if self._is_lost(error):
                 raise
