@@ -45,7 +45,7 @@ def open_journal(
     request notices that. `clock` gives the time of claims, in Unix seconds.
     """
     if isinstance(place, str):
-        with _postgres():
+        with postgres():
             from loopkit.journal.postgres.store import has_tables, open_postgres  # noqa: PLC0415
         if not if_used or has_tables(place):
             return open_postgres(place, clock, readonly=readonly)
@@ -54,16 +54,8 @@ def open_journal(
     return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
 
 
-def migrate(url: str) -> tuple[str, int, int]:
-    """Make and change the tables of a journal in PostgreSQL; see there."""
-    with _postgres():
-        from loopkit.journal.postgres import migration  # noqa: PLC0415
-
-        return migration.migrate(url)
-
-
 @contextmanager
-def _postgres() -> Iterator[None]:
+def postgres() -> Iterator[None]:
     """While what knows PostgreSQL is imported, which takes its time and is an extra."""
     try:
         yield

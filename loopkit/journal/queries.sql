@@ -187,6 +187,18 @@ DELETE FROM definitions WHERE digest NOT IN (
     WHERE type = 'repaired' AND json_valid(data) AND json_extract(data, '$.definition') IS NOT NULL
 )
 
+-- name: to_copy
+-- A submitted run whose owner was killed is due.
+SELECT machine, definition, created_at, iif(owner IS NULL OR needs IS NULL, due_at, 0.0), needs
+FROM runs WHERE run = ?
+
+-- name: all_messages
+SELECT kind, message_id, data, at, consumed_at_seq FROM inbox
+WHERE run_id = (SELECT id FROM runs WHERE run = ?) ORDER BY id
+
+-- name: digests
+SELECT digest FROM definitions
+
 -- name: missing
 SELECT place FROM (
     SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = ?

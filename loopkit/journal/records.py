@@ -15,6 +15,8 @@ CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
 MAX_INTEGER = 2**63 - 1
 MAX_TEXT_BYTES = 50_000_000
+EPOCHS_OF_AN_ERA = 1000
+"""By what the epochs of all runs rise when a journal is restored: nobody has had these before."""
 _MAX_TIME_S = 1e12
 _MAX_PID = 2**31 - 1
 
@@ -152,7 +154,7 @@ def refuse_records(records: Sequence[NewRecord]) -> None:
 
 def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
     """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
-    if not 1 <= epoch <= seq:
+    if epoch < 1 or epoch % EPOCHS_OF_AN_ERA > seq:
         raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
     try:
         refuse_time("a record", at)

@@ -115,6 +115,31 @@ UPDATE @presences SET seen_at = clock_timestamp() WHERE id = %s
 -- name: vanish
 DELETE FROM @presences WHERE id = %s OR seen_at < now() - interval '7 days'
 
+-- name: restore
+-- In another database the numbers of transactions began anew, and those of records go on.
+UPDATE @runs SET epoch = epoch + 1000;
+UPDATE @records SET tx = '0' WHERE tx <> '0';
+DELETE FROM @presences;
+UPDATE @journal SET era = gen_random_uuid(), removed_tx = '0', removed_id = 0
+
+-- name: lock_all
+LOCK TABLE @runs, @records, @presences IN EXCLUSIVE MODE
+
+-- name: at_work
+SELECT name FROM @presences
+WHERE NOT pg_try_advisory_xact_lock_shared((tableoid::bigint << 32) + id)
+
+-- name: known_runs
+SELECT run, id, machine, definition, created_at FROM @runs WHERE run = ANY(%s)
+
+-- name: copy_run
+INSERT INTO @runs (run, machine, definition, created_at, due_at, submitted, needs, epoch)
+VALUES (%s, %s, %s, %s, to_timestamp(%s), %s, %s::text[], %s) RETURNING id
+
+-- name: copy_message
+INSERT INTO @inbox (run_id, kind, message_id, data, at, consumed_at_seq)
+VALUES (%s, %s, %s, %s, %s, %s)
+
 -- name: run
 SELECT id FROM @runs WHERE run = %s
 
