@@ -25,6 +25,7 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Standing,
 )
 from loopkit.journal.sqlite import open_sqlite
 
@@ -162,6 +163,9 @@ class Journal(Protocol):
         Those that need other labels are left out. `every` run that is due is given with it, also
         those that were not submitted. A run is due as soon as one of its children is.
         """
+
+    async def standings(self) -> list[Standing]:
+        """How many runs there are of each kind; their histories are not read."""
 
     async def has(self, run: str) -> bool:
         """Whether there is a run of this name, damaged or not."""

@@ -152,6 +152,20 @@ WHERE member.id IN (
 )
 GROUP BY root.id ORDER BY min(member.due_at)
 
+-- name: standings
+SELECT last, owner, needs IS NOT NULL, since, count(*) FROM (
+    SELECT needs, owner, due.since, (
+        SELECT type FROM records WHERE run_id = runs.id AND type <> 'claimed'
+        ORDER BY seq DESC LIMIT 1
+    ) AS last
+    FROM runs LEFT JOIN (
+        SELECT substr(run, 1, instr(run || '/', '/') - 1) AS root, min(due_at) AS since FROM runs
+        WHERE due_at <= :now GROUP BY root
+    ) AS due ON due.root = run
+    WHERE instr(run, '/') = 0
+)
+GROUP BY last, owner, needs IS NOT NULL, since
+
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)

@@ -110,6 +110,17 @@ class Due(NamedTuple):
     since: float | None
 
 
+class Standing(NamedTuple):
+    """How many runs, children left out, have a last record of this type, but for claims."""
+
+    last: str
+    is_driven: bool
+    is_due: bool
+    """Whether a worker has to drive them, the first one since that time, if it is known."""
+    runs: int
+    since: float | None
+
+
 def refuse_text(what: str, value: str) -> None:
     """Raise JournalError for lone surrogates, zero characters and more than 50 MB of UTF-8.
 

@@ -245,6 +245,24 @@ AND (%(every)s OR root.submitted) AND root.needs <@ %(labels)s::text[]
 AND (root.owner IS NULL OR root.owner NOT IN (SELECT name FROM alive))
 GROUP BY root.id ORDER BY min(member.due_at) NULLS FIRST LIMIT %(limit)s
 
+-- name: standings
+WITH alive AS MATERIALIZED (@ALIVE), due AS MATERIALIZED (
+    SELECT split_part(run, '/', 1) AS root, min(due_at) AS since FROM @runs
+    WHERE due_at <= now() GROUP BY root
+), roots AS (
+    SELECT coalesce((
+        SELECT type FROM @records WHERE run_id = runs.id AND type <> 'claimed'
+        ORDER BY seq DESC LIMIT 1
+    ), '') AS last, owner, submitted, due.since,
+    coalesce(owner IN (SELECT name FROM alive), false) AS is_driven
+    FROM @runs AS runs LEFT JOIN due ON due.root = run WHERE position('/' in run) = 0
+)
+SELECT last, is_driven, is_due, count(*), extract(epoch FROM min(since))::float8
+FROM roots, LATERAL (
+    SELECT submitted AND NOT is_driven AND (owner IS NOT NULL OR since IS NOT NULL)
+) AS of (is_due)
+GROUP BY last, is_driven, is_due
+
 -- name: runs
 WITH alive AS MATERIALIZED (@ALIVE)
 SELECT runs.id, run, machine, definition, created_at,

@@ -51,6 +51,7 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Standing,
     owner_of,
     refuse_impossible,
     refuse_records,
@@ -394,6 +395,9 @@ class PostgresJournal:
     ) -> list[Due]:
         values = {"labels": [*(_labels(labels) or ())], "every": every, "limit": _limit(limit)}
         return [Due(*found) for found in await self.look("due", values)]
+
+    async def standings(self) -> list[Standing]:
+        return [Standing(*found) for found in await self.look("standings")]
 
     async def has(self, run: str) -> bool:
         refuse_text("the name of the run", run)
