@@ -339,6 +339,28 @@ async def test_a_submitted_run_is_due_as_long_as_a_message_waits_for_it(journal:
     assert await due(journal) == []
 
 
+async def test_runs_are_counted_by_their_last_record_and_whether_they_are_due(
+    journal: Journal,
+) -> None:
+    for run in ("r", "s", "waits"):
+        claim = await created(journal, run, NewRecord("waiting", 1.0, ""))
+        # Whoever looks in is no step of the run.
+        await claim.release(due=2.0)
+        await (await journal.claim(run)).release(due=4e9)
+    for run in ("r", "s"):
+        await journal.submit(run)
+    await (await journal.claim("s")).release(due=2.0)
+    await created(journal, "driven", worked())
+    await (await created(journal, "driven/each.1", worked())).release(due=2.0)
+    found = sorted(await journal.standings())
+    assert [(*one[:4], one.since is not None) for one in found] == [
+        ("waiting", False, False, 1, False),
+        ("waiting", False, True, 2, True),
+        ("worked", True, False, 1, True),
+    ]
+    assert found[1].since == (await journal.due())[0].since
+
+
 async def test_a_run_is_due_with_its_child_unless_somebody_has_it(journal: Journal) -> None:
     root = await created(journal, "r")
     child = await created(journal, "r/each.1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 
 from loopkit.app import App
 from loopkit.cli import invoke as run
+from loopkit.journal.journal import open_journal
 from loopkit.language.load import load
-from tests.support import Desk, scenario
+from tests.support import CommandLine, Desk, scenario
+from tests.support_postgres import url_of
 from tests.test_runs import BROKEN, SHORT_OF_WORDS, rows, started
 
+ENDS = "loopkit: 1\nstates: {a: {render: Tea, next: b}, b: {final: success}}\n"
 WORDS = ("A note", "exit 3", "exit 0", "A scripted reply")
 
 
@@ -146,3 +150,39 @@ def test_the_room_of_a_removed_run_is_free_for_others(is_old: bool, is_open: boo
     assert run(["runs", "rm", last]) == 0
     assert size() < full / 20
     assert places() == [(one, place) for one, place in before if one == first]
+
+
+@pytest.mark.parametrize("store", ["file", "postgres"])
+def test_runs_that_ended_before_a_time_are_removed_and_no_others(
+    store: str, tmp_path: Path, cli: CommandLine
+) -> None:
+    place = url_of(tmp_path) if store == "postgres" else Path(".loopkit")
+    there = ("--journal", place) if isinstance(place, str) else ()
+    for script in (BROKEN, ENDS, ENDS):
+        Path("m.yaml").write_text(script, encoding="utf-8")
+        cli.ends(*there, "run", "m.yaml", "--output", "quiet")
+    held, ended, stopped = (
+        line.split()[0] for line in cli(0, *there, "runs", "ls").out.splitlines()[1:]
+    )
+    removing = (*there, "runs", "rm")
+    for wrong in ((), (ended, "--ended-before", "1d"), ("--ended-before", "2999-01-01")):
+        cli(2, *removing, *wrong)
+    assert "an age such as 30d" in cli(2, *removing, "--ended-before", "tea").err
+    assert cli(0, *removing, "--ended-before", "1h").err.endswith(": 0\n")
+    told = asyncio.run(said_while_held(cli, place, held, (*removing, "--ended-before", "0s")))
+    assert f"run {held} is left: a process has it in hand" in told
+    assert f"run {ended} is removed" in told
+    assert re.search(r"removed that ended before [\d-]+ [\d:]+: 1$", told)
+    kept = [line.split()[0] for line in cli(0, *there, "runs", "ls").out.splitlines()[1:]]
+    assert kept == [held, stopped]
+
+
+async def said_while_held(
+    cli: CommandLine, place: Path | str, run: str, command: tuple[str, ...]
+) -> str:
+    journal = open_journal(place)
+    claim = await journal.claim(run)
+    said = await asyncio.to_thread(cli, 0, *command)
+    await claim.release()
+    await journal.close()
+    return said.err

@@ -48,7 +48,7 @@ COMMANDS = {
     "mcp": ("loopkit.cli.mcp", "Serve machines to coding programs over MCP."),
     "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
     "diagram": ("loopkit.cli.diagram", "Draw a machine, or the path of a run."),
-    "journal": ("loopkit.cli.journal", "Make and change the tables of a journal in PostgreSQL."),
+    "journal": ("loopkit.cli.journal", "Make, change and fill a journal in PostgreSQL."),
     "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors and tools."),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -16,7 +17,8 @@ from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
-from loopkit.journal.errors import JournalError
+from loopkit.journal.errors import JournalError, RunUnreadable
+from loopkit.text.moments import period_at
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.hints import hints_for, waiting_hints
 from loopkit.views.plan.planned import fresh_session_lines, prompt_lines
@@ -48,22 +50,81 @@ def report_command(run: str, out: Path) -> int:
     return terminal.OK
 
 
-@click.command(epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de"))
-@run_argument(nargs=-1, required=True)
-def rm_command(run: tuple[str, ...]) -> int:
+def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """The Unix time of a date, or so long ago."""
+    if text is None:
+        return None
+    now = datetime.now().astimezone()
+    age, end = period_at(text)
+    try:
+        is_age = text and end == len(text)
+        moment = now - timedelta(seconds=age) if is_age else datetime.fromisoformat(text)
+        moment = moment.astimezone()
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter("give a date such as 2026-11-01, or an age such as 30d") from error
+    if moment > now:
+        raise click.BadParameter(f"{moment:%Y-%m-%d %H:%M} is not over yet")
+    return moment.timestamp()
+
+
+@click.command(
+    epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de", "loopkit runs rm --ended-before 30d")
+)
+@run_argument(nargs=-1)
+@click.option(
+    "--ended-before", callback=_moment, metavar="DATE|AGE",
+    help="Remove all runs that ended before a date, or so long ago."
+)  # fmt: skip
+def rm_command(run: tuple[str, ...], ended_before: float | None) -> int:
     """Remove runs, with those that they have begun, and their events from the journal.
 
     Files that a run made are kept. Cancel a run that is still being driven first.
     """
+    if bool(run) == (ended_before is not None):
+        raise click.UsageError("name runs, or those that ended before a time by `--ended-before`")
 
     async def remove(app: App) -> None:
-        one_each = {one: await _open_calls_note(app, one) for one in run}
-        await app.remove(*one_each)
-        for one, left_open in one_each.items():
-            terminal.say(f"run {one} is removed{left_open}")
+        if ended_before is None:
+            await _remove(app, run)
+            return
+        ended = [one async for one in _ended_before(app, ended_before)]
+        for start in range(0, len(ended), REMOVED_AT_ONCE):
+            await _remove(app, ended[start : start + REMOVED_AT_ONCE])
+        then = datetime.fromtimestamp(ended_before).astimezone()
+        terminal.say(f"runs removed that ended before {then:%Y-%m-%d %H:%M}: {len(ended):,}")
 
     with_app(remove)
     return terminal.OK
+
+
+REMOVED_AT_ONCE = 100
+"""A transaction of thousands would keep those waiting who write."""
+
+
+async def _remove(app: App, runs: Sequence[str]) -> None:
+    one_each = {one: await _open_calls_note(app, one) for one in runs}
+    await app.remove(*one_each)
+    for one, left_open in one_each.items():
+        terminal.say(f"run {one} is removed{left_open}")
+
+
+async def _ended_before(app: App, moment: float) -> AsyncIterator[str]:
+    """The runs that are over since then, with nobody who drives them; others are named."""
+    before: str | None = None
+    while rows := await app.journal.runs(limit=REMOVED_AT_ONCE, before=before):
+        for row in rows:
+            if row.updated_at >= moment:
+                continue
+            try:
+                is_over = await app.is_over(row.run)
+            except RunUnreadable as fault:
+                terminal.say(f"run {row.run} is left: {fault}")
+                continue
+            if is_over and row.is_driven:
+                terminal.say(f"run {row.run} is left: a process has it in hand")
+            elif is_over:
+                yield row.run
+        before = rows[-1].run
 
 
 async def _open_calls_note(app: App, run: str) -> str:

@@ -309,12 +309,17 @@ class Contents:
         with suppress(BlockingIOError), self._using(writes=True, alone=True):
             self._ask("gc", "--quiet", f"--prune={PRUNED_AFTER}")
 
-    def runs(self) -> list[str]:
+    def kept(self) -> list[tuple[str, str]]:
+        """The digest of each tree, with a run that has kept it."""
         if not self.exist():
             return []
         with self._using():
-            named = self._ask("for-each-ref", "--format=%(contents)", _REFS).stdout
-        return sorted({json.loads(line) for line in named.splitlines() if line})
+            named = self._ask("for-each-ref", "--format=%(refname) %(contents)", _REFS).stdout
+        parts = (line.split(b" ", 1) for line in named.splitlines() if line)
+        return [(ref.decode().split("/")[2], json.loads(run)) for ref, run in parts]
+
+    def runs(self) -> list[str]:
+        return sorted({run for _, run in self.kept()})
 
     def exist(self) -> bool:
         """Whether any run may have kept a tree."""

@@ -25,6 +25,7 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Standing,
 )
 from loopkit.journal.sqlite import open_sqlite
 
@@ -45,7 +46,7 @@ def open_journal(
     request notices that. `clock` gives the time of claims, in Unix seconds.
     """
     if isinstance(place, str):
-        with _postgres():
+        with postgres():
             from loopkit.journal.postgres.store import open_postgres  # noqa: PLC0415
         try:
             return open_postgres(place, clock, readonly=readonly)
@@ -57,16 +58,8 @@ def open_journal(
     return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
 
 
-def migrate(url: str) -> tuple[str, int, int]:
-    """Make and change the tables of a journal in PostgreSQL; see there."""
-    with _postgres():
-        from loopkit.journal.postgres import migration  # noqa: PLC0415
-
-        return migration.migrate(url)
-
-
 @contextmanager
-def _postgres() -> Iterator[None]:
+def postgres() -> Iterator[None]:
     """While what knows PostgreSQL is imported, which takes its time and is an extra."""
     try:
         yield
@@ -180,6 +173,9 @@ class Journal(Protocol):
 
     async def mailed(self) -> list[str]:
         """The runs that are claimed here and for which messages wait."""
+
+    async def standings(self) -> list[Standing]:
+        """How many runs there are of each kind; their histories are not read."""
 
     async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
         """Call `heed` when others say that runs are due, until this is cancelled.

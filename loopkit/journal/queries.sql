@@ -164,6 +164,20 @@ WHERE member.id IN (
 )
 GROUP BY root.id ORDER BY min(member.due_at)
 
+-- name: standings
+SELECT last, owner, needs IS NOT NULL, since, count(*) FROM (
+    SELECT needs, owner, due.since, (
+        SELECT type FROM records WHERE run_id = runs.id AND type <> 'claimed'
+        ORDER BY seq DESC LIMIT 1
+    ) AS last
+    FROM runs LEFT JOIN (
+        SELECT substr(run, 1, instr(run || '/', '/') - 1) AS root, min(due_at) AS since FROM runs
+        WHERE due_at <= :now GROUP BY root
+    ) AS due ON due.root = run
+    WHERE instr(run, '/') = 0
+)
+GROUP BY last, owner, needs IS NOT NULL, since
+
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner, needs FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
@@ -198,6 +212,19 @@ DELETE FROM definitions WHERE digest NOT IN (
     UNION SELECT json_extract(data, '$.definition') FROM records
     WHERE type = 'repaired' AND json_valid(data) AND json_extract(data, '$.definition') IS NOT NULL
 )
+
+-- name: to_copy
+-- A submitted run whose owner was killed is due.
+SELECT machine, definition, created_at, format,
+    iif(owner IS NULL OR needs IS NULL, due_at, 0.0), needs
+FROM runs WHERE run = ?
+
+-- name: all_messages
+SELECT kind, message_id, data, at, consumed_at_seq FROM inbox
+WHERE run_id = (SELECT id FROM runs WHERE run = ?) ORDER BY id
+
+-- name: digests
+SELECT digest FROM definitions
 
 -- name: missing
 SELECT place FROM (

@@ -23,6 +23,8 @@ FORMAT = 1
 """Of the records that are written; a run that a newer loopkit writes to gets that one's format."""
 MAX_INTEGER = 2**63 - 1
 MAX_TEXT_BYTES = 50_000_000
+EPOCHS_OF_AN_ERA = 1000
+"""By what the epochs of all runs rise when a journal is restored: nobody has had these before."""
 _MAX_TIME_S = 1e12
 _MAX_PID = 2**31 - 1
 
@@ -118,6 +120,17 @@ class Due(NamedTuple):
     since: float | None
 
 
+class Standing(NamedTuple):
+    """How many runs, children left out, have a last record of this type, but for claims."""
+
+    last: str
+    is_driven: bool
+    is_due: bool
+    """Whether a worker has to drive them, the first one since that time, if it is known."""
+    runs: int
+    since: float | None
+
+
 def refuse_text(what: str, value: str) -> None:
     """Raise JournalError for lone surrogates, zero characters and more than 50 MB of UTF-8.
 
@@ -169,7 +182,7 @@ def refuse_format(run: str, number: int) -> None:
 
 def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
     """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
-    if not 1 <= epoch <= seq:
+    if epoch < 1 or epoch % EPOCHS_OF_AN_ERA > seq:
         raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
     try:
         refuse_time("a record", at)

@@ -61,6 +61,7 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Standing,
     owner_of,
     refuse_format,
     refuse_impossible,
@@ -441,6 +442,19 @@ class SqliteJournal:
 
     async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
         """Nobody gives any."""
+
+    async def standings(self) -> list[Standing]:
+        now = {"now": self._clock()}
+        found = await self._read(lambda db: db.execute(SQL["standings"], now).fetchall())
+        known = dict[tuple[str, bool, bool], tuple[int, float | None]]()
+        for last, owner, is_submitted, since, runs in found:
+            is_driven = owner is not None and self.lock.is_alive(owner)
+            is_due = is_submitted and not is_driven and (owner or since) is not None
+            stand = last or "", is_driven, bool(is_due)
+            count, first = known.get(stand, (0, None))
+            times = [time for time in (first, since) if time is not None]
+            known[stand] = count + runs, min(times, default=None)
+        return [Standing(*stand, *counted) for stand, counted in known.items()]
 
     async def has(self, run: str) -> bool:
         if run in self._buffered:

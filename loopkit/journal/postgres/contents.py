@@ -34,12 +34,14 @@ _AT_ONCE = 200
 
 
 class SharedContents:
-    def __init__(self, database: Database, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, database: Database, most_bytes: int = MOST_BYTES, local: Contents | None = None
+    ) -> None:
         self._sql = database
         self._most_bytes = most_bytes
         name = hashlib.sha256(database.place.encode()).hexdigest()[:12]
-        self._state = state_folder()
-        self.local = Contents(self._state / f"postgres-{name}")
+        self.state = state_folder()
+        self.local = local or Contents(self.state / f"postgres-{name}")
         self._db: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
 
@@ -50,10 +52,10 @@ class SharedContents:
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
-        with made(self._state):
+        with made(self.state):
             pass
         tree = self.local.keep(run, folder, known, is_trusted=is_trusted)
-        self._share(run, tree.digest)
+        self.share(run, tree.digest)
         return tree
 
     def tree(self, digest: str) -> Tree:
@@ -68,7 +70,7 @@ class SharedContents:
         self._fetch(base.digest, ours.digest, theirs.digest)
         merge = self.local.merge(run, base, ours, theirs)
         if not merge.conflicts:
-            self._share(run, merge.tree.digest)
+            self.share(run, merge.tree.digest)
         return merge
 
     def write(
@@ -84,14 +86,14 @@ class SharedContents:
                 self._db.close()
             self._db = None
 
-    def _share(self, run: str, digest: str) -> None:
+    def share(self, run: str, digest: str) -> bool:
         """Let others have a tree; where it is too much, let no other host continue the run."""
         ids = self.local.objects(digest)
-        self._ask(partial(self._store, run, digest, ids))
+        return self._ask(partial(self._store, run, digest, ids))
 
-    def _store(self, run: str, digest: str, ids: list[str], db: psycopg.Connection[Any]) -> None:
+    def _store(self, run: str, digest: str, ids: list[str], db: psycopg.Connection[Any]) -> bool:
         if (kept := self._rows(db, "kept_tree", digest=digest, run=run)) and kept[0][0] == run:
-            return
+            return True
         names = [bytes.fromhex(one) for one in ids]
         known = {bytes(name).hex() for (name,) in db.execute(self._text("touch_objects"), [names])}
         new = [one for one in ids if one not in known]
@@ -100,10 +102,11 @@ class SharedContents:
         root = root_of(run)
         if self._rows(db, "kept_bytes", run=root)[0][0] + size > self._most_bytes:
             db.execute(self._text("bind"), {"root": root, "label": host_label()})
-            return
+            return False
         for name, data in packed:
             db.execute(self._text("store_object"), (bytes.fromhex(name), data))
         db.execute(self._text("store_tree"), (digest, run, names, size))
+        return True
 
     def _fetch(self, *digests: str) -> None:
         for digest in digests:
@@ -116,7 +119,7 @@ class SharedContents:
             # Then the repository here says that it is lost.
             return
         [(run, names)] = found
-        with made(self._state):
+        with made(self.state):
             pass
         ids = [bytes(name).hex() for name in names]
         self.local.add(run, digest, ids[0], self._objects(db, self.local.lacking(ids)))

@@ -124,6 +124,31 @@ RETURNING extract(epoch FROM seen_at)::float8
 -- name: vanish
 DELETE FROM @presences WHERE id = %s
 
+-- name: restore
+-- In another database the numbers of transactions began anew, and those of records go on.
+UPDATE @runs SET epoch = epoch + 1000;
+UPDATE @records SET tx = '0' WHERE tx <> '0';
+DELETE FROM @presences;
+UPDATE @journal SET era = gen_random_uuid(), removed_tx = '0', removed_id = 0
+
+-- name: lock_all
+LOCK TABLE @runs, @records, @presences IN EXCLUSIVE MODE
+
+-- name: at_work
+SELECT name FROM @presences
+WHERE NOT pg_try_advisory_xact_lock_shared((tableoid::bigint << 32) + id)
+
+-- name: known_runs
+SELECT run, id, machine, definition, created_at FROM @runs WHERE run = ANY(%s)
+
+-- name: copy_run
+INSERT INTO @runs (run, machine, definition, created_at, format, due_at, submitted, needs, epoch)
+VALUES (%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s::text[], %s) RETURNING id
+
+-- name: copy_message
+INSERT INTO @inbox (run_id, kind, message_id, data, at, consumed_at_seq)
+VALUES (%s, %s, %s, %s, %s, %s)
+
 -- name: run
 SELECT id FROM @runs WHERE run = %s
 
@@ -260,6 +285,24 @@ SELECT is_mine, run, since FROM turn LEFT JOIN found ON is_mine ORDER BY since N
 -- name: mailed
 SELECT DISTINCT run FROM @runs AS runs JOIN @inbox ON run_id = runs.id
 WHERE owner = %s AND consumed_at_seq IS NULL
+
+-- name: standings
+WITH alive AS MATERIALIZED (@ALIVE), due AS MATERIALIZED (
+    SELECT split_part(run, '/', 1) AS root, min(due_at) AS since FROM @runs
+    WHERE due_at <= now() GROUP BY root
+), roots AS (
+    SELECT coalesce((
+        SELECT type FROM @records WHERE run_id = runs.id AND type <> 'claimed'
+        ORDER BY seq DESC LIMIT 1
+    ), '') AS last, owner, submitted, due.since,
+    coalesce(owner IN (SELECT name FROM alive), false) AS is_driven
+    FROM @runs AS runs LEFT JOIN due ON due.root = run WHERE position('/' in run) = 0
+)
+SELECT last, is_driven, is_due, count(*), extract(epoch FROM min(since))::float8
+FROM roots, LATERAL (
+    SELECT submitted AND NOT is_driven AND (owner IS NOT NULL OR since IS NOT NULL)
+) AS of (is_due)
+GROUP BY last, is_driven, is_due
 
 -- name: runs
 WITH alive AS MATERIALIZED (@ALIVE)

@@ -52,6 +52,7 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Standing,
     owner_of,
     refuse_format,
     refuse_impossible,
@@ -377,9 +378,7 @@ class PostgresJournal:
         await rows(db, sql["insert_records"], values)
         return (row, epoch + 1, seq), due
 
-    async def _refuse_owner(
-        self, db: Connection, run: str, row: int, owner: str | None
-    ) -> None:
+    async def _refuse_owner(self, db: Connection, run: str, row: int, owner: str | None) -> None:
         """Raise RunBusy for a run with a living owner, unless an answer to a claim was lost here.
 
         Raises _CutOff for an owner whose lock was first seen free just now; once for all its runs.
@@ -430,6 +429,9 @@ class PostgresJournal:
             await asyncio.sleep(_NEXT_TURN_S)
         return []
 
+    async def standings(self) -> list[Standing]:
+        return [Standing(*found) for found in await self.look("standings")]
+
     async def has(self, run: str) -> bool:
         refuse_text("the name of the run", run)
         return bool(await self.look("run", (run,)))
@@ -448,7 +450,7 @@ class PostgresJournal:
                 )
             refuse_impossible(run, seq, *head)
             until = min(seq, after + most)
-            return row, until, await rows(db, self._database["read"], _part(row, after, until))
+            return row, until, await rows(db, self._database["read"], to_read(row, after, until))
 
         after = min(max(after, 0), MAX_INTEGER)
         row, until, found = await self._ask(work, LOOK)
@@ -462,7 +464,7 @@ class PostgresJournal:
         None of them keeps the database for longer than one request may take.
         """
         while (last := found[-1][0] if found else after) < until:
-            part = await self.look("read", _part(row, last, until))
+            part = await self.look("read", to_read(row, last, until))
             if not part:
                 # It was removed meanwhile.
                 raise UnknownRun(run)
@@ -559,9 +561,7 @@ class PostgresJournal:
         for run in runs:
             refuse_text("the name of the run", run)
 
-        await self._until_free(
-            lambda: self._write(lambda db, _: self._remove(db, runs))
-        )
+        await self._until_free(lambda: self._write(lambda db, _: self._remove(db, runs)))
         if self.contents.local.exist():
             kept = await asyncio.to_thread(self.contents.local.runs)
             gone = [run for run in kept if not await self.has(run)]
@@ -648,7 +648,8 @@ class _CutOff(JournalError):
         self.wait_s = wait_s
 
 
-def _part(row: int, after: int, until: int) -> dict[str, int]:
+def to_read(row: int, after: int, until: int) -> dict[str, int]:
+    """The values of `read` for the next records of a run, up to `until`."""
     return {"row": row, "after": after, "until": until, "size": _MOST_BYTES}
 
 

@@ -30,6 +30,7 @@ from loopkit.serving.http.answers import (
 )
 from loopkit.serving.http.library import Response
 from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
 from loopkit.views.console import event_line
 from loopkit.views.diagram import FORMATS
@@ -220,6 +221,15 @@ async def show_diagram(call: Call) -> Response:
     return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
 
 
+async def show_metrics(call: Call) -> Response:
+    return Response(await call.site.metrics.text(), media_type=MEDIA_OF_METRICS)
+
+
+async def show_health(call: Call) -> Response:
+    fault = await call.site.metrics.fault()
+    return Response(fault or "ok", 503 if fault else 200, media_type="text/plain")
+
+
 AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")
 READING: Sequence[Endpoint] = (
     Endpoint(
@@ -382,6 +392,11 @@ async def cancel_run(call: Call) -> Response:
     return json_answer(Ended(run=run, message=await call.host.app.cancel(run, call.body.reason)))
 
 
+TEXT = {"text/plain": {"type": "string"}}
+WATCHING: Sequence[Endpoint] = (
+    Endpoint("GET", "/metrics", "Show figures to Prometheus.", show_metrics, media=TEXT),
+    Endpoint("GET", "/healthz", "Tell whether the journal answers.", show_health, media=TEXT),
+)
 CHANGING: Sequence[Endpoint] = (
     Endpoint("POST", "/api/runs", "Start a run.", start_run, takes=Begin, gives=Driven),
     Endpoint(

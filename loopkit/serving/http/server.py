@@ -22,6 +22,7 @@ from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
 from loopkit.serving.http.answers import event_of_record
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
+from loopkit.serving.metrics import Metrics
 from loopkit.serving.shown_runs import RunPages, ShownRuns
 
 BACKLOG = 512
@@ -199,6 +200,7 @@ class Site:
     runs: ShownRuns = field(init=False)
     pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
+    metrics: Metrics = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
     """The runs that forms have started, by form and input: a form that is sent twice starts one."""
     _following: asyncio.Task[None] | None = None
@@ -207,6 +209,7 @@ class Site:
         self.runs = ShownRuns(self.stored)
         self.pages = RunPages(self.runs)
         self.follower = Follower(self.stored.journal, event_of_record)
+        self.metrics = Metrics(self.stored.journal, follows=True)
 
     @classmethod
     def open(

@@ -20,7 +20,7 @@ from loopkit.serving.http.answers import (
     tell_http,
     tell_known,
 )
-from loopkit.serving.http.endpoints import CHANGING, READING
+from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     ASGIApp,
@@ -38,7 +38,7 @@ from loopkit.serving.http.table import Endpoint, Parameter, routes
 from loopkit.views.page.rendering import render
 from loopkit.views.schemas import records_of
 
-TABLE: Sequence[Endpoint] = (*READING, *CHANGING)
+TABLE: Sequence[Endpoint] = (*READING, *WATCHING, *CHANGING)
 SCHEMAS = "#/components/schemas/"
 ERROR = {
     "description": "An error; every problem has the place in what was sent, where it has one.",
