@@ -444,7 +444,7 @@ class SqliteJournal:
         """Nobody gives any."""
 
     async def standings(self) -> list[Standing]:
-        now = {"now": self._clock()}
+        now = {"now": self.now()}
         found = await self._read(lambda db: db.execute(SQL["standings"], now).fetchall())
         known = dict[tuple[str, bool, bool], tuple[int, float | None]]()
         for last, owner, is_submitted, since, runs in found:

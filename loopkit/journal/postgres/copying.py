@@ -18,9 +18,10 @@ from typing import Any
 
 import psycopg
 
+from loopkit.journal.contents import host_label
 from loopkit.journal.errors import JournalError, JournalUnusable, unusable
 from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
-from loopkit.journal.postgres.contents import SharedContents, host_label
+from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.groups import portions
 from loopkit.journal.postgres.store import to_read
