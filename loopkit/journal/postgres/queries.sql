@@ -234,6 +234,9 @@ WITH turn AS MATERIALIZED (
 ), found (run, since) AS MATERIALIZED (@DUE)
 SELECT is_mine, run, since FROM turn LEFT JOIN found ON is_mine ORDER BY since NULLS FIRST
 
+-- name: is_submitted
+SELECT id FROM @runs WHERE run = %s AND submitted
+
 -- name: mailed
 SELECT DISTINCT run FROM @runs AS runs JOIN @inbox ON run_id = runs.id
 WHERE owner = %s AND consumed_at_seq IS NULL
@@ -242,7 +245,7 @@ WHERE owner = %s AND consumed_at_seq IS NULL
 WITH alive AS MATERIALIZED (@ALIVE)
 SELECT runs.id, run, machine, definition, created_at,
     coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.epoch, head.at,
-    (SELECT count(*) FROM @records WHERE run_id = runs.id), submitted
+    (SELECT count(*) FROM @records WHERE run_id = runs.id)
 FROM @runs AS runs LEFT JOIN LATERAL (
     SELECT seq, epoch, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true
