@@ -82,13 +82,13 @@ class Presence:
         ahead = told - (asked + now) / 2
         if abs(ahead - self.ahead) > (now - asked) / 2:
             self.ahead = ahead
-        if self._is_warned is not (is_off := abs(self.ahead) > _MOST_AHEAD_S):
-            self._is_warned = is_off
-            if is_off:
-                LOGGER.warning(
-                    "the clock of %s is %.1f s off that of the journal %s, whose time is used; set "
-                    "it by NTP", os.uname().nodename, -self.ahead, self._database.place,
-                )  # fmt: skip
+        is_off = abs(self.ahead) > _MOST_AHEAD_S
+        if is_off and not self._is_warned:
+            told_of = os.uname().nodename, -self.ahead, self._database.place
+            LOGGER.warning(
+                "the clock of %s is %.1f s off that of the journal %s; set it by NTP", *told_of
+            )
+        self._is_warned = is_off
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
         while db is not None:
