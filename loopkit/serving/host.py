@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
-from loopkit.drive.active import Clock, RealClock
+from loopkit.drive.active import Clock
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.stored_runs import Stored
 from loopkit.journal.errors import RunBusy
@@ -46,7 +47,7 @@ class Host(DueRuns):
         place: Path | str,
         machines: Sequence[Loaded],
         say: Callable[[str], None] = print,
-        clock: Clock = RealClock(),  # noqa: B008 - it has no state
+        clock: Clock | None = None,
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `place` is that of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -60,7 +61,7 @@ class Host(DueRuns):
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
         app = App.open(
             place,
-            open_journal(place, clock=clock.now),
+            open_journal(place, clock=clock.now if clock else time.time),
             clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
