@@ -255,6 +255,7 @@ async def test_a_run_goes_on_only_where_there_is_what_it_needs(
         assert await one.app.questions(labelled) == []
     # One that has found out too late leaves the run of a killed process due as well.
     killed = App.open(url)
+    await (await killed.journal.claim(keyed)).release()
     await killed.journal.claim(keyed)
     await killed.close()
     async with App.open(url) as app:

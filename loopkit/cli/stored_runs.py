@@ -81,15 +81,6 @@ def with_app(
         return asyncio.run(use_app())
 
 
-def is_submitted(run: str) -> bool:
-    """Whether the family of a run is left to workers."""
-
-    async def read(stored: StoredRuns) -> bool:
-        return any(row.is_submitted for row in await stored.journal.runs(run=root_of(run)))
-
-    return with_runs(read)
-
-
 async def has_driver(stored: StoredRuns, run: str) -> bool:
     """Whether a process has the run in hand; it holds that of a child with its root."""
     return any(row.is_driven for row in await stored.journal.runs(run=root_of(run)))

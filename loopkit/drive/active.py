@@ -78,8 +78,8 @@ class Clock(Protocol):
 
 
 class RealClock:
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        self.now = now
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self.now = now or time.time
 
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)

@@ -171,6 +171,9 @@ class Journal(Protocol):
         those that were not submitted. A run is due as soon as one of its children is.
         """
 
+    async def is_submitted(self, run: str) -> bool:
+        """Whether a run is left to workers."""
+
     async def mailed(self) -> list[str]:
         """The runs that are claimed here and for which messages wait."""
 

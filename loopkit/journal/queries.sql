@@ -132,6 +132,9 @@ UPDATE runs SET owner = ?, format = max(format, ?), due_at = iif(
     owner IS NOT NULL AND needs IS NOT NULL, ifnull(due_at, 0), due_at
 ) WHERE id = ? RETURNING due_at, format
 
+-- name: is_submitted
+SELECT id FROM runs WHERE run = ? AND needs IS NOT NULL
+
 -- name: mailed
 -- The runs of an owner for which messages wait.
 SELECT DISTINCT run FROM runs JOIN inbox ON run_id = runs.id
@@ -179,14 +182,14 @@ SELECT last, owner, needs IS NOT NULL, since, count(*) FROM (
 GROUP BY last, owner, needs IS NOT NULL, since
 
 -- name: runs
-SELECT id, run, machine, definition, created_at, owner, needs FROM runs
+SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
 ORDER BY id DESC
 
 -- name: histories
-SELECT id, run, machine, definition, created_at, owner, needs FROM runs
+SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:before IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 

@@ -71,8 +71,6 @@ class RunRow:
     is_driven: bool
     """Whether a living process owns it."""
     damage: RunDamaged | None = None
-    is_submitted: bool = False
-    """Whether workers drive it when it is due."""
 
 
 class History(NamedTuple):

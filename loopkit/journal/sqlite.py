@@ -435,6 +435,11 @@ class SqliteJournal:
 
         return await self._read(work)
 
+    async def is_submitted(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        found = await self._read(lambda db: db.execute(SQL["is_submitted"], (run,)).fetchone())
+        return found is not None
+
     async def mailed(self) -> list[str]:
         # Nobody can have posted a message to a run that is not stored yet.
         work = SQL["mailed"], (self.owner,)
@@ -531,7 +536,7 @@ class SqliteJournal:
         row: tuple[Any, ...],
         head: Callable[[sqlite3.Connection, int, str], tuple[Any, ...]],
     ) -> RunRow:
-        row_id, run, machine, definition, created_at, owner, needs = row
+        row_id, run, machine, definition, created_at, owner = row
         # SQLite checks the types of columns when they are written, and not when they are read.
         if None in row[1:5]:
             damage = RunDamaged(str(run), f"row {row_id} of the runs is not what was written")
@@ -542,9 +547,7 @@ class SqliteJournal:
                 seq, _, at = head(db, row_id, run)[:3]
         except RunDamaged as error:
             return RunRow(run, machine, definition, created_at, created_at, 0, is_driven, error)
-        return RunRow(
-            run, machine, definition, created_at, at, seq, is_driven, None, needs is not None
-        )
+        return RunRow(run, machine, definition, created_at, at, seq, is_driven)
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)

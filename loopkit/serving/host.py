@@ -112,7 +112,7 @@ class Host(DueRuns):
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
             # It has stopped for another reason since, and has not been resumed.
             return Posted(is_new, "nobody")
-        if await self._is_submitted(root_of(run)):
+        if await self.app.journal.is_submitted(root_of(run)):
             return Posted(is_new, A_WORKER)
         return Posted(is_new, await self.go_on(run))
 
@@ -167,12 +167,9 @@ class Host(DueRuns):
     async def _find_due(self, limit: int) -> Sequence[Due]:
         return await self.app.journal.due(limit, every=True)
 
-    async def _is_submitted(self, root: str) -> bool:
-        return any(row.is_submitted for row in await self.app.journal.runs(run=root))
-
     async def _go_on(self, run: str) -> bool:
         """Go on without a person: not with a run that was killed at its work, or is a worker's."""
-        if await self._is_submitted(run):
+        if await self.app.journal.is_submitted(run):
             return False
         state = await self.app.state_of(run)
         stopped = state.suspended.reason if state.suspended else ""

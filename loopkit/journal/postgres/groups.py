@@ -11,7 +11,6 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from loopkit.journal.errors import (
@@ -28,8 +27,8 @@ from loopkit.journal.records import CLAIMED, NewRecord, owner_of
 
 _MOST_IN_GROUP = 500
 LOOP_ENDED = "the event loop ended in the middle of a request; whether it was done is not known"
-_LARGE = 100_000
-"""The characters from which on a text takes longer in a list than in a request of its own."""
+_MOST_CHARACTERS = 50_000_000
+"""Of records in a request; the last one may exceed them. PostgreSQL takes a gigabyte at most."""
 _MOST_GROUPS = 3
 """Of four connections: one is left to those who read."""
 
@@ -248,8 +247,8 @@ class Attempt:
                 zip(change.records, change.texts, strict=True), change.seq + 1
             )
         ]
-        for name, values in portions(records):
-            await rows(db, self._sql[name], values)
+        for values in portions(records):
+            await rows(db, self._sql["insert_records"], values)
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
         named = [(c.row, c.due) for c in changes if c.due is not None and not c.releases]
@@ -258,13 +257,17 @@ class Attempt:
                 await rows(db, self._sql[name], _columns(listed))
 
 
-def portions(records: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The statements that write records with their rows, in order, each with its values."""
-    for is_large, some in groupby(records, lambda record: len(record[-1]) > _LARGE):
-        if is_large:
-            yield from (("insert_record", record) for record in some)
-        else:
-            yield "insert_records", _columns(some)
+def portions(records: Iterable[Sequence[Any]]) -> Iterator[list[list[Any]]]:
+    """The values of the statements that write records, in order."""
+    portion, size = list[Any](), 0
+    for record in records:
+        portion.append(record)
+        size += len(record[-1])
+        if size > _MOST_CHARACTERS:
+            yield _columns(portion)
+            portion, size = [], 0
+    if portion:
+        yield _columns(portion)
 
 
 def _columns(listed: Iterable[Sequence[Any]]) -> list[list[Any]]:

@@ -98,13 +98,13 @@ class Presence:
         ahead = told - (asked + now) / 2
         if abs(ahead - self.ahead) > (now - asked) / 2:
             self.ahead = ahead
-        if self._is_warned is not (is_off := abs(self.ahead) > _MOST_AHEAD_S):
-            self._is_warned = is_off
-            if is_off:
-                LOGGER.warning(
-                    "the clock of %s is %.1f s off that of the journal %s, whose time is used; set "
-                    "it by NTP", os.uname().nodename, -self.ahead, self._database.place,
-                )  # fmt: skip
+        is_off = abs(self.ahead) > _MOST_AHEAD_S
+        if is_off and not self._is_warned:
+            told_of = os.uname().nodename, -self.ahead, self._database.place
+            LOGGER.warning(
+                "the clock of %s is %.1f s off that of the journal %s; set it by NTP", *told_of
+            )
+        self._is_warned = is_off
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
         while db is not None:
@@ -120,8 +120,7 @@ class Presence:
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        next_beat = time.monotonic()
-        is_told = False
+        next_beat, is_told = time.monotonic(), False
         while True:
             wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)

@@ -412,6 +412,10 @@ class PostgresJournal:
     async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
         await heed_hints(self._database, heed)
 
+    async def is_submitted(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        return bool(await self.look("is_submitted", (run,)))
+
     async def mailed(self) -> list[str]:
         return [str(run) for (run,) in await self.look("mailed", (self.owner,))]
 
@@ -671,9 +675,9 @@ def _sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
 
 def _run_row(
     run: str, machine: str, definition: str, created_at: float, is_driven: bool,
-    seq: int | None, epoch: int, at: float, count: int, submitted: bool,
+    seq: int | None, epoch: int, at: float, count: int,
 ) -> RunRow:  # fmt: skip
-    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven, None, submitted)
+    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven)
     if seq is None:
         return _damaged(row, RunDamaged(run, _EMPTY))
     if count != seq:
