@@ -240,6 +240,25 @@ FAULTS = {
 }
 
 
+async def drain(folder: Path, schema: str, server: Server) -> Result:
+    """SIGTERM for a worker while its database is away: there is nothing to wait for."""
+    url = journal_url(server.url, schema, 30)
+    migrate(url)
+    async with _process(folder, "works", url, ["worker", "--drain", "5s"]) as worker:
+        async with App.open(url) as app:
+            await _submitted(app, load(QUESTION), "first")
+            await _until(server, schema, "first", "waiting")
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(3)
+        os.killpg(worker.pid, signal.SIGTERM)
+        began = time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(worker.wait, 90)
+        took_s = time.monotonic() - began
+        await server.start()
+    return judged({f"it took {took_s:.0f} s to end": took_s > 20}, seconds=round(took_s, 1))
+
+
 async def hints(folder: Path, schema: str, server: Server) -> Result:
     """How long a submitted run waits for a driver, whatever becomes of the hint."""
     url = journal_url(server.url, schema, 30)
@@ -393,4 +412,5 @@ SHOWS: dict[str, Show] = {
     "pooler": pooler,
     "question": question,
     "hints": hints,
+    "drain": drain,
 }

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -93,15 +95,24 @@ def test_what_must_not_be_is_counted(
     assert any(what.startswith(told) for what in found_in(tmp_path, steps, log, **changes))
 
 
-def test_every_run_ends_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that the user of the database may enter."""
+    folder = Path(mkdtemp(prefix="loopkit-chaos-"))
+    folder.chmod(0o755)
+    yield folder
+    rmtree(folder, ignore_errors=True)
+
+
+def test_every_run_ends_whatever_is_killed(open_folder: Path) -> None:
     command = [
-        sys.executable, "benchmarks/chaos.py", "--out", str(tmp_path), "--parts", "1",
+        sys.executable, "benchmarks/chaos.py", "--out", str(open_folder), "--parts", "1",
         "--runs", "6", "--kills", "4", "--database-kills", "1", "--stops", "1", "--workers", "2",
         "--in-flight", "4", "--rounds", "3", "--seconds", "1", "--ttl", "4", "--between", "4",
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    [result] = tmp_path.glob("part-*/result.json")
+    [result] = open_folder.glob("part-*/result.json")
     found = json.loads(result.read_text(encoding="utf-8"))
     assert found["counts"]["runs"] == 6
     assert found["faults"]["kill"] >= 1
