@@ -111,7 +111,7 @@ async def test_a_process_whose_journal_is_away_says_so_and_shows_what_it_knows(
     proxy = Proxy()
     journal = open_journal(proxy.url(url_of(tmp_path)))
     metrics = Metrics(journal)
-    metrics.counts["steps"] = 3
+    metrics.counts["steps_total"] = 3
     async with listening(metrics) as client:
         for status in (200, 503, 200):
             proxy.is_away = status == 503

@@ -7,7 +7,6 @@ that was killed goes on where it was.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -131,9 +130,7 @@ class _Copying:
         here, source = SharedContents(self.database), self.source.contents
         with made(here.state):
             ids = source.objects(digest)
-            lacking = here.local.lacking(ids)
-            packed = zip(lacking, source.packed(lacking), strict=True)
-            here.local.add(run, digest, ids[0], packed)
+            here.local.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
         return False
 
     async def _copy_run(self, row: RunRow, labels: Sequence[str]) -> None:
@@ -150,10 +147,7 @@ class _Copying:
             self._ask("copy_message", row_id, *message)
 
     async def _read(self, name: str, *values: str) -> list[tuple[Any, ...]]:
-        def work(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return db.execute(SQL[name], values).fetchall()
-
-        return await self.source.writer.read(work)
+        return await self.source.writer.read(lambda db: db.execute(SQL[name], values).fetchall())
 
     def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         cursor = self.db.execute(self.database[name].encode(), values)
