@@ -137,7 +137,8 @@ async def serve_metrics(host: str, port: int, metrics: Metrics) -> asyncio.Serve
         with suppress(*wrong):
             async with asyncio.timeout(2 * _LONGEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _answer(metrics, head.split(b" ", 2)[1]))
+                target = head.split(b" ", 2)[1:2]
+                writer.write(await _answer(metrics, b"".join(target)))
                 await writer.drain()
         writer.close()
 

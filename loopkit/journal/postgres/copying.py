@@ -7,6 +7,7 @@ that was killed goes on where it was.
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -91,10 +92,7 @@ class _Copying:
 
     async def _runs(self) -> list[RunRow]:
         """All runs, the oldest first."""
-        (version,) = self.source.writer.look(
-            lambda db: db.execute("PRAGMA user_version").fetchone()
-        )
-        if version < len(MIGRATIONS):
+        if self.source.writer.look(_version) < len(MIGRATIONS):
             raise JournalUnusable(
                 f"the journal {self.folder!r} is of an earlier loopkit; change its tables by "
                 "`loopkit runs ls` there"
@@ -152,3 +150,7 @@ class _Copying:
     def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         cursor = self.db.execute(self.database[name].encode(), values)
         return cursor.fetchall() if cursor.description else []
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
