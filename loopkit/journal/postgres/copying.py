@@ -22,12 +22,12 @@ from loopkit.journal.errors import JournalError, JournalUnusable, unusable
 from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
 from loopkit.journal.postgres.contents import SharedContents, host_label
 from loopkit.journal.postgres.database import Database
-from loopkit.journal.postgres.groups import portions
 from loopkit.journal.records import MAX_INTEGER, RunRow
 from loopkit.journal.sqlite import SqliteJournal, open_sqlite
 from loopkit.text.run_ids import root_of
 
-_RECORDS_AT_ONCE = 500
+_RECORDS_AT_ONCE = 20
+"""Each may have 50 MB."""
 
 
 async def copy(folder: Path, url: str) -> tuple[str, int, int]:
@@ -114,7 +114,7 @@ class _Copying:
             row = runs[run]
             newest = await self.source.read(run, row.seq - 1, 1)
             is_copy = kept == [row.machine, row.definition, row.created_at]
-            if not is_copy or self._ask("read", row_id, row.seq - 1, 1) != newest:
+            if not is_copy or self._ask("record", row_id, row.seq) != newest:
                 raise JournalError(
                     f"the journal {self.database.place} has a run {run!r} that is not a copy of "
                     f"that of {self.folder!r}; remove it there, or give another `?schema=NAME`"
@@ -139,8 +139,8 @@ class _Copying:
         [(row_id,)] = self._ask("copy_run", *values)
         for after in range(0, row.seq, _RECORDS_AT_ONCE):
             part = await self.source.read(row.run, after, _RECORDS_AT_ONCE)
-            for name, listed in portions((row_id, r.seq, r.epoch, *r[2:]) for r in part):
-                self._ask(name, *listed)
+            values = zip(*((row_id, *record) for record in part), strict=True)
+            self._ask("insert_records", *map(list, values))
         for message in await self._read("all_messages", row.run):
             self._ask("copy_message", row_id, *message)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from loopkit.journal.errors import (
@@ -248,26 +247,25 @@ class Attempt:
                 zip(change.records, change.texts, strict=True), change.seq + 1
             )
         ]
-        for name, values in portions(records):
-            await rows(db, self._sql[name], values)
+        small: list[Any] = []
+        for record in records:
+            if len(record[-1]) > _LARGE:
+                await self._each(db, "insert_records", small)
+                await rows(db, self._sql["insert_record"], record)
+                small = []
+            else:
+                small.append(record)
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
-        for name, listed in (("consume", consumed), ("disown", released)):
-            if listed:
-                await rows(db, self._sql[name], _columns(listed))
+        for name, values in (
+            ("insert_records", small), ("consume", consumed), ("disown", released),
+        ):  # fmt: skip
+            await self._each(db, name, values)
 
-
-def portions(records: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The statements that write records with their rows, in order, each with its values."""
-    for is_large, some in groupby(records, lambda record: len(record[-1]) > _LARGE):
-        if is_large:
-            yield from (("insert_record", record) for record in some)
-        else:
-            yield "insert_records", _columns(some)
-
-
-def _columns(listed: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    return [[*column] for column in zip(*listed, strict=True)]
+    async def _each(self, db: Connection, name: str, values: Sequence[Sequence[Any]]) -> None:
+        """Execute a statement that takes a list for each column, if there are rows."""
+        if values:
+            await rows(db, self._sql[name], [[*column] for column in zip(*values, strict=True)])
 
 
 def _is_done(change: Change, head: Head, inbox: Inbox) -> bool:
