@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -168,11 +167,11 @@ def test_runs_that_ended_before_a_time_are_removed_and_no_others(
     for wrong in ((), (ended, "--ended-before", "1d"), ("--ended-before", "2999-01-01")):
         cli(2, *removing, *wrong)
     assert "an age such as 30d" in cli(2, *removing, "--ended-before", "tea").err
-    assert cli(0, *removing, "--ended-before", "1h").err.endswith(": 0\n")
+    assert cli(0, *removing, "--ended-before", "1h").err == "runs removed: 0\n"
     told = asyncio.run(said_while_held(cli, place, held, (*removing, "--ended-before", "0s")))
     assert f"run {held} is left: a process has it in hand" in told
     assert f"run {ended} is removed" in told
-    assert re.search(r"removed that ended before [\d-]+ [\d:]+: 1$", told)
+    assert told.endswith("runs removed: 1\n")
     kept = [line.split()[0] for line in cli(0, *there, "runs", "ls").out.splitlines()[1:]]
     assert kept == [held, stopped]
 

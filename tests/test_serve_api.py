@@ -348,7 +348,7 @@ async def test_the_document_of_the_api_is_openapi_and_names_what_is_served(site:
         (route.path.replace("{run:path}", "{run}"), method)
         for route in app._app.routes
         for method in route.methods - {"HEAD"}
-        if route.path.startswith("/api/") and route.path != "/api/openapi.json"
+        if re.match("/(api/|metrics$|healthz$)", route.path) and route.path != "/api/openapi.json"
     }
     named = {(path, method.upper()) for path, ways in made["paths"].items() for method in ways}
     assert named == served_paths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -18,7 +18,7 @@ from loopkit.engine.events import Intended
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError, RunUnreadable
-from loopkit.text.moments import period_at
+from loopkit.text.moments import moment_in, period_at
 from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.hints import hints_for, waiting_hints
 from loopkit.views.plan.planned import fresh_session_lines, prompt_lines
@@ -56,14 +56,10 @@ def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | 
         return None
     now = datetime.now().astimezone()
     age, end = period_at(text)
-    try:
-        is_age = text and end == len(text)
-        moment = now - timedelta(seconds=age) if is_age else datetime.fromisoformat(text)
-        moment = moment.astimezone()
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter("give a date such as 2026-11-01, or an age such as 30d") from error
-    if moment > now:
-        raise click.BadParameter(f"{moment:%Y-%m-%d %H:%M} is not over yet")
+    if 0 < end == len(text):
+        return now.timestamp() - age
+    if (moment := moment_in(text, now)) is None or moment > now:
+        raise click.BadParameter("give a past date such as 2026-11-01, or an age such as 30d")
     return moment.timestamp()
 
 
@@ -90,8 +86,7 @@ def rm_command(run: tuple[str, ...], ended_before: float | None) -> int:
         ended = [one async for one in _ended_before(app, ended_before)]
         for start in range(0, len(ended), REMOVED_AT_ONCE):
             await _remove(app, ended[start : start + REMOVED_AT_ONCE])
-        then = datetime.fromtimestamp(ended_before).astimezone()
-        terminal.say(f"runs removed that ended before {then:%Y-%m-%d %H:%M}: {len(ended):,}")
+        terminal.say(f"runs removed: {len(ended):,}")
 
     with_app(remove)
     return terminal.OK
@@ -113,16 +108,14 @@ async def _ended_before(app: App, moment: float) -> AsyncIterator[str]:
     before: str | None = None
     while rows := await app.journal.runs(limit=REMOVED_AT_ONCE, before=before):
         for row in rows:
-            if row.updated_at >= moment:
-                continue
             try:
-                is_over = await app.is_over(row.run)
+                is_wanted = row.updated_at < moment and await app.is_over(row.run)
             except RunUnreadable as fault:
                 terminal.say(f"run {row.run} is left: {fault}")
                 continue
-            if is_over and row.is_driven:
+            if is_wanted and row.is_driven:
                 terminal.say(f"run {row.run} is left: a process has it in hand")
-            elif is_over:
+            elif is_wanted:
                 yield row.run
         before = rows[-1].run
 

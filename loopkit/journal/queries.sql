@@ -167,19 +167,26 @@ WHERE member.id IN (
 )
 GROUP BY root.id ORDER BY min(member.due_at)
 
+-- name: owners
+SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL
+
 -- name: standings
-SELECT last, owner, needs IS NOT NULL, since, count(*) FROM (
-    SELECT needs, owner, due.since, (
-        SELECT type FROM records WHERE run_id = runs.id AND type <> 'claimed'
-        ORDER BY seq DESC LIMIT 1
-    ) AS last
+SELECT last, is_driven, is_submitted AND NOT is_driven AND coalesce(owner, since) IS NOT NULL AS is_due,
+    count(*), min(since)
+FROM (
+    SELECT due.since, owner, needs IS NOT NULL AS is_submitted,
+        ifnull(owner IN (SELECT value FROM json_each(:alive)), 0) AS is_driven,
+        ifnull((
+            SELECT type FROM records WHERE run_id = runs.id AND type <> 'claimed'
+            ORDER BY seq DESC LIMIT 1
+        ), '') AS last
     FROM runs LEFT JOIN (
         SELECT substr(run, 1, instr(run || '/', '/') - 1) AS root, min(due_at) AS since FROM runs
         WHERE due_at <= :now GROUP BY root
     ) AS due ON due.root = run
     WHERE instr(run, '/') = 0
 )
-GROUP BY last, owner, needs IS NOT NULL, since
+GROUP BY last, is_driven, is_due
 
 -- name: runs
 SELECT id, run, machine, definition, created_at, owner FROM runs

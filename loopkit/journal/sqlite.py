@@ -449,17 +449,13 @@ class SqliteJournal:
         """Nobody gives any."""
 
     async def standings(self) -> list[Standing]:
-        now = {"now": self.now()}
-        found = await self._read(lambda db: db.execute(SQL["standings"], now).fetchall())
-        known = dict[tuple[str, bool, bool], tuple[int, float | None]]()
-        for last, owner, is_submitted, since, runs in found:
-            is_driven = owner is not None and self.lock.is_alive(owner)
-            is_due = is_submitted and not is_driven and (owner or since) is not None
-            stand = last or "", is_driven, bool(is_due)
-            count, first = known.get(stand, (0, None))
-            times = [time for time in (first, since) if time is not None]
-            known[stand] = count + runs, min(times, default=None)
-        return [Standing(*stand, *counted) for stand, counted in known.items()]
+        def work(db: sqlite3.Connection) -> list[Standing]:
+            owners = (owner for (owner,) in db.execute(SQL["owners"]).fetchall())
+            alive = json.dumps([owner for owner in owners if self.lock.is_alive(owner)])
+            found = db.execute(SQL["standings"], {"now": self.now(), "alive": alive})
+            return [Standing(*one) for one in found.fetchall()]
+
+        return await self._read(work)
 
     async def has(self, run: str) -> bool:
         if run in self._buffered:

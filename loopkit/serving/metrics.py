@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from loopkit.drive.stored_runs import Stored, read_stored
-from loopkit.engine.events import (
-    ENDS,
-    Failed,
-    InDoubt,
-    Intended,
-    Replied,
-    Suspended,
-    Waiting,
-    Worked,
-)
+from loopkit.engine import events
 from loopkit.journal.errors import JournalError, RunUnreadable
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Place, Standing
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-COUNTERS = {
-    "steps": "Works of states.",
-    "calls": "Calls of agents, programs and tools that were begun.",
-    "failed_calls": "Calls that have failed.",
-    "calls_in_doubt": "Calls of which nobody knows what they did.",
-    "cost_usd": "What calls cost, as far as that is known.",
-    "unpriced_calls": "Calls whose cost is not known.",
+FIGURES = {
+    "journal_up": "Whether the journal answers.",
+    "steps_total": "Works of states.",
+    "calls_total": "Calls of agents, programs and tools that were begun.",
+    "failed_calls_total": "Calls that have failed.",
+    "calls_in_doubt_total": "Calls of which nobody knows what they did.",
+    "cost_usd_total": "What calls cost, as far as that is known.",
+    "unpriced_calls_total": "Calls whose cost is not known.",
+    "runs": "Runs that no other run has begun.",
+    "due_runs": "Runs that wait for a worker.",
+    "due_oldest_seconds": "How long the first of them has waited.",
 }
-_COUNTED = (Worked.type, Intended.type, Replied.type, Failed.type, InDoubt.type)
-_STATES = (*ENDS, Waiting.type, Suspended.type)
+COUNTERS = tuple(name for name in FIGURES if name.endswith("_total"))
+_COUNTED = ("worked", "intended", "replied", "failed", "in_doubt")
+_STATES = (*events.ENDS, events.Waiting.type, events.Suspended.type)
 """Of runs by the type of their last record; others go on, are due, or were interrupted."""
 _LONGEST_S = 5.0
 """How long the journal may take to answer."""
@@ -54,25 +49,22 @@ class Metrics:
     journal: Journal
     follows: bool = False
     """Whether it counts what all processes do, and not what it hears."""
-    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    counts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0.0))
     _after: Place | None = None
     _era: object = None
-    _standings: list[Standing] | None = None
+    _standings: list[Standing] = field(default_factory=list)
     _again_s: float = 0.0
     _looking: asyncio.Task[str] | None = None
 
     def hear(self, stored: Stored) -> None:
-        event = stored.event
-        if isinstance(event, Worked):
-            self.counts["steps"] += 1
-        elif isinstance(event, Intended):
-            self.counts["calls"] += event.role != "outside"
-        elif isinstance(event, InDoubt):
-            self.counts["calls_in_doubt"] += 1
-        elif isinstance(event, Replied | Failed):
-            self.counts["failed_calls"] += isinstance(event, Failed)
-            self.counts["unpriced_calls"] += event.usage.cost_usd is None
-            self.counts["cost_usd"] += event.usage.cost_usd or 0.0
+        event, counts = stored.event, self.counts
+        counts["steps_total"] += isinstance(event, events.Worked)
+        counts["failed_calls_total"] += isinstance(event, events.Failed)
+        counts["calls_in_doubt_total"] += isinstance(event, events.InDoubt)
+        counts["calls_total"] += isinstance(event, events.Intended) and event.role != "outside"
+        if isinstance(event, events.Replied | events.Failed):
+            counts["unpriced_calls_total"] += event.usage.cost_usd is None
+            counts["cost_usd_total"] += event.usage.cost_usd or 0.0
 
     async def fault(self) -> str:
         """Why the journal cannot be used now; empty if it can."""
@@ -112,34 +104,29 @@ class Metrics:
     async def text(self) -> str:
         """All figures, in the text format of Prometheus."""
         fault = await self.fault()
-        lines = _lines("journal_up", "gauge", "Whether the journal answers.", not fault)
-        for name, does in COUNTERS.items():
-            lines += _lines(f"{name}_total", "counter", does, self.counts[name])
-        if not fault and self._standings is not None:
-            lines += _lines_of_runs(self._standings, time.time())
+        runs = {} if fault else _values_of_runs(self._standings, time.time())
+        values = {"journal_up": not fault, **self.counts, **runs}
+        lines = list[str]()
+        for name, does in FIGURES.items():
+            kind = "counter" if name in COUNTERS else "gauge"
+            if told := [one for one in values if one.partition("{")[0] == name]:
+                lines += [f"# HELP loopkit_{name} {does}", f"# TYPE loopkit_{name} {kind}"]
+                lines += [f"loopkit_{one} {float(values[one]):.12g}" for one in told]
         return "\n".join([*lines, ""])
 
 
-def _lines_of_runs(standings: list[Standing], now: float) -> list[str]:
-    runs = Counter[str](dict.fromkeys(("running", "due", "interrupted", *_STATES), 0))
+def _values_of_runs(standings: list[Standing], now: float) -> dict[str, float]:
+    states = Counter[str](dict.fromkeys(("running", "due", "interrupted", *_STATES), 0))
     for one in standings:
         idle = "due" if one.is_due else "interrupted"
         moving = "running" if one.is_driven else idle
-        runs[one.last if one.last in _STATES else moving] += one.runs
+        states[one.last if one.last in _STATES else moving] += one.runs
     due = [one for one in standings if one.is_due]
-    oldest = max((now - (one.since or now) for one in due), default=0.0)
-    told = {f'{{state="{state}"}}': number for state, number in runs.items()}
-    return [
-        *_lines("runs", "gauge", "Runs that no other run has begun.", told),
-        *_lines("due_runs", "gauge", "Runs that wait for a worker.", sum(one.runs for one in due)),
-        *_lines("due_oldest_seconds", "gauge", "How long the first of them has waited.", oldest),
-    ]
-
-
-def _lines(name: str, kind: str, does: str, value: float | Mapping[str, float]) -> list[str]:
-    values = value if isinstance(value, Mapping) else {"": value}
-    samples = (f"loopkit_{name}{label} {float(number):.12g}" for label, number in values.items())
-    return [f"# HELP loopkit_{name} {does}", f"# TYPE loopkit_{name} {kind}", *samples]
+    return {
+        **{f'runs{{state="{state}"}}': number for state, number in states.items()},
+        "due_runs": sum(one.runs for one in due),
+        "due_oldest_seconds": max((now - (one.since or now) for one in due), default=0.0),
+    }
 
 
 async def serve_metrics(host: str, port: int, metrics: Metrics) -> asyncio.Server:
@@ -150,7 +137,8 @@ async def serve_metrics(host: str, port: int, metrics: Metrics) -> asyncio.Serve
         with suppress(*wrong):
             async with asyncio.timeout(2 * _LONGEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _answer(metrics, head.split(b" ", 2)[1]))
+                target = head.split(b" ", 2)[1:2]
+                writer.write(await _answer(metrics, b"".join(target)))
                 await writer.drain()
         writer.close()
 

@@ -24,12 +24,12 @@ from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.groups import portions
-from loopkit.journal.postgres.store import to_read
 from loopkit.journal.records import MAX_INTEGER, RunRow
 from loopkit.journal.sqlite import SqliteJournal, open_sqlite
 from loopkit.text.run_ids import root_of
 
-_RECORDS_AT_ONCE = 500
+_RECORDS_AT_ONCE = 20
+"""Each may have 50 MB."""
 
 
 async def copy(folder: Path, url: str) -> tuple[str, int, int]:
@@ -94,10 +94,7 @@ class _Copying:
 
     async def _runs(self) -> list[RunRow]:
         """All runs, the oldest first."""
-        (version,) = self.source.writer.look(
-            lambda db: db.execute("PRAGMA user_version").fetchone()
-        )
-        if version < len(MIGRATIONS):
+        if self.source.writer.look(_version) < len(MIGRATIONS):
             raise JournalUnusable(
                 f"the journal {self.folder!r} is of an earlier loopkit; change its tables by "
                 "`loopkit runs ls` there"
@@ -119,7 +116,7 @@ class _Copying:
             row = runs[run]
             newest = await self.source.read(run, row.seq - 1, 1)
             is_copy = kept == [row.machine, row.definition, row.created_at]
-            if not is_copy or self._ask("read", **to_read(row_id, row.seq - 1, row.seq)) != newest:
+            if not is_copy or self._ask("record", row_id, row.seq) != newest:
                 raise JournalError(
                     f"the journal {self.database.place} has a run {run!r} that is not a copy of "
                     f"that of {self.folder!r}; remove it there, or give another `?schema=NAME`"
@@ -133,9 +130,7 @@ class _Copying:
         here, source = SharedContents(self.database), self.source.contents
         with made(here.state):
             ids = source.objects(digest)
-            lacking = here.local.lacking(ids)
-            packed = zip(lacking, source.packed(lacking), strict=True)
-            here.local.add(run, digest, ids[0], packed)
+            here.local.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
         return False
 
     async def _copy_run(self, row: RunRow, labels: Sequence[str]) -> None:
@@ -152,11 +147,12 @@ class _Copying:
             self._ask("copy_message", row_id, *message)
 
     async def _read(self, name: str, *values: str) -> list[tuple[Any, ...]]:
-        def work(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return db.execute(SQL[name], values).fetchall()
+        return await self.source.writer.read(lambda db: db.execute(SQL[name], values).fetchall())
 
-        return await self.source.writer.read(work)
-
-    def _ask(self, name: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
-        cursor = self.db.execute(self.database[name].encode(), values or named)
+    def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
+        cursor = self.db.execute(self.database[name].encode(), values)
         return cursor.fetchall() if cursor.description else []
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -67,8 +67,10 @@ def _migrate(database: Database, db: Db) -> int:
     version = database.version(db) or 0
     if version > VERSION:
         database.check(db)
-    if not version:
-        db.execute(f'CREATE SCHEMA IF NOT EXISTS "{database.schema}"')
+    schema = database.schema
+    # Also "if not exists" would need the right to create one.
+    if db.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone() == (None,):
+        db.execute(f'CREATE SCHEMA "{schema}"')
     for number in range(version, VERSION):
         for statement in database[f"migration_{number + 1}"].split(";"):
             db.execute(statement.encode())

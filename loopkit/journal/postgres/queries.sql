@@ -145,6 +145,9 @@ SELECT run, id, machine, definition, created_at FROM @runs WHERE run = ANY(%s)
 INSERT INTO @runs (run, machine, definition, created_at, format, due_at, submitted, needs, epoch)
 VALUES (%s, %s, %s, %s, %s, to_timestamp(%s), %s, %s::text[], %s) RETURNING id
 
+-- name: record
+SELECT seq, epoch, at, type, data FROM @records WHERE run_id = %s AND seq = %s
+
 -- name: copy_message
 INSERT INTO @inbox (run_id, kind, message_id, data, at, consumed_at_seq)
 VALUES (%s, %s, %s, %s, %s, %s)

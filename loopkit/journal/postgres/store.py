@@ -454,7 +454,7 @@ class PostgresJournal:
                 )
             refuse_impossible(run, seq, *head)
             until = min(seq, after + most)
-            return row, until, await rows(db, self._database["read"], to_read(row, after, until))
+            return row, until, await rows(db, self._database["read"], _part(row, after, until))
 
         after = min(max(after, 0), MAX_INTEGER)
         row, until, found = await self._ask(work, LOOK)
@@ -468,7 +468,7 @@ class PostgresJournal:
         None of them keeps the database for longer than one request may take.
         """
         while (last := found[-1][0] if found else after) < until:
-            part = await self.look("read", to_read(row, last, until))
+            part = await self.look("read", _part(row, last, until))
             if not part:
                 # It was removed meanwhile.
                 raise UnknownRun(run)
@@ -652,8 +652,7 @@ class _CutOff(JournalError):
         self.wait_s = wait_s
 
 
-def to_read(row: int, after: int, until: int) -> dict[str, int]:
-    """The values of `read` for the next records of a run, up to `until`."""
+def _part(row: int, after: int, until: int) -> dict[str, int]:
     return {"row": row, "after": after, "until": until, "size": _MOST_BYTES}
 
 
