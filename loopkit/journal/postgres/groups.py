@@ -22,6 +22,7 @@ from loopkit.journal.errors import (
     SequenceConflict,
 )
 from loopkit.journal.files import Job
+from loopkit.journal.limits import Settlement
 from loopkit.journal.postgres.database import CHANGE, Connection, Connections, Database, rows
 from loopkit.journal.records import CLAIMED, NewRecord, owner_of
 
@@ -57,6 +58,7 @@ class Change:
     due: float | None = None
     unless: Sequence[str] = ()
     new: NewRun | None = None
+    settles: Sequence[Settlement] = ()
     texts: list[str] = field(default_factory=list)
     job: Job[int] = field(init=False)
     """Gives the row of the run."""
@@ -257,8 +259,10 @@ class Attempt:
                 small.append(record)
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
+        settled = [settlement for change in changes for settlement in change.settles]
         for name, values in (
             ("insert_records", small), ("consume", consumed), ("disown", released),
+            ("settle", settled),
         ):  # fmt: skip
             await self._each(db, name, values)
 

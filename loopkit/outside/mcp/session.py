@@ -123,8 +123,9 @@ class Session:
             return answer(wrong, is_error=True)
         client = await self._wait_for_client()
         try:
+            meta: Any = {"loopkit/call": key} if key else None
             given = await client.session.call_tool(
-                name, arguments, meta={"loopkit/call": key}, allow_input_required=True
+                name, arguments, meta=meta, allow_input_required=True
             )
         except MCPError as error:
             if self._is_lost(error):
