@@ -52,7 +52,7 @@ def test_programs_and_functions_are_told_the_key_of_their_call(
         for call in (
             "code:1:author:1",
             "check:1:rules:command[0]:1",
-            "check:1:rules:python[0]",
+            "check:1:rules:python[1]",
             "build:1:run:1",
         )
     ]

@@ -32,7 +32,7 @@ from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, with_optio
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
-from loopkit.drive.limits import Budget, option_to_raise
+from loopkit.drive.limits import Account, Budget, option_to_raise
 from loopkit.drive.notify import notify, outcome_of
 from loopkit.engine.records import Record, Usage, read_record
 from loopkit.engine.state import RunState
@@ -153,6 +153,8 @@ def run_batch(
 
     async def drive(results: Results, interruption: Interruption) -> int:
         async with App.open(journal_place(), notify=notifier) as app:
+            if (shared := app.journal.limits) is not None:
+                budget.account = Account(shared, batch.name)
             driver = BatchDriver(app, loaded, batch, results, budget, script)
             await _drive(driver, parallel, output, interruption)
         return interruption.code if interruption.signal else _code(driver)
@@ -309,6 +311,9 @@ class BatchDriver:
                 self.tally.end(known.outcome, known.success)
             elif await self.app.journal.has(line.run):
                 await self._look_at(line)
+        if (account := self.budget.account) is not None:
+            limit, spent = self.budget.limits.get("cost_usd"), self.budget.used.cost_usd
+            await account.of.open_account(account.name, limit, spent or 0.0)
 
     async def _look_at(self, line: Line) -> None:
         """Count what a run of this batch has spent whose result is not written."""

@@ -33,7 +33,15 @@ from loopkit.drive.retries import Breakers, CallFailed
 from loopkit.drive.servers import Servers
 from loopkit.drive.stored_runs import Stored, StoredRuns
 from loopkit.engine.changes import apply
-from loopkit.engine.events import ChildStarted, Event, Suspended, Waiting
+from loopkit.engine.events import (
+    ChildStarted,
+    Event,
+    Failed,
+    InDoubt,
+    Replied,
+    Suspended,
+    Waiting,
+)
 from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
@@ -41,6 +49,7 @@ from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents, ContentStore
 from loopkit.journal.errors import ClaimLost, JournalError, MessageWaits
 from loopkit.journal.journal import Claim, Journal
+from loopkit.journal.limits import Settlement
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact
@@ -341,7 +350,7 @@ class ActiveRun:
     children: ChildRuns
     scenario: Scenario | None = None
     breakers: Breakers = field(default_factory=Breakers)
-    """Shared by all runs of this process."""
+    """Shared by all runs of this process, or of the journal."""
     redact: Redact = str
     """Removes the environment's secrets from the output of agents and commands."""
     listeners: Sequence[Listener] = ()
@@ -386,6 +395,8 @@ class ActiveRun:
     """The events that the next append writes."""
     _texts: list[str] = field(default_factory=list)
     """The staged events as texts, if the journal keeps texts."""
+    _settled: list[Settlement] = field(default_factory=list)
+    """What staged events have settled of an account that other processes use as well."""
 
     @property
     def folder(self) -> Path:
@@ -457,7 +468,12 @@ class ActiveRun:
         """Apply events, for the next append to write; raises JournalError, and stages none then."""
         if self.keeps_texts:
             self._texts += _as_texts(events)
+        account = self.budget.outermost.account
         for event in events:
+            if account is not None and isinstance(event, Replied | Failed | InDoubt):
+                reserved = self.state.open_calls[event.key].reserved
+                usage = event.charge(reserved) if isinstance(event, InDoubt) else event.usage
+                self._settled.append(Settlement(event.key, account.name, usage.cost_usd or 0.0))
             apply(self.state, event, self._staged)
 
     def take(self, step: Macrostep) -> None:
@@ -488,7 +504,9 @@ class ActiveRun:
         if not batch and not consumes:
             return
         at = self.clock.now()
-        self._staged, self._texts = [], []
+        # Only a journal that processes share is told of it.
+        told = {"settles": tuple(self._settled)} if self._settled else {}
+        self._staged, self._texts, self._settled = [], [], []
         kept: Sequence[Any] = texts if self.keeps_texts else batch
         records = [NewRecord(e.type, at, one) for e, one in zip(batch, kept, strict=True)]
         # Nothing follows the end: the same commit releases the run.
@@ -497,9 +515,12 @@ class ActiveRun:
         asked = [one.expires_at for one in batch if isinstance(one, Waiting)]
         due = asked[-1] if asked else None
         try:
-            seq = await self.claim.append(records, consumes, releases=over, due=due, unless=unless)
+            seq = await self.claim.append(
+                records, consumes, releases=over, due=due, unless=unless, **told
+            )
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
+            self._settled = [*told.get("settles", ()), *self._settled]
             raise
         for number, event in enumerate(batch if self.listeners else (), seq - len(batch) + 1):
             stored = Stored(number, self.claim.epoch, at, event)

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from math import inf, isfinite
 from typing import Any, TypeVar
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun, AskedAboutDoubt, Stopped
-from loopkit.drive.limits import AnswerCutOff, LimitReached, remedy_for_longer
+from loopkit.drive.limits import (
+    Account,
+    AnswerCutOff,
+    LimitReached,
+    Reservation,
+    noted,
+    remedy_for_longer,
+)
 from loopkit.drive.replies import (
     KEPT_CHARS,
     NOTHING_WRITTEN,
@@ -48,9 +56,12 @@ from loopkit.language.machine import Machine
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.plugins import serving
+from loopkit.text import plural
 from loopkit.values import NOTHING, Value
 
 T = TypeVar("T")
+LOOK_AGAIN_S = 0.3
+"""How often is asked what other processes have used of an account."""
 
 
 class CallSeries(Value, frozen=True):
@@ -110,21 +121,23 @@ async def call(
     while True:
         callee = await caller.next_callee(wait_s)
         try:
-            reply = await caller.attempt()
+            async with active.breakers.turn(callee.provider, active.clock.monotonic, active.pause):
+                reply = await caller.attempt()
         except TryFailed as failure:
             if failure.error.error_class == "transient":
-                active.breakers.record_failure(callee.provider, active.clock.monotonic())
+                named_s, now = failure.error.retry_after_s, active.clock.monotonic()
+                await active.breakers.record_failure(callee.provider, now, named_s)
             else:
-                active.breakers.record_answer(callee.provider)
+                await active.breakers.record_answer(callee.provider)
             wait_s = await caller.record_failure(failure)
             continue
         except BaseException:
-            active.breakers.release_probe(callee.provider)
+            await active.breakers.release_probe(callee.provider)
             raise
-        active.breakers.record_answer(callee.provider)
         active.stage(reply)
         if not hold:
             await active.append()
+        await active.breakers.record_answer(callee.provider)
         return reply
 
 
@@ -186,9 +199,10 @@ class Caller:
         most_s = callee.retry.max_backoff
         circuits = active.breakers
         provider = callee.provider
-        while wait_s := circuits.seconds_to_wait(provider, active.clock.monotonic()):
+        while wait_s := await circuits.seconds_to_wait(provider, active.clock.monotonic()):
             until = active.clock.now() + wait_s
-            reason = f"`{provider}` failed {circuits.failures(provider)} times in a row"
+            times = plural(circuits.failures(provider), "time")
+            reason = f"`{provider}` failed {times} in a row"
             if others or PROBE_S < wait_s <= most_s:
                 held = Held(
                     task=self.work.task,
@@ -216,7 +230,10 @@ class Caller:
             if work.ready is not None:
                 await work.ready()
             # The intent is staged in the turn in which the line admits it, and written here.
-            await active.budget.line.enter(self._admit, active.wait_for)
+            if (account := active.budget.outermost.account) is not None:
+                await self._hold(account)
+            else:
+                await active.budget.line.enter(self._admit, active.wait_for)
             await active.append()
             started = active.clock.monotonic()
             try:
@@ -244,6 +261,42 @@ class Caller:
         staging the intent, so that concurrent judges can't exceed a limit together. Raises
         CallFailed, LimitReached and Stopped.
         """
+        try:
+            reserved = self._reserve()
+        except LimitReached as reached:
+            raise noted(reached) from None
+        if reserved is not None:
+            self._stage(reserved)
+        return reserved is not None
+
+    async def _hold(self, account: Account) -> None:
+        """Stage the intent once the account of the batch holds its maximum.
+
+        Other processes spend meanwhile, so that the journal decides; how the account stood is only
+        where to begin. Raises what `_admit` raises.
+        """
+        active, request, outer = self.active, self.request, self.active.budget.outermost
+        hold = partial(account.of.hold, account.name, active.state.run)
+        before: Usage | None = None
+        while True:
+            await outer.refresh()
+            try:
+                reserved = self._reserve()
+            except LimitReached as reached:
+                # A reply that is just being stored still counts with its reservation.
+                if reached.budget is not outer or before == outer.at_rest:
+                    raise noted(reached) from None
+                reserved, before = None, outer.at_rest
+            usd = reserved.usage.cost_usd or 0.0 if reserved else 0.0
+            if reserved is None or (usd and not await hold(request.key, usd)):
+                await active.pause(LOOK_AGAIN_S)
+            elif active.aborting or not active.budget.has_room(reserved.usage, but=outer):
+                # Another call of the run was admitted meanwhile.
+                await hold(request.key, 0.0)
+            else:
+                return self._stage(reserved)
+
+    def _reserve(self) -> Reservation | None:
         active = self.active
         work = self.work
         request = self.request
@@ -259,11 +312,13 @@ class Caller:
                 agent=request.agent, place=request.place, task=work.task, reserved=reached.reserved
             )
             raise
-        if reserved is not None:
-            request.deadline_s = min(request.timeout_s, reserved.left_s)
-            active.stage(intent_of(active, work, request, reserved.usage))
-            active.budget.in_flight.append(request.key)
-        return reserved is not None
+        return reserved
+
+    def _stage(self, reserved: Reservation) -> None:
+        active, request = self.active, self.request
+        request.deadline_s = min(request.timeout_s, reserved.left_s)
+        active.stage(intent_of(active, self.work, request, reserved.usage))
+        active.budget.in_flight.append(request.key)
 
     def _failure(
         self, error: TimeoutError | AgentError, spent_s: float

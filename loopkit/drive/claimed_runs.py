@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,9 +32,10 @@ from loopkit.drive.advance import advance
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
 from loopkit.drive.judging import answer_without_rules
+from loopkit.drive.limits import Account, Budget
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
-from loopkit.drive.retries import Breakers
+from loopkit.drive.retries import Breakers, SharedBreakers, rates_in
 from loopkit.drive.stored_runs import Stored, open_children
 from loopkit.engine.events import ChildStarted, Replied, Resumed, Started
 from loopkit.engine.findings import Report
@@ -55,7 +57,7 @@ from loopkit.language.validators import Rule, Validator, rules_of
 from loopkit.machine.inputs import first_artifacts
 from loopkit.machine.program import Program, ResolvedMachine
 from loopkit.scenario.cases import Scenario
-from loopkit.text.run_ids import is_child
+from loopkit.text.run_ids import batch_of, is_child, root_of
 
 
 class ClaimedRuns(ChildRuns):
@@ -90,6 +92,10 @@ class ClaimedRuns(ChildRuns):
         self._observe = observe
         self._observers: Sequence[Observer] | None = None
         self.breakers = breakers or Breakers()
+        shared, rates = journal.limits, rates_in(os.environ.get("LOOPKIT_CALLS", ""))
+        own = Breakers(rates=rates) if shared is None else SharedBreakers(shared, rates)
+        self._asked = breakers or own
+        """What is known of real providers; scenarios play others."""
         self._engines = {} if engines is None else engines
         self._stored: set[str] = set()
         self._begun: set[str] = set()
@@ -102,6 +108,8 @@ class ClaimedRuns(ChildRuns):
         self.functions = functions or {}
         self._notify = notify
         self._occupancy = Occupancy()
+        self._batches: dict[str, Budget] = {}
+        """By name, those of which other processes run a part."""
 
     async def _begin(
         self,
@@ -186,7 +194,8 @@ class ClaimedRuns(ChildRuns):
             # For whoever wants to know what blocks the event loop.
             task.set_name(f"run {active.claim.run}")
         try:
-            await advance(active)
+            async with self._within_batch(active):
+                await advance(active)
         finally:
             self._begun.discard(active.claim.run)
             # Released before, unless something went wrong.
@@ -197,6 +206,27 @@ class ClaimedRuns(ChildRuns):
             # The process may end with the run, and must not end before the notifier.
             await active.alarm
         return active.state
+
+    @asynccontextmanager
+    async def _within_batch(self, active: ActiveRun) -> AsyncIterator[None]:
+        """Entered while a run is driven, which spends of the account of its batch, if it has one.
+
+        Other processes may drive other runs of the batch.
+        """
+        shared, run = self.journal.limits, active.claim.run
+        if shared is None or not (name := batch_of(root_of(run))):
+            yield
+            return
+        outer = active.budget.outermost
+        if is_own := active.budget.parent is None:
+            account = Account(shared, name)
+            outer = self._batches.setdefault(name, Budget("the batch", account=account))
+        if outer.account is None or not await outer.refresh():
+            yield
+            return
+        await shared.free_others(run, active.state.open_calls.keys())
+        with outer.driving(active) if is_own else nullcontext():
+            yield
 
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
         """A claimed run that is not driven, and so asks no model."""
@@ -252,7 +282,7 @@ class ClaimedRuns(ChildRuns):
             person=person,
             children=self,
             scenario=players.scenario,
-            breakers=self.breakers,
+            breakers=self.breakers if players.scenario else self._asked,
             redact=players.redact,
             listeners=self._listeners_of(run),
             notify=self._notify or players.notify,

@@ -1,7 +1,7 @@
 """Budgets: a call is made only if the most that it can take fits into what is left.
 
 A run is a budget, and so are a run together with its children, and a batch. What is used in one is
-used in its parent, too.
+used in its parent, too. Several processes that run a batch have an account for it in the journal.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from loopkit.agents.model.pricing import USUAL_ANSWER, needs_caps
 from loopkit.agents.port import AnswerCaps, Request
 from loopkit.engine.payloads import Ran
 from loopkit.engine.records import Failure, RefusedCall, Usage
+from loopkit.journal.limits import SharedLimits
 from loopkit.text.run_ids import resume_line
 
 if TYPE_CHECKING:
@@ -170,6 +171,13 @@ def _committed(run: ActiveRun) -> Usage:
     return run.state.committed
 
 
+class Account(NamedTuple):
+    """The money of a batch, of which several processes spend."""
+
+    of: SharedLimits
+    name: str
+
+
 class Reservation(NamedTuple):
     usage: Usage
     """The most that the call can take."""
@@ -200,6 +208,10 @@ class Budget:
     unsaid_s: float = 0.0
     """Seconds until `since` in which any of them worked and that no record has yet."""
     since: float = 0.0
+    account: Account | None = None
+    """For a batch that other processes run as well."""
+    elsewhere_usd: float = 0.0
+    """What calls of other processes hold of it, which may turn out to be less."""
 
     @property
     def limits(self) -> Mapping[str, Any]:
@@ -209,6 +221,21 @@ class Budget:
     def around(self) -> tuple[Budget, ...]:
         """The budgets that it is part of, the outermost first."""
         return () if self.parent is None else (*self.parent.around, self.parent)
+
+    @property
+    def outermost(self) -> Budget:
+        return self.parent.outermost if self.parent is not None else self
+
+    async def refresh(self) -> bool:
+        """See what other processes have used of the account; false if there is none."""
+        standing = self.account and await self.account.of.standing(self.account.name)
+        if standing is None:
+            return False
+        self.own_limits = {} if standing.limit is None else {"cost_usd": standing.limit}
+        own = sum(run.state.committed.cost_usd or 0.0 for run in self.runs)
+        self.at_rest = self.at_rest.replace(cost_usd=max(standing.used - own, 0.0))
+        self.elsewhere_usd = standing.elsewhere
+        return True
 
     @property
     def runs(self) -> list[ActiveRun]:
@@ -260,6 +287,8 @@ class Budget:
 
     def total(self, usage_of: Callable[[ActiveRun], Usage]) -> Usage:
         total = self.at_rest
+        if usage_of is least_usage and self.elsewhere_usd:
+            total = total.minus(Usage(cost_usd=self.elsewhere_usd))
         for run in self.runs:
             total = total.plus(usage_of(run))
         if self.run is None:
@@ -271,19 +300,29 @@ class Budget:
     def used(self) -> Usage:
         return self.total(lambda run: run.state.usage)
 
-    def require(self, asked: Usage, usage_of: Callable[[ActiveRun], Usage] = _committed) -> float:
+    def require(
+        self,
+        asked: Usage,
+        usage_of: Callable[[ActiveRun], Usage] = _committed,
+        but: Budget | None = None,
+    ) -> float:
         """The seconds left for a call; raises LimitReached if it does not fit here or around."""
         left_s = inf
         for budget in (self, *self.around):
-            if budget.limits:
+            if budget.limits and budget is not but:
                 whose = None if budget is self else budget
                 total = budget.total(usage_of)
                 left_s = min(left_s, require_room(budget.limits, total, asked, whose))
         return left_s
 
-    def _has_room(self, asked: Usage, usage_of: Callable[[ActiveRun], Usage] = _committed) -> bool:
+    def has_room(
+        self,
+        asked: Usage,
+        usage_of: Callable[[ActiveRun], Usage] = _committed,
+        but: Budget | None = None,
+    ) -> bool:
         try:
-            self.require(asked, usage_of)
+            self.require(asked, usage_of, but)
         except LimitReached:
             return False
         return True
@@ -293,7 +332,7 @@ class Budget:
         try:
             return self.require(Usage())
         except LimitReached as reached:
-            raise _noted(reached) from None
+            raise noted(reached) from None
 
     def out_of_time(self, spent_s: float = 0.0) -> LimitReached:
         """The limit on time, own or around, that ended work; no event has its `spent_s` yet."""
@@ -330,14 +369,13 @@ class Budget:
         except LimitReached as reached:
             caps = request.caps
             least = asked if caps is None else _with_cap(quote, request, caps.least)
-            if any(run.budget.in_flight for run in self.all_runs) and self._has_room(
-                least, least_usage
-            ):
+            are_others = any(run.budget.in_flight for run in self.all_runs)
+            if (are_others or self.outermost.elsewhere_usd) and self.has_room(least, least_usage):
                 return None
             if caps is not None and (shorter := self._reserve_shorter(quote, request, caps)):
                 return shorter
             reached.reserved = reserved
-            raise _noted(reached) from None
+            raise
         is_first = not any(budget.is_reporting(reports) for budget in budgets)
         return Reservation(reserved, left_s) if is_first else None
 
@@ -369,7 +407,7 @@ class Budget:
         """The reservation for the longest answer that fits; None if not even the shortest does."""
 
         def is_too_long(cap: int) -> bool:
-            return not self._has_room(_with_cap(quote, request, cap))
+            return not self.has_room(_with_cap(quote, request, cap))
 
         lengths = range(caps.least, caps.usual + 1)
         if not (fitting := bisect_left(lengths, True, key=is_too_long)):
@@ -411,7 +449,7 @@ def least_usage(run: ActiveRun) -> Usage:
     return least
 
 
-def _noted(reached: LimitReached) -> LimitReached:
+def noted(reached: LimitReached) -> LimitReached:
     """The error, noted where it stops all runs that share the limit."""
     if reached.budget is not None:
         reached.budget.reached = reached

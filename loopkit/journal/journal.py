@@ -16,6 +16,7 @@ from typing import Protocol
 from loopkit.journal.contents import ContentStore
 from loopkit.journal.errors import ClaimLost, JournalUnusable, NoTables
 from loopkit.journal.files import is_unused
+from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.records import (
     Due,
     History,
@@ -99,6 +100,7 @@ class Claim(Protocol):
         releases: bool = False,
         due: float | None = None,
         unless: Sequence[str] = (),
+        settles: Sequence[Settlement] = (),
     ) -> int:
         """Append records, take the messages `consumes` off the inbox, return the new `seq`.
 
@@ -106,7 +108,8 @@ class Claim(Protocol):
         while messages of these kinds wait that are not consumed. An append that `releases` the
         claim is its last one, with `due` as in `release`; with another, that counts if the process
         is killed. Concurrent appends are made one after the other. A cancelled caller gets its
-        CancelledError when the append has ended, so `seq` shows whether it was written.
+        CancelledError when the append has ended, so `seq` shows whether it was written. With the
+        records, calls that accounts have held an amount for are settled.
 
         Raises ClaimLost, SequenceConflict, MessageWaits, JournalUnusable, RunExists if a new run's
         name was taken meanwhile, and JournalError if a message was consumed before or never posted.
@@ -140,6 +143,10 @@ class Journal(Protocol):
 
     @property
     def contents(self) -> ContentStore: ...
+
+    @property
+    def limits(self) -> SharedLimits | None:
+        """What its processes have to keep together; None where there is only one."""
 
     def begin(
         self, run: str, *, machine: str, definition: str, needs: Sequence[str] | None = None

@@ -49,6 +49,7 @@ from loopkit.journal.files import (
     locked,
     open_folder,
 )
+from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.records import (
     CLAIMED,
     FORMAT,
@@ -166,6 +167,7 @@ class SqliteClaim:
         releases: bool = False,
         due: float | None = None,
         unless: Sequence[str] = (),
+        settles: Sequence[Settlement] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
@@ -300,6 +302,7 @@ class SqliteClaim:
 
 class SqliteJournal:
     era: object = 0
+    limits: SharedLimits | None = None
 
     def __init__(
         self,

@@ -30,6 +30,11 @@ def is_of_batch(run: str) -> bool:
     return _OF_BATCH.fullmatch(run) is not None
 
 
+def batch_of(run: str) -> str:
+    """The name of the batch whose run it is, else empty; a child is in that of its root."""
+    return run.rpartition("-")[0] if is_of_batch(run) else ""
+
+
 def ancestors_of(run: str) -> Iterator[str]:
     """The parent of a run, that one's parent, and so on."""
     while BELOW in run:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
+from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.drive.retries import PROBE_S, Breakers
+from loopkit.drive.retries import PROBE_S, Breakers, rates_in
 from loopkit.engine.events import Failed, Held, Intended
 from loopkit.language.load import load
 from tests.support import Desk, Played, QuickClock, scenario
@@ -187,10 +189,41 @@ def test_a_call_that_was_aborted_while_it_tried_a_provider_keeps_nobody_waiting(
     assert played(desk, "A plan.", machine=text).outcome == "done"
 
 
-def test_a_probe_that_nobody_answered_for_lets_the_next_one_try() -> None:
+async def test_a_probe_that_nobody_answered_for_lets_the_next_one_try() -> None:
     breakers = Breakers(threshold=1, cooldown_s=10)
-    breakers.record_failure("p", now=0)
-    assert breakers.seconds_to_wait("p", now=11) == 0
-    assert breakers.seconds_to_wait("p", now=11) == PROBE_S
-    breakers.release_probe("p")
-    assert breakers.seconds_to_wait("p", now=11) == 0
+    await breakers.record_failure("p", now=0)
+    assert await breakers.seconds_to_wait("p", now=11) == 0
+    assert await breakers.seconds_to_wait("p", now=11) == PROBE_S
+    await breakers.release_probe("p")
+    assert await breakers.seconds_to_wait("p", now=11) == 0
+
+
+async def test_rates_hold_calls_back_that_are_too_many_at_once_or_in_a_minute() -> None:
+    breakers, clock, sent = Breakers(rates=rates_in("p=2, q = 8/min, r=9 60/min")), QuickClock(), []
+    at_once: Counter[str] = Counter()
+
+    async def call(provider: str) -> None:
+        async with breakers.turn(provider, lambda: clock.time, clock.sleep):
+            sent.append(clock.time)
+            at_once[provider] += 1
+            assert at_once["p"] <= 2
+            await asyncio.sleep(0)
+            at_once[provider] -= 1
+
+    await asyncio.gather(*(call("p") for _ in range(7)), call("elsewhere"))
+    assert len(sent) == 8
+    sent.clear()
+    for _ in range(30):
+        await call("q")
+    assert max(sum(at <= one < at + 60 for one in sent) for at in sent) == 8
+
+
+def test_rates_are_read() -> None:
+    read = rates_in("p=2, q = 120/min,r=9 60/min,")
+    assert read == {"p": (2, None), "q": (None, 120), "r": (9, 60)}
+
+
+@pytest.mark.parametrize("text", ["p", "p=", "p=0", "p=1/s", "p=2, 5/min"])
+def test_rates_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(NotRunnable, match="`LOOPKIT_CALLS` has"):
+        rates_in(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from loopkit.journal.errors import (
     SequenceConflict,
 )
 from loopkit.journal.files import Job
+from loopkit.journal.limits import Settlement
 from loopkit.journal.postgres.database import CHANGE, Connection, Connections, Database, rows
 from loopkit.journal.records import CLAIMED, NewRecord, owner_of
 
@@ -57,6 +58,7 @@ class Change:
     due: float | None = None
     unless: Sequence[str] = ()
     new: NewRun | None = None
+    settles: Sequence[Settlement] = ()
     texts: list[str] = field(default_factory=list)
     job: Job[int] = field(init=False)
     """Gives the row of the run."""
@@ -252,7 +254,10 @@ class Attempt:
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
         named = [(c.row, c.due) for c in changes if c.due is not None and not c.releases]
-        for name, listed in (("consume", consumed), ("disown", released), ("set_due", named)):
+        settled = [settlement for change in changes for settlement in change.settles]
+        for name, listed in (
+            ("consume", consumed), ("disown", released), ("set_due", named), ("settle", settled),
+        ):  # fmt: skip
             if listed:
                 await rows(db, self._sql[name], _columns(listed))
 

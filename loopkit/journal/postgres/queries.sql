@@ -81,7 +81,38 @@ CREATE TABLE @definitions (
     digest text COLLATE "C" PRIMARY KEY,
     text text NOT NULL,
     stored_at timestamptz NOT NULL DEFAULT now()
-)
+);
+-- Of batches, in USD.
+CREATE TABLE @accounts (
+    name text COLLATE "C" PRIMARY KEY,
+    most numeric,
+    spent numeric NOT NULL,
+    held numeric NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+CREATE TABLE @holds (
+    key text COLLATE "C" PRIMARY KEY,
+    account text COLLATE "C" NOT NULL,
+    run text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    usd numeric NOT NULL
+);
+CREATE INDEX holds_of_runs ON @holds (run);
+CREATE INDEX holds_of_accounts ON @holds (account);
+CREATE TABLE @providers (
+    name text COLLATE "C" PRIMARY KEY,
+    failures integer NOT NULL DEFAULT 0,
+    closed_until timestamptz NOT NULL DEFAULT 'epoch',
+    -- Who calls it to see whether it answers again.
+    prober text COLLATE "C",
+    -- Until when the calls of a minute are used up.
+    used_until timestamptz NOT NULL DEFAULT 'epoch'
+) WITH (fillfactor = 50);
+CREATE TABLE @calls (
+    provider text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL REFERENCES @presences (name) ON DELETE CASCADE,
+    calls integer NOT NULL,
+    PRIMARY KEY (provider, owner)
+) WITH (fillfactor = 50)
 
 -- name: version
 SELECT version FROM @journal
@@ -385,6 +416,11 @@ DELETE FROM @records WHERE run_id = ANY(%s)
 -- name: remove_runs
 DELETE FROM @runs WHERE id = ANY(%s)
 
+-- name: remove_holds
+WITH gone AS (DELETE FROM @holds WHERE run = ANY(%s) RETURNING account, usd),
+freed AS (SELECT account, sum(usd) AS usd FROM gone GROUP BY account)
+UPDATE @accounts SET held = held - freed.usd FROM freed WHERE name = freed.account
+
 -- name: remove_definitions
 DELETE FROM @definitions WHERE digest = ANY(%s)
 AND digest NOT IN (SELECT definition FROM @runs)
@@ -444,3 +480,90 @@ RETURNING id
 -- name: inbox
 SELECT kind, message_id, data, at FROM @inbox
 WHERE run_id = %s AND consumed_at_seq IS NULL ORDER BY id
+
+-- name: open_account
+INSERT INTO @accounts (name, most, spent) VALUES (%s, %s::float8, %s::float8)
+ON CONFLICT (name) DO UPDATE SET most = excluded.most
+
+-- name: standing
+SELECT most::float8, (spent + held)::float8, (
+    SELECT coalesce(sum(usd), 0)::float8 FROM @holds AS holds
+    JOIN @presences AS presences ON presences.name = holds.owner
+    WHERE account = %(account)s AND owner <> %(owner)s
+    AND seen_at >= clock_timestamp() - make_interval(secs => ttl)
+) FROM @accounts WHERE name = %(account)s
+
+-- name: free_hold
+WITH gone AS (DELETE FROM @holds WHERE key = %(key)s RETURNING account, usd)
+UPDATE @accounts SET held = held - gone.usd FROM gone WHERE name = gone.account
+
+-- name: hold
+UPDATE @accounts SET held = held + %(usd)s::float8::numeric WHERE name = %(account)s
+AND (most IS NULL OR spent + held + %(usd)s::float8::numeric <= most + 0.000000001) RETURNING name
+
+-- name: note_hold
+INSERT INTO @holds (key, account, run, owner, usd)
+VALUES (%(key)s, %(account)s, %(run)s, %(owner)s, %(usd)s::float8)
+
+-- name: free_other_holds
+WITH gone AS (DELETE FROM @holds WHERE run = %s AND key <> ALL(%s::text[]) RETURNING account, usd),
+freed AS (SELECT account, sum(usd) AS usd FROM gone GROUP BY account)
+UPDATE @accounts SET held = held - freed.usd FROM freed WHERE name = freed.account
+
+-- name: settle
+WITH told AS (
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::float8[]) AS told (key, account, usd)
+),
+gone AS (DELETE FROM @holds AS holds USING told WHERE holds.key = told.key
+    RETURNING holds.key, holds.usd AS held),
+sums AS (
+    SELECT account, sum(usd::numeric) AS usd, sum(coalesce(held, 0)) AS held
+    FROM told LEFT JOIN gone USING (key) GROUP BY account
+)
+UPDATE @accounts AS accounts SET held = accounts.held - sums.held, spent = spent + sums.usd
+FROM sums WHERE name = sums.account
+
+-- name: circuits
+SELECT name, failures,
+    greatest(extract(epoch FROM closed_until - clock_timestamp()), 0)::float8
+FROM @providers WHERE failures > 0
+
+-- name: record_failure
+INSERT INTO @providers AS known (name, failures, closed_until) VALUES (
+    %(provider)s, 1, clock_timestamp() + make_interval(secs => CASE
+        WHEN %(threshold)s <= 1 THEN greatest(%(closed)s, %(opens)s) ELSE %(closed)s END)
+)
+ON CONFLICT (name) DO UPDATE SET failures = known.failures + 1, prober = NULL,
+closed_until = greatest(known.closed_until, clock_timestamp() + make_interval(secs => CASE
+    WHEN known.failures + 1 >= %(threshold)s THEN greatest(%(closed)s, %(opens)s)
+    ELSE %(closed)s
+END))
+
+-- name: record_answer
+UPDATE @providers SET failures = 0, prober = NULL, closed_until = 'epoch'
+WHERE name = %s AND failures > 0
+
+-- name: probe
+WITH alive AS MATERIALIZED (@ALIVE)
+UPDATE @providers SET prober = %(owner)s WHERE name = %(provider)s
+AND (prober IS NULL OR prober NOT IN (SELECT name FROM alive)) RETURNING name
+
+-- name: release_probe
+UPDATE @providers SET prober = NULL WHERE name = %s AND prober = %s
+
+-- name: lock_provider
+INSERT INTO @providers (name) VALUES (%s) ON CONFLICT (name) DO UPDATE SET name = excluded.name
+RETURNING greatest(extract(epoch FROM used_until - clock_timestamp()), 0)::float8
+
+-- name: calls_elsewhere
+WITH alive AS MATERIALIZED (@ALIVE)
+SELECT coalesce(sum(calls), 0)::integer FROM @calls
+WHERE provider = %s AND owner <> %s AND owner IN (SELECT name FROM alive)
+
+-- name: use_minute
+UPDATE @providers SET used_until = greatest(used_until, clock_timestamp())
+    + make_interval(secs => %s) WHERE name = %s
+
+-- name: note_calls
+INSERT INTO @calls (provider, owner, calls) VALUES (%s, %s, %s)
+ON CONFLICT (provider, owner) DO UPDATE SET calls = excluded.calls

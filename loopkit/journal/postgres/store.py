@@ -27,6 +27,7 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job
+from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
@@ -39,6 +40,7 @@ from loopkit.journal.postgres.database import (
     rows,
 )
 from loopkit.journal.postgres.groups import LOOP_ENDED, Change, Groups, NewRun
+from loopkit.journal.postgres.limits import PostgresLimits
 from loopkit.journal.postgres.presence import Presence
 from loopkit.journal.postgres.queue import heed_hints, hint
 from loopkit.journal.records import (
@@ -128,6 +130,7 @@ class PostgresClaim:
         releases: bool = False,
         due: float | None = None,
         unless: Sequence[str] = (),
+        settles: Sequence[Settlement] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
         refuse_records(records)
@@ -147,7 +150,7 @@ class PostgresClaim:
                 new = NewRun(self.run, *self._new, records[:2][-1].at, owner)
             change = Change(
                 self.run, self._row, self.epoch, self.seq,
-                records, consumes, releases, due, tuple(unless), new,
+                records, consumes, releases, due, tuple(unless), new, tuple(settles),
             )  # fmt: skip
             await self._make(change)
             return self.seq
@@ -220,6 +223,7 @@ class PostgresJournal:
         self._follows: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._here = json.dumps({"pid": os.getpid(), "host": os.uname().nodename})
         self.contents = SharedContents(database)
+        self.limits: SharedLimits | None = PostgresLimits(database, self)
         self.closed = False
 
     @property
@@ -314,6 +318,9 @@ class PostgresJournal:
     async def look(self, name: str, values: Any = ()) -> list[tuple[Any, ...]]:
         """The rows of one statement."""
         return await self._ask(lambda db, _: rows(db, self._database[name], values))
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._write(work)
 
     async def _write(self, work: Work[T]) -> T:
         self.refuse()
@@ -586,6 +593,7 @@ class PostgresJournal:
             ("note_removal", gone),
             ("remove_records", gone),
             ("remove_runs", gone),
+            ("remove_holds", [name for name, _ in family.values()]),
             ("remove_definitions", [digest for (digest,) in named]),
         ):
             await rows(db, sql[name], (values,))

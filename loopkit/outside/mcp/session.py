@@ -123,7 +123,7 @@ class Session:
             return answer(wrong, is_error=True)
         client = await self._wait_for_client()
         try:
-            meta: Any = {"loopkit/call": key}
+            meta: Any = {"loopkit/call": key} if key else None
             given = await client.session.call_tool(
                 name, arguments, meta=meta, allow_input_required=True
             )
