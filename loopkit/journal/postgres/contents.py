@@ -44,8 +44,8 @@ class SharedContents:
         self._sql = database
         self._most_bytes = most_bytes
         name = hashlib.sha256(database.place.encode()).hexdigest()[:12]
-        self._state = state_folder()
-        self.local = Contents(self._state / f"postgres-{name}")
+        self.state = Path(os.path.realpath(state_folder()))
+        self.local = Contents(self.state / f"postgres-{name}")
         self._db: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
 
@@ -56,7 +56,7 @@ class SharedContents:
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
-        with made(self._state):
+        with made(self.state):
             pass
         tree = self.local.keep(run, folder, known, is_trusted=is_trusted)
         self._share(run, tree.digest)
@@ -122,7 +122,7 @@ class SharedContents:
             # Then the repository here says that it is lost.
             return
         [(run, names)] = found
-        with made(self._state):
+        with made(self.state):
             pass
         ids = [bytes(name).hex() for name in names]
         self.local.add(run, digest, ids[0], self._objects(db, self.local.lacking(ids)))
