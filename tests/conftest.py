@@ -223,10 +223,15 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def durable(tmp_path: Path, request: pytest.FixtureRequest) -> Desk:
+def durable(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Desk:
     """A folder to play machines in, over a journal that outlives a process."""
-    in_postgres = request.param == "postgres"
-    return Desk(tmp_path, in_memory=False, url=url_of(tmp_path) if in_postgres else "")
+    if request.param == "file":
+        return Desk(tmp_path, in_memory=False)
+    # Without a state folder, the project folder is the current one.
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, in_memory=False, url=url_of(tmp_path))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

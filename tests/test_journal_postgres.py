@@ -487,7 +487,7 @@ async def test_nobody_counts_as_dead_just_after_a_start_of_the_database(
 
 async def test_rows_of_the_dead_are_removed(brief: str) -> None:
     dead = "INSERT INTO @presences (name, pid, host, ttl, seen_at) VALUES (%s, 1, 'h', 4, now() - "
-    async with opened(brief) as journal, opened(brief) as other:
+    async with opened(brief.replace("ttl=", "ttl=6")) as journal, opened(brief) as other:
         for name, minutes in (("old", 11), ("new", 9)):
             told(brief, f"{dead} make_interval(mins => %s))", name, minutes)
         told(brief, "UPDATE @presences SET ttl = 80000 WHERE name = %s", journal.owner)

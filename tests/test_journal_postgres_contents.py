@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import loopkit
 from loopkit.journal.contents import host_label
 from loopkit.journal.errors import LostContent
 from loopkit.journal.postgres.contents import SharedContents
@@ -120,3 +121,23 @@ async def test_a_run_that_keeps_too_much_goes_on_only_where_it_was(
     with pytest.raises(LostContent):
         there.contents.tree(kept.digest)
     contents.close()
+
+
+async def test_a_copy_of_a_project_has_no_part_of_the_state_folder(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".loopkit").mkdir()
+    (tmp_path / ".loopkit/journal.db").write_text("That of others.", encoding="utf-8")
+    (tmp_path / "m.yaml").write_text(COPY, encoding="utf-8")
+    result = await loopkit.arun("m.yaml", state=url)
+    assert result.result == {"seen": "m.yaml\n"}
+
+
+COPY = """
+loopkit: 1
+workspace: {path: ., isolate: copy}
+states:
+  look: {run: [sh, -c, "ls -A"], output: seen, next: done}
+  done: {final: success, result: seen}
+"""

@@ -121,13 +121,13 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
     """Make a tree, and keep what it begins with; it counts only once both are stored."""
     # Contents are only kept for a run that is stored.
     await active.append()
-    trees = _trees(active)
+    state = active.contents.state or _trees(active).parent
     place = trees_of(active) / str(len(active.state.isolated) + 1)
     if kind == "worktree" and active.scenario is not None and not is_in_git(source):
         # A scenario can be played without a repository.
         kind = "copy"
     try:
-        inside = await asyncio.to_thread(make, kind, source, place, trees.parent)
+        inside = await asyncio.to_thread(make, kind, source, place, state)
     except CannotIsolate as error:
         raise CallFailed("fatal", str(error)) from error
     base = await _keep_tree(active, Folder(inside, origin=source))

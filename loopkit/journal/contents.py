@@ -108,6 +108,10 @@ class ContentStore(Protocol):
     @property
     def folder(self) -> Path | None: ...
 
+    @property
+    def state(self) -> Path | None:
+        """The whole state folder, which no copy of a project takes with it."""
+
 
 class Contents:
     """Trees in a git repository; git 2.38 or newer is needed."""
@@ -115,7 +119,7 @@ class Contents:
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` is the state folder; without one, trees are kept until this process ends."""
         # Once, so that nobody can put a link there later.
-        self.folder = folder and Path(os.path.realpath(folder))
+        self.state = self.folder = folder and Path(os.path.realpath(folder))
         self._temporary: TemporaryDirectory[str] | None = None
 
     def keep(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from typing import Any
 
@@ -239,8 +238,7 @@ def test_an_answer_that_leads_to_such_a_text_is_refused(durable: Desk) -> None:
 
 
 def command(desk: Desk, *arguments: str) -> Process:
-    place = {"LOOPKIT_STATE": str(desk.folder / ".loopkit"), "LOOPKIT_JOURNAL": desk.url}
-    return Process(["-m", "loopkit", *arguments], cwd=desk.folder, env={**os.environ, **place})
+    return Process(["-m", "loopkit", *arguments], cwd=desk.folder, env=desk.environment)
 
 
 async def only_run(durable: Desk) -> str:

@@ -40,7 +40,7 @@ class SharedContents:
         self._sql = database
         self._most_bytes = most_bytes
         name = hashlib.sha256(database.place.encode()).hexdigest()[:12]
-        self.state = state_folder()
+        self.state = Path(os.path.realpath(state_folder()))
         self.local = local or Contents(self.state / f"postgres-{name}")
         self._db: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
