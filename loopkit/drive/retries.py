@@ -186,19 +186,21 @@ class Breakers:
     async def _seconds_to_turn(self, provider: str, rate: Rate, now: float) -> float:
         """Of all calls that wait the turns are asked for together."""
         self._wanted[provider] += 1
-        async with self._asking[provider]:
-            if not self._granted[provider] and self._next[provider] <= now:
-                wanted = self._wanted[provider]
-                granted, wait_s = await self._take(provider, wanted, rate, now)
-                if granted < wanted:
-                    self._next[provider] = now + max(wait_s, TURN_S)
-                self._granted[provider] = granted
-                self._calls[provider] += granted
+        try:
+            async with self._asking[provider]:
+                if not self._granted[provider] and self._next[provider] <= now:
+                    wanted = self._wanted[provider]
+                    granted, wait_s = await self._take(provider, wanted, rate, now)
+                    if granted < wanted:
+                        self._next[provider] = now + max(wait_s, TURN_S)
+                    self._granted[provider] = granted
+                    self._calls[provider] += granted
+                if not self._granted[provider]:
+                    return max(self._next[provider] - now, TURN_S)
+                self._granted[provider] -= 1
+                return 0.0
+        finally:
             self._wanted[provider] -= 1
-            if not self._granted[provider]:
-                return max(self._next[provider] - now, TURN_S)
-            self._granted[provider] -= 1
-            return 0.0
 
     async def _give_back(self, provider: str, _: Rate) -> None:
         self._calls[provider] -= 1

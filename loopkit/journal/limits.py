@@ -13,7 +13,7 @@ class Standing(NamedTuple):
     used: float
     """Spent, or held by calls that are under way."""
     elsewhere: float
-    """The part that living processes but this one hold, which may turn out to be less."""
+    """The part that other living processes hold for runs that they drive; it may become less."""
 
 
 class Settlement(NamedTuple):

@@ -486,10 +486,12 @@ INSERT INTO @accounts (name, most, spent) VALUES (%s, %s::float8, %s::float8)
 ON CONFLICT (name) DO UPDATE SET most = excluded.most
 
 -- name: standing
+-- What is held for a run that nobody drives now will not become less.
 SELECT most::float8, (spent + held)::float8, (
     SELECT coalesce(sum(usd), 0)::float8 FROM @holds AS holds
+    JOIN @runs AS runs ON runs.run = holds.run AND runs.owner = holds.owner
     JOIN @presences AS presences ON presences.name = holds.owner
-    WHERE account = %(account)s AND owner <> %(owner)s
+    WHERE account = %(account)s AND holds.owner <> %(owner)s
     AND seen_at >= clock_timestamp() - make_interval(secs => ttl)
 ) FROM @accounts WHERE name = %(account)s
 
