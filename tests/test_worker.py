@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import httpx
 import psycopg
 import pytest
 
@@ -177,8 +179,13 @@ def test_a_run_goes_on_in_another_worker_when_its_own_is_killed_or_stands_still(
 
 def test_a_worker_that_is_told_to_end_finishes_steps_and_leaves_runs_due(url: str) -> None:
     runs = [submitted(SLOW), submitted(QUICK)]
-    with worker("--drain", "2s"):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with worker("--drain", "2s", "--listen", f"127.0.0.1:{port}"):
         until(lambda: begun() and Path("steps").exists(), "the work of both")
+        figures = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        assert 'loopkit_runs{state="running"} 2' in figures
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).text == "ok"
     assert not is_alive(begun()[0])
     assert sorted(asyncio.run(due(url))) == sorted(runs)
     steps = Path("steps").read_text().count("x")

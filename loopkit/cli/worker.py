@@ -22,6 +22,7 @@ from loopkit.cli.run import load_script, script_options
 from loopkit.cli.stored_runs import full_id, run_argument, with_app
 from loopkit.cli.terminal import (
     DUE_AGAIN,
+    ERROR,
     FAILURE,
     OK,
     USAGE,
@@ -34,6 +35,7 @@ from loopkit.cli.terminal import (
 from loopkit.cli.watching import Watcher
 from loopkit.drive.repair import refuse_child, refuse_over
 from loopkit.journal.errors import RunBusy
+from loopkit.journal.journal import open_journal
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.observability.logs import LOGGER, JsonLines
@@ -62,6 +64,15 @@ def _labels(_: click.Context, __: click.Parameter, written: tuple[str, ...]) -> 
     return tuple(labels)
 
 
+def _address(_: click.Context, __: click.Parameter, written: str | None) -> tuple[str, int] | None:
+    if written is None:
+        return None
+    host, _colon, port = written.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"`{written}` is no address such as `127.0.0.1:9100`")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
 slice_option = click.option(
     "--slice", "slice_s", default="10m", show_default=True, callback=_seconds, metavar="TIME",
     help="After this time a run stops behind its step and is due again.",
@@ -84,14 +95,24 @@ slice_option = click.option(
     "--drain", "drain_s", default="25s", show_default=True, callback=_seconds, metavar="TIME",
     help="How long steps in hand may go on after SIGTERM.",
 )  # fmt: skip
+@click.option(
+    "--listen", callback=_address, metavar="HOST:PORT",
+    help="Answer /metrics and /healthz there, to everybody who reaches it; PORT alone is local.",
+)  # fmt: skip
 @click.option("--check", is_flag=True, help="Only say what it would take, and what is in its way.")
 def worker_command(
-    parallel: int, labels: tuple[str, ...], slice_s: float, drain_s: float, check: bool
+    parallel: int,
+    labels: tuple[str, ...],
+    slice_s: float,
+    drain_s: float,
+    listen: tuple[str, int] | None,
+    check: bool,
 ) -> int:
     """Drive submitted runs that are due, until SIGTERM.
 
     What happens is logged to stderr, a line of JSON for each record.
     """
+    from loopkit.serving.metrics import Metrics, serve_metrics
     from loopkit.serving.worker import Worker
 
     def made(app: App) -> Worker:
@@ -101,7 +122,17 @@ def worker_command(
         return with_app(lambda app: _check(made(app)), makes_journal=True)
 
     async def work(interruption: Interruption) -> None:
-        worker = made(App.open(journal_place()))
+        metrics = Metrics(open_journal(journal_place()))
+        listeners = (metrics.hear,)
+        app = App.open(journal_place(), metrics.journal, listeners_of=lambda _: listeners)
+        worker = made(app)
+        if listen is not None:
+            try:
+                await serve_metrics(*listen, metrics)
+            except OSError as error:
+                await app.close()
+                told = f"error: cannot listen at {listen[0]}:{listen[1]}: {error.strerror or error}"
+                raise Stop(ERROR, f"{told}; choose another with `--listen`") from error
         interruption.watch(worker, "", watcher=_Silent())
         await worker.work()
 
