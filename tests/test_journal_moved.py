@@ -143,7 +143,7 @@ async def test_a_copy_that_was_killed_goes_on_where_it_was(url: str, cli: Comman
         # Somebody is about to write a run of the same name, and the copy waits for the outcome.
         beside.execute(
             f"INSERT INTO {Database.of(url).schema}.runs (run, machine, definition, created_at, "
-            "epoch) VALUES ('c', '', '', 0, 1)".encode()
+            "format, epoch) VALUES ('c', '', '', 0, 1, 1)".encode()
         )
         command = [sys.executable, "-m", "loopkit", "journal", "copy", ".loopkit", url]
         process = subprocess.Popen(command)
