@@ -139,8 +139,8 @@ class _Copying:
         [(row_id,)] = self._ask("copy_run", *values)
         for after in range(0, row.seq, _RECORDS_AT_ONCE):
             part = await self.source.read(row.run, after, _RECORDS_AT_ONCE)
-            values = zip(*((row_id, *record) for record in part), strict=True)
-            self._ask("insert_records", *map(list, values))
+            columns = zip(*((row_id, *record) for record in part), strict=True)
+            self._ask("insert_records", *map(list, columns))
         for message in await self._read("all_messages", row.run):
             self._ask("copy_message", row_id, *message)
 
