@@ -141,8 +141,8 @@ class _Copying:
         [(row_id,)] = self._ask("copy_run", *values)
         for after in range(0, row.seq, _RECORDS_AT_ONCE):
             part = await self.source.read(row.run, after, _RECORDS_AT_ONCE)
-            for listed in portions((row_id, r.seq, r.epoch, *r[2:]) for r in part):
-                self._ask("insert_records", *listed)
+            for columns in portions((row_id, *record) for record in part):
+                self._ask("insert_records", *columns)
         for message in await self._read("all_messages", row.run):
             self._ask("copy_message", row_id, *message)
 
