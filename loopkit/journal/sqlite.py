@@ -427,9 +427,7 @@ class SqliteJournal:
     async def due(
         self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
     ) -> list[Due]:
-        wanted = {
-            "now": self.now(), "labels": _labels(labels), "every": every, "format": FORMAT,
-        }  # fmt: skip
+        wanted = {"now": self.now(), "labels": _labels(labels), "every": every, "format": FORMAT}
 
         def work(db: sqlite3.Connection) -> list[Due]:
             rows = db.execute(SQL["due"], wanted).fetchall()
