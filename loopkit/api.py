@@ -31,7 +31,7 @@ from loopkit.engine.payloads import Delivery, HumanAnswer, Version
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState, Status
 from loopkit.journal.errors import JournalError
-from loopkit.journal.files import STATE_FOLDER
+from loopkit.journal.files import STATE_FOLDER, is_url
 from loopkit.language.input_faults import InvalidInput, json_data
 from loopkit.language.load import Loaded
 from loopkit.language.load import load as load_file
@@ -351,7 +351,7 @@ async def _open_app(
 ) -> AsyncIterator[App]:
     engines = _IDLE.pop() if _IDLE else {}
     app = App.open(
-        None if state is None else Path(state),
+        state if state is None or is_url(state) else Path(state),
         functions=agents,
         listeners=listeners,
         observe=observers_within,

@@ -24,6 +24,9 @@ from tests import warm
 from tests.created import STORES, Opens
 from tests.support import ROOT, CommandLine, Desk
 from tests.support_browser import Browser, browser_program
+from tests.support_postgres import url_of
+
+ALSO_IN_POSTGRES = ("tests.test_cancel", "tests.test_program_waits", "tests.test_timed_out")
 
 # The same examples each time: what fails here fails for everybody. With
 # `--hypothesis-profile=search` there are ten times as many, and new ones.
@@ -32,7 +35,7 @@ settings.register_profile("search", deadline=None, max_examples=500)
 settings.load_profile("repeatable")
 
 OF_SOMEBODY = re.compile(
-    r"LOOPKIT_(STATE|LOG)|OTEL_.*|(ANTHROPIC|OPENAI)_.*|GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)"
+    r"LOOPKIT_(STATE|LOG|JOURNAL(_DIRECT)?)|OTEL_.*|(ANTHROPIC|OPENAI)_.*|GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)"
     r"|CI|(NO|FORCE)_COLOR|COLUMNS|LINES"
     r"|PYTHONDONTWRITEBYTECODE"  # the many processes that tests start compile loopkit only once
 )
@@ -220,9 +223,18 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def durable(tmp_path: Path) -> Desk:
-    """A folder to play machines in, over a journal on disk."""
-    return Desk(tmp_path, in_memory=False)
+def durable(tmp_path: Path, request: pytest.FixtureRequest) -> Desk:
+    """A folder to play machines in, over a journal that outlives a process."""
+    in_postgres = request.param == "postgres"
+    return Desk(tmp_path, in_memory=False, url=url_of(tmp_path) if in_postgres else "")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Use a journal on disk, one in PostgreSQL too in some modules, and in the long form in all."""
+    if "durable" in metafunc.fixturenames:
+        marks = () if metafunc.module.__name__ in ALSO_IN_POSTGRES else (pytest.mark.long,)
+        stores = ["file", pytest.param("postgres", marks=marks)]
+        metafunc.parametrize("durable", stores, indirect=True)
 
 
 @pytest.fixture(

@@ -311,6 +311,8 @@ class Desk:
 
     folder: Path
     in_memory: bool = True
+    url: str = ""
+    """Of its journal, where that is in no folder."""
     scripts: int = field(default=0)
     breakers: Breakers = field(default_factory=Breakers)
     """What all runs of the desk know of the providers, as those of one process do."""
@@ -371,8 +373,8 @@ class Desk:
         return _done(self._resume(run, None, Delivery(text=text, by=by)))
 
     @property
-    def state_folder(self) -> Path | None:
-        return None if self.in_memory else self.folder / ".loopkit"
+    def state_folder(self) -> Path | str | None:
+        return self.url or (None if self.in_memory else self.folder / ".loopkit")
 
     async def _play(
         self,

@@ -15,10 +15,12 @@ from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 
+from loopkit.journal.postgres.database import Database
 from loopkit.journal.postgres.migration import migrate
 
 _LONG_S = 600
@@ -64,6 +66,32 @@ def url_without_tables(folder: Path, *, ttl: float = _LONG_S) -> str:
     return f"{url}{'&' if '?' in url else '?'}schema={schema}&ttl={ttl}"
 
 
+class Beside:
+    """Statements of somebody else in the schema of a journal, in a transaction."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database.of(url)
+        self.db = psycopg.connect(server())
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.db.close()
+
+    def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        text = statement.replace("@", f"{self._database.schema}.")
+        cursor = self.db.execute(text.encode(), values)
+        return cursor.fetchall() if cursor.description else []
+
+
+def told(url: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    with Beside(url) as beside:
+        found = beside.ask(statement, *values)
+        beside.db.commit()
+        return found
+
+
 class Proxy:
     """Stands before the server and does to connections what networks do."""
 
@@ -74,6 +102,8 @@ class Proxy:
         """How many answers to a COMMIT are still lost, with their connection."""
         self.when_lost: Callable[[], object] = lambda: None
         """What happens before the client can ask again."""
+        self.most_at_once = 0
+        """The most bytes that the server has sent between two messages of a client."""
         self.is_away = False
         self.is_pooler = False
         """Whether it tells clients a process of the server that does not serve them."""
@@ -122,7 +152,7 @@ class Proxy:
         else:
             behind = socket.create_connection((host, port))
         self._open += [client, behind]
-        loses = hangs = False
+        loses, hangs, sent = False, False, 0
         with suppress(OSError), client, behind:
             while True:
                 for one in select.select([client, behind], [], [])[0]:
@@ -131,7 +161,7 @@ class Proxy:
                         return
                     if one is client:
                         loses = self.answers_lost > 0 and b"COMMIT\0" in data
-                        hangs = hangs or self._hangs
+                        hangs, sent = hangs or self._hangs, 0
                         behind.sendall(data)
                     elif loses:
                         self.answers_lost -= 1
@@ -142,3 +172,5 @@ class Proxy:
                         if key and self.is_pooler:
                             data = begin + key + bytes(4) + rest[4:]
                         client.sendall(data)
+                        sent += len(data)
+                        self.most_at_once = max(sent, self.most_at_once)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from loopkit.app import App
 from loopkit.engine.events import Refused
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.language.load import load
+from tests.support_postgres import url_of
 
 ASKING = """
 loopkit: 1
@@ -21,6 +24,11 @@ states:
 """
 
 
+@pytest.fixture(params=["file", "postgres"])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path | str:
+    return url_of(tmp_path) if request.param == "postgres" else tmp_path / ".loopkit"
+
+
 async def waiting(app: App, folder: Path) -> str:
     """A run that waits for an answer."""
     (folder / "machine.yaml").write_text(ASKING, encoding="utf-8")
@@ -28,9 +36,9 @@ async def waiting(app: App, folder: Path) -> str:
 
 
 async def test_a_cancellation_takes_precedence_over_an_answer_that_came_before_it(
-    tmp_path: Path,
+    place: Path | str, tmp_path: Path
 ) -> None:
-    async with App.open(tmp_path / ".loopkit") as dying, App.open(tmp_path / ".loopkit") as other:
+    async with App.open(place) as dying, App.open(place) as other:
         run = await waiting(dying, tmp_path)
         claim = await dying.journal.claim(run)
         await other.post(run, HumanAnswer(choice="yes"))
@@ -41,9 +49,9 @@ async def test_a_cancellation_takes_precedence_over_an_answer_that_came_before_i
 
 
 async def test_an_answer_to_a_question_that_is_over_is_refused_when_it_is_found(
-    tmp_path: Path,
+    place: Path | str, tmp_path: Path
 ) -> None:
-    async with App.open(tmp_path / ".loopkit") as app:
+    async with App.open(place) as app:
         run = await waiting(app, tmp_path)
         claim = await app.journal.claim(run)
         await app.post(run, HumanAnswer(choice="again"))

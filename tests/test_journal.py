@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import re
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -24,13 +25,15 @@ from loopkit.journal.errors import (
     Owner,
     RunBusy,
     RunExists,
+    RunOfOtherVersion,
     UnknownDefinition,
     UnknownRun,
 )
 from loopkit.journal.journal import Claim, Journal, open_journal
 from loopkit.journal.records import CLAIMED, MAX_TEXT_BYTES, InboxMessage, NewRecord, Record
 from loopkit.journal.records import NOW as AT_ONCE
-from tests.created import Opens, created
+from tests.created import STORES, Opens, created
+from tests.support_postgres import told, url_of
 
 ROOT = Path(__file__).parent.parent
 NOW = 1_790_000_000.0
@@ -304,8 +307,8 @@ async def test_only_submitted_runs_are_due_where_the_labels_that_they_need_are(
         claim = journal.begin(run, machine="m", definition="d", needs=needs)
         await claim.append([worked()])
         await claim.release(due=AT_ONCE)
-    rows = await journal.runs()
-    assert sorted(row.run for row in rows if row.is_submitted) == ["any", "both", "gpu"]
+    names = ("own", "any", "both", "ghost")
+    assert [await journal.is_submitted(run) for run in names] == [False, True, True, False]
     assert await due(journal) == ["any"]
     assert sorted(await due(journal, "gpu", "x")) == ["any", "gpu"]
     assert sorted(await due(journal, "é", "gpu", every=True)) == ["any", "both", "gpu", "own"]
@@ -338,13 +341,36 @@ async def test_a_submitted_run_is_due_as_long_as_a_message_waits_for_it(journal:
 
 async def test_a_run_is_due_with_its_child_unless_somebody_has_it(journal: Journal) -> None:
     root = await created(journal, "r")
-    await (await created(journal, "r/each.1")).release(due=2.0)
+    child = await created(journal, "r/each.1")
+    await child.append([worked()], due=2.0)
+    await child.append([worked()])
     await (await created(journal, "r2")).release(due=4e9)
     assert await due(journal, every=True) == []
     await root.release()
     assert await due(journal, every=True) == ["r"]
-    await (await journal.claim("r/each.1")).release()
+    await child.release()
     assert await due(journal, every=True) == []
+
+
+@pytest.mark.parametrize("store", ["file", "postgres"])
+async def test_a_run_of_a_newer_format_is_left_to_newer_processes(
+    store: str, tmp_path: Path
+) -> None:
+    journal = STORES[store](tmp_path)()
+    await (await created(journal, "r")).release(due=AT_ONCE)
+    await (await created(journal, "newer")).release(due=AT_ONCE)
+    statement = "UPDATE runs SET format = 2 WHERE run = 'newer'"
+    if store == "file":
+        with closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
+            db.execute(statement)
+    else:
+        told(url_of(tmp_path), statement.replace("runs", "@runs"))
+    assert await due(journal, every=True) == ["r"]
+    with pytest.raises(RunOfOtherVersion, match=r"format 2, .* knows 1; .* upgrade this one"):
+        await journal.claim("newer")
+    assert len(await journal.read("newer")) == 1
+    await journal.remove("newer")
+    await journal.close()
 
 
 async def test_runs_are_listed_newest_first_with_where_they_stand(journal: Journal) -> None:

@@ -430,7 +430,7 @@ async def test_what_an_earlier_version_left_to_a_time_is_due_then(folder: Path) 
     with database(folder) as db:
         for change in ("INDEX runs_due", "INDEX runs_owned"):
             db.execute(f"DROP {change}")
-        for column in ("due_at", "needs"):
+        for column in ("due_at", "needs", "format"):
             db.execute(f"ALTER TABLE runs DROP COLUMN {column}")
         db.execute("PRAGMA user_version = 2")
     async with opened(folder) as journal:

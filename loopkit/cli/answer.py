@@ -15,7 +15,7 @@ from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.inputs import PATH, inputs_from_options, read_stdin, read_text
 from loopkit.cli.machine import load_checked, max_cost_option, model_options
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
-from loopkit.cli.stored_runs import is_submitted, run_argument, with_app, with_runs
+from loopkit.cli.stored_runs import run_argument, with_app, with_runs
 from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
@@ -149,7 +149,7 @@ def give_and_drive(
         say(f"the same {kind.name} was given before")
         if with_runs(lambda stored: stored.is_over(root_of(run))):
             return OK
-    if is_submitted(run):
+    if with_runs(lambda stored: stored.journal.is_submitted(root_of(run))):
         say(f"a worker goes on with {root_of(run)}")
         return OK
     output, notifier = driving

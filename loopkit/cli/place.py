@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
 from loopkit.cli.terminal import USAGE, Stop
-from loopkit.journal.files import state_folder
+from loopkit.journal.files import is_url, state_folder
 
 
 def journal_place() -> Path | str:
@@ -20,7 +19,7 @@ def journal_place() -> Path | str:
 
 def journal_url(url: str) -> str:
     """The URL of a journal; it is not told, because it may hold a password."""
-    if not re.match(r"postgres(ql)?://", url):
+    if not is_url(url):
         raise Stop(
             USAGE,
             "error: a journal (`--journal`, `LOOPKIT_JOURNAL`) is given as "

@@ -81,7 +81,7 @@ def record_run(into: Target, run: str) -> Recording:
         return app.engine(machine, family.state.definition).program, family
 
     with terminal.report_errors(), _refuse_unrecordable():
-        return record(into, *with_app(load))
+        return record(into, *with_app(load, readonly=True))
 
 
 def print_recording(made: Recording) -> None:

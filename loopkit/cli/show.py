@@ -43,7 +43,7 @@ def report_command(run: str, out: Path) -> int:
 
     if out.suffix not in REPORTS:
         raise click.UsageError(f"`-o {out}`: the name has to end in {' or '.join(REPORTS)}")
-    facts = with_app(lambda app: app.facts_of(run))
+    facts = with_app(lambda app: app.facts_of(run), readonly=True)
     write(out, REPORTS[out.suffix](facts).encode())
     return terminal.OK
 
@@ -109,7 +109,7 @@ def show_command(run: str) -> int:
             *await _family(app, state, is_driven),
         ]
 
-    echo_wrapped(with_app(read))
+    echo_wrapped(with_app(read, readonly=True))
     return terminal.OK
 
 

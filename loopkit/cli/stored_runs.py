@@ -17,9 +17,12 @@ from loopkit.journal.journal import open_journal
 from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from loopkit.app import App
     from loopkit.engine.events import Event
     from loopkit.engine.state import RunState
+    from loopkit.journal.journal import Journal
 
 Result = TypeVar("Result")
 NEWEST = 200
@@ -32,7 +35,7 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
     """The result of work that reads stored runs; raises Stop for errors that a user can cause."""
 
     async def read() -> Result:
-        journal = open_journal(journal_place(), if_used=True)
+        journal = _open(journal_place(), readonly=True)
         try:
             return await work(StoredRuns(journal))
         finally:
@@ -57,26 +60,28 @@ def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
     return with_runs(read)
 
 
-def with_app(work: Callable[[App], Awaitable[Result]], *, makes_journal: bool = False) -> Result:
+def _open(place: Path | str, *, readonly: bool) -> Journal:
+    """The journal there, where somebody has used it; a replica of a database is enough to read."""
+    return open_journal(place, if_used=True, readonly=readonly and isinstance(place, str))
+
+
+def with_app(
+    work: Callable[[App], Awaitable[Result]],
+    *,
+    readonly: bool = False,
+    makes_journal: bool = False,
+) -> Result:
     """The result of the work; raises Stop for errors that a user can cause."""
     from loopkit.app import App
 
     async def use_app() -> Result:
         place = journal_place()
-        async with App.open(place, open_journal(place, if_used=not makes_journal)) as app:
+        journal = open_journal(place) if makes_journal else _open(place, readonly=readonly)
+        async with App.open(place, journal) as app:
             return await work(app)
 
     with report_errors():
         return asyncio.run(use_app())
-
-
-def is_submitted(run: str) -> bool:
-    """Whether the family of a run is left to workers."""
-
-    async def read(stored: StoredRuns) -> bool:
-        return any(row.is_submitted for row in await stored.journal.runs(run=root_of(run)))
-
-    return with_runs(read)
 
 
 async def has_driver(stored: StoredRuns, run: str) -> bool:

@@ -78,7 +78,9 @@ class Clock(Protocol):
 
 
 class RealClock:
-    now = staticmethod(time.time)
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self.now = now or time.time
+
     monotonic = staticmethod(time.monotonic)
     sleep = staticmethod(asyncio.sleep)
 

@@ -5,6 +5,7 @@ A validator run by itself is one of them: a machine of two states around it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +84,7 @@ class ClaimedRuns(ChildRuns):
         super().__init__(journal)
         self.inboxes = Inboxes(journal)
         self.folder = folder
-        self.clock = clock or RealClock()
+        self.clock = clock or RealClock(journal.now)
         self.person = person or NobodyThere()
         self._listeners_of = listeners_of or (lambda run: () if is_child(run) else listeners)
         self._observe = observe
@@ -181,6 +182,9 @@ class ClaimedRuns(ChildRuns):
         return await self.state_of(run)
 
     async def drive(self, active: ActiveRun) -> RunState:
+        if (task := asyncio.current_task()) is not None:
+            # For whoever wants to know what blocks the event loop.
+            task.set_name(f"run {active.claim.run}")
         try:
             await advance(active)
         finally:

@@ -78,6 +78,11 @@ class JournalUnusable(JournalError):
     """The storage failed: full, damaged, locked, read-only, or of a newer version."""
 
 
+class NoTables(JournalUnusable):
+    def __init__(self, place: str) -> None:
+        super().__init__(f"the journal {place} has no tables; run `loopkit journal migrate`")
+
+
 class OnlyRead(JournalUnusable):
     def __init__(self, place: str) -> None:
         super().__init__(f"the journal {place} was opened only to be read")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from loopkit.journal.errors import JournalError, JournalUnusable, is_sqlite, unusable
 
@@ -42,8 +42,13 @@ def parse_queries(path: Path) -> dict[str, str]:
 
 
 SQL = parse_queries(Path(__file__).with_name("queries.sql"))
-MIGRATIONS = [SQL[f"migration_{number}"].split(";") for number in (1, 2, 3)]
+MIGRATIONS = [SQL[f"migration_{number}"].split(";") for number in (1, 2, 3, 4)]
 """The statements that lead from each schema version to the next, from an empty file on."""
+
+
+def is_url(place: object) -> TypeGuard[str]:
+    """Whether a place is the URL of a journal in PostgreSQL, and not a folder."""
+    return isinstance(place, str) and place.startswith(("postgresql://", "postgres://"))
 
 
 def state_folder(start: Path | None = None) -> Path:

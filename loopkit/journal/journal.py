@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loopkit.journal.contents import ContentStore
-from loopkit.journal.errors import ClaimLost, JournalUnusable
+from loopkit.journal.errors import ClaimLost, JournalUnusable, NoTables
 from loopkit.journal.files import is_unused
 from loopkit.journal.records import (
     Due,
@@ -46,10 +46,13 @@ def open_journal(
     """
     if isinstance(place, str):
         with _postgres():
-            from loopkit.journal.postgres.store import has_tables, open_postgres  # noqa: PLC0415
-        if not if_used or has_tables(place):
+            from loopkit.journal.postgres.store import open_postgres  # noqa: PLC0415
+        try:
             return open_postgres(place, clock, readonly=readonly)
-        place = None
+        except NoTables:
+            if not if_used:
+                raise
+            place = None
     is_in_memory = place is None or (if_used and is_unused(place))
     return open_sqlite(None if is_in_memory else place, clock, readonly=readonly)
 
@@ -135,6 +138,9 @@ class Journal(Protocol):
     keeps_texts: bool
     """Whether records are written as text at once, and not when somebody asks for them."""
 
+    def now(self) -> float:
+        """The time of records in Unix seconds, which all processes of a journal share."""
+
     @property
     def owner(self) -> str:
         """The name under which runs are claimed here."""
@@ -171,6 +177,9 @@ class Journal(Protocol):
         one looks after the other. `every` run that is due is given with it, also
         those that were not submitted. A run is due as soon as one of its children is.
         """
+
+    async def is_submitted(self, run: str) -> bool:
+        """Whether a run is left to workers."""
 
     async def mailed(self) -> list[str]:
         """The runs that are claimed here and for which messages wait."""

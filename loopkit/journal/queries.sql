@@ -73,8 +73,12 @@ UPDATE runs SET due_at = (
     WHERE json_valid(data)
 )
 
+-- name: migration_4
+ALTER TABLE runs ADD COLUMN format INTEGER NOT NULL DEFAULT 1
+
 -- name: insert_run
-INSERT INTO runs (run, machine, definition, needs, created_at, owner) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO runs (run, machine, definition, needs, created_at, owner, format)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run) DO NOTHING
 
 -- name: run
@@ -124,9 +128,12 @@ INSERT OR REPLACE INTO removals (id, newest) VALUES (1, ?)
 
 -- name: own
 -- A submitted run whose owner was killed is due at once.
-UPDATE runs SET owner = ?, due_at = iif(
+UPDATE runs SET owner = ?, format = max(format, ?), due_at = iif(
     owner IS NOT NULL AND needs IS NOT NULL, ifnull(due_at, 0), due_at
-) WHERE id = ? RETURNING due_at
+) WHERE id = ? RETURNING due_at, format
+
+-- name: is_submitted
+SELECT id FROM runs WHERE run = ? AND needs IS NOT NULL
 
 -- name: mailed
 -- The runs of an owner for which messages wait.
@@ -154,21 +161,21 @@ JOIN runs AS root ON root.run = substr(member.run, 1, instr(member.run || '/', '
 WHERE member.id IN (
     SELECT id FROM runs WHERE due_at <= :now
     UNION ALL SELECT id FROM runs WHERE owner IS NOT NULL AND needs IS NOT NULL
-) AND (:every OR root.needs IS NOT NULL) AND NOT EXISTS (
+) AND (:every OR root.needs IS NOT NULL) AND root.format <= :format AND NOT EXISTS (
     SELECT value FROM json_each(root.needs)
     WHERE value NOT IN (SELECT value FROM json_each(:labels))
 )
 GROUP BY root.id ORDER BY min(member.due_at)
 
 -- name: runs
-SELECT id, run, machine, definition, created_at, owner, needs FROM runs
+SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
 AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
 ORDER BY id DESC
 
 -- name: histories
-SELECT id, run, machine, definition, created_at, owner, needs FROM runs
+SELECT id, run, machine, definition, created_at, owner FROM runs
 WHERE (:machine IS NULL OR machine = :machine) AND (:before IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 

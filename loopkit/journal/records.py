@@ -9,10 +9,18 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from loopkit.journal.errors import JournalError, JournalUnusable, Owner, RunDamaged
+from loopkit.journal.errors import (
+    JournalError,
+    JournalUnusable,
+    Owner,
+    RunDamaged,
+    RunOfOtherVersion,
+)
 
 CLAIMED = "claimed"
 """The type of the one record that the journal itself writes, whenever a run gets an owner."""
+FORMAT = 1
+"""Of the records that are written; a run that a newer loopkit writes to gets that one's format."""
 MAX_INTEGER = 2**63 - 1
 MAX_TEXT_BYTES = 50_000_000
 _MAX_TIME_S = 1e12
@@ -61,8 +69,6 @@ class RunRow:
     is_driven: bool
     """Whether a living process owns it."""
     damage: RunDamaged | None = None
-    is_submitted: bool = False
-    """Whether workers drive it when it is due."""
 
 
 class History(NamedTuple):
@@ -150,6 +156,13 @@ def refuse_records(records: Sequence[NewRecord]) -> None:
             refuse_text(f"the type of record {number}", record.type)
             refuse_text(f"the data of record {number} ({record.type})", record.data)
             refuse_time(f"record {number} ({record.type})", record.at)
+
+
+def refuse_format(run: str, number: int) -> None:
+    """Raise RunOfOtherVersion for a run that a newer loopkit writes to."""
+    if number > FORMAT:
+        cause = f"its records are of format {number}, and this one knows {FORMAT}"
+        raise RunOfOtherVersion(run, cause)
 
 
 def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:

@@ -51,6 +51,7 @@ from loopkit.journal.files import (
 )
 from loopkit.journal.records import (
     CLAIMED,
+    FORMAT,
     MAX_INTEGER,
     Due,
     History,
@@ -61,6 +62,7 @@ from loopkit.journal.records import (
     Record,
     RunRow,
     owner_of,
+    refuse_format,
     refuse_impossible,
     refuse_records,
     refuse_text,
@@ -177,7 +179,7 @@ class SqliteClaim:
                 self._journal.add_buffered(self)
                 self._buffer.append(self._journal.claimed())
             self._buffer += records
-            self.is_released, self.due = releases, due
+            self.is_released, self.due = releases, due if releases or due is not None else self.due
             return self.seq
         async with self._lock:
             self._refuse_ended()
@@ -232,7 +234,7 @@ class SqliteClaim:
         if self._stored is None:
             records = (*(self._buffer or (self._journal.claimed(),)), *records)
             # It is as old as the first record behind its claim, if there is one.
-            values = (self.run, *self._new, records[:2][-1].at, self._journal.owner)
+            values = (self.run, *self._new, records[:2][-1].at, self._journal.owner, FORMAT)
             made = db.execute(SQL["insert_run"], values)
             if not made.rowcount or made.lastrowid is None:
                 raise RunExists(self.run)
@@ -311,7 +313,7 @@ class SqliteJournal:
         self.writer = writer
         self.lock = lock
         self.owner = lock.name
-        self._clock = clock
+        self.now = clock
         self._view = view
         self.contents = Contents(folder)
         self.keeps_texts = folder is not None
@@ -383,7 +385,8 @@ class SqliteJournal:
         def work(db: sqlite3.Connection) -> tuple[_Stored, float | None]:
             row = self._row_to_own(db, run)
             seq, epoch = _head(db, row, run)[:2]
-            (due,) = db.execute(SQL["own"], (self.owner, row)).fetchone()
+            due, known = db.execute(SQL["own"], (self.owner, FORMAT, row)).fetchone()
+            refuse_format(run, known)
             seq = _insert(db, row, epoch + 1, seq, [self.claimed()])
             return _Stored(row, epoch + 1, seq, self.writer.version), due
 
@@ -400,10 +403,10 @@ class SqliteJournal:
 
     def claimed(self) -> NewRecord:
         """The record that this process owns a run from now on."""
-        return NewRecord(CLAIMED, self._clock(), self._here)
+        return NewRecord(CLAIMED, self.now(), self._here)
 
     def disown(self, db: sqlite3.Connection, row: int, due: float | None) -> None:
-        values = {"id": row, "owner": self.owner, "due": due, "now": self._clock()}
+        values = {"id": row, "owner": self.owner, "due": due, "now": self.now()}
         db.execute(SQL["disown"], values)
 
     def _row_to_own(self, db: sqlite3.Connection, run: str) -> int:
@@ -414,13 +417,15 @@ class SqliteJournal:
         return row
 
     async def submit(self, run: str, needs: Sequence[str] = ()) -> None:
-        values = {"needs": _labels(needs), "now": self._clock()}
+        values = {"needs": _labels(needs), "now": self.now()}
         await self._write(lambda db: db.execute(SQL["submit"], {"id": _find(db, run)[0], **values}))
 
     async def due(
         self, limit: int = 1000, labels: Sequence[str] = (), *, every: bool = False
     ) -> list[Due]:
-        wanted = {"now": self._clock(), "labels": _labels(labels), "every": every}
+        wanted = {
+            "now": self.now(), "labels": _labels(labels), "every": every, "format": FORMAT,
+        }  # fmt: skip
 
         def work(db: sqlite3.Connection) -> list[Due]:
             rows = db.execute(SQL["due"], wanted).fetchall()
@@ -428,6 +433,11 @@ class SqliteJournal:
             return [Due(str(run), since) for run, _, since in islice(free, limit)]
 
         return await self._read(work)
+
+    async def is_submitted(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        found = await self._read(lambda db: db.execute(SQL["is_submitted"], (run,)).fetchone())
+        return found is not None
 
     async def mailed(self) -> list[str]:
         # Nobody can have posted a message to a run that is not stored yet.
@@ -512,7 +522,7 @@ class SqliteJournal:
         row: tuple[Any, ...],
         head: Callable[[sqlite3.Connection, int, str], tuple[Any, ...]],
     ) -> RunRow:
-        row_id, run, machine, definition, created_at, owner, needs = row
+        row_id, run, machine, definition, created_at, owner = row
         # SQLite checks the types of columns when they are written, and not when they are read.
         if None in row[1:5]:
             damage = RunDamaged(str(run), f"row {row_id} of the runs is not what was written")
@@ -523,9 +533,7 @@ class SqliteJournal:
                 seq, _, at = head(db, row_id, run)[:3]
         except RunDamaged as error:
             return RunRow(run, machine, definition, created_at, created_at, 0, is_driven, error)
-        return RunRow(
-            run, machine, definition, created_at, at, seq, is_driven, None, needs is not None
-        )
+        return RunRow(run, machine, definition, created_at, at, seq, is_driven)
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
@@ -632,7 +640,7 @@ class SqliteJournal:
         def work(db: sqlite3.Connection) -> str | None:
             row = _find(db, run)[0]
             if db.execute(SQL["post"], (row, message_id, kind, data, at)).rowcount:
-                db.execute(SQL["hasten"], {"id": row, "now": self._clock()})
+                db.execute(SQL["hasten"], {"id": row, "now": self.now()})
                 return None
             return str(db.execute(SQL["posted"], (row, message_id)).fetchone()[0])
 

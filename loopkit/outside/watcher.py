@@ -10,7 +10,7 @@ others may do its work by now: the groups that are left are killed too.
 It imports only what an interpreter has loaded anyway, because it is started so often.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # `signal` takes ten times as long
 import os
 import sys
 

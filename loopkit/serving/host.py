@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
-from loopkit.drive.active import Clock, RealClock
+from loopkit.drive.active import Clock
 from loopkit.drive.inbox import AnyAnswer
 from loopkit.drive.stored_runs import Stored
 from loopkit.journal.errors import RunBusy
@@ -46,7 +47,7 @@ class Host(DueRuns):
         place: Path | str,
         machines: Sequence[Loaded],
         say: Callable[[str], None] = print,
-        clock: Clock = RealClock(),  # noqa: B008 - it has no state
+        clock: Clock | None = None,
     ) -> None:
         """`machines` are sound, and named by whoever started the server; `place` is that of
         the journal. `say` reports faults of runs that no caller waits for.
@@ -60,7 +61,7 @@ class Host(DueRuns):
                 raise NotRunnable(f"two of the machines are named `{name}`; rename one of them")
         app = App.open(
             place,
-            open_journal(place, clock=clock.now),
+            open_journal(place, clock=clock.now if clock else time.time),
             clock=clock,
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
@@ -111,7 +112,7 @@ class Host(DueRuns):
         if stopped is not None and stopped.reason not in ("waiting", "interrupted"):
             # It has stopped for another reason since, and has not been resumed.
             return Posted(is_new, "nobody")
-        if await self._is_submitted(root_of(run)):
+        if await self.app.journal.is_submitted(root_of(run)):
             return Posted(is_new, A_WORKER)
         return Posted(is_new, await self.go_on(run))
 
@@ -166,12 +167,9 @@ class Host(DueRuns):
     async def _find_due(self, limit: int) -> Sequence[Due]:
         return await self.app.journal.due(limit, every=True)
 
-    async def _is_submitted(self, root: str) -> bool:
-        return any(row.is_submitted for row in await self.app.journal.runs(run=root))
-
     async def _go_on(self, run: str) -> bool:
         """Go on without a person: not with a run that was killed at its work, or is a worker's."""
-        if await self._is_submitted(run):
+        if await self.app.journal.is_submitted(run):
             return False
         state = await self.app.state_of(run)
         stopped = state.suspended.reason if state.suspended else ""

@@ -21,8 +21,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 
-from loopkit.journal.errors import JournalError, JournalUnusable, unusable
+from loopkit.journal.errors import JournalError, JournalUnusable, NoTables, unusable
 from loopkit.journal.files import parse_queries
+from loopkit.journal.records import FORMAT
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
@@ -33,6 +34,7 @@ VERSION = sum(name.startswith("migration_") for name in _QUERIES)
 _OLDEST = 150000
 """PostgreSQL 15, of whose rules on names and privileges nothing here depends on older ones."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_OWN = ("schema", "ttl", "prepare")
 _CONNECT_S = 10
 _LIMITS = (
     "SET LOCAL statement_timeout = 60000; SET LOCAL idle_in_transaction_session_timeout = 30000"
@@ -77,8 +79,7 @@ class Database:
             _ = parts.port
         except ValueError as error:
             raise JournalUnusable(f"the URL of the journal cannot be read: {error}") from None
-        own = {name: text for name, text in given if name in ("schema", "ttl", "prepare")}
-        rest = urlencode([pair for pair in given if pair[0] not in own])
+        own = {name: text for name, text in given if name in _OWN}
         schema, ttl = own.get("schema", "loopkit"), own.get("ttl", "30")
         host = parts.hostname or dict(given).get("host", "")
         port = f":{parts.port}" if parts.port else ""
@@ -92,17 +93,8 @@ class Database:
             raise JournalUnusable(f"the `ttl` of the journal is {ttl!r}; give seconds, 1 to 86,400")
         if (prepare := own.get("prepare", "yes")) not in ("yes", "no"):
             raise JournalUnusable(f"`prepare` of the journal is {prepare!r}; give `yes` or `no`")
-        plain = urlunsplit(parts._replace(query=rest))
-        direct = os.environ.get("LOOPKIT_JOURNAL_DIRECT") or plain
-        if direct != plain:
-            direct = cls.of_direct(direct)
-        return cls(plain, direct, schema, place, float(ttl), prepare == "yes")
-
-    @staticmethod
-    def of_direct(url: str) -> str:
-        parts = urlsplit(url)
-        kept = [p for p in parse_qsl(parts.query) if p[0] not in ("schema", "ttl", "prepare")]
-        return urlunsplit(parts._replace(query=urlencode(kept)))
+        direct = _libpq(os.environ.get("LOOPKIT_JOURNAL_DIRECT") or url)
+        return cls(_libpq(url), direct, schema, place, float(ttl), prepare == "yes")
 
     def __getitem__(self, name: str) -> str:
         return _statement(name, self.schema)
@@ -160,9 +152,7 @@ class Database:
     def require(self, db: psycopg.Connection[Any]) -> None:
         """Raise JournalUnusable if there is no journal of this version."""
         if not self.check(db):
-            raise JournalUnusable(
-                f"the journal {self.place} has no tables; run `loopkit journal migrate`"
-            )
+            raise NoTables(self.place)
 
     def version(self, db: psycopg.Connection[Any]) -> int | None:
         """The version of the journal's tables; raises JournalUnusable for those of others."""
@@ -179,11 +169,18 @@ class Database:
         return int(found[0]) if found else 0
 
 
+def _libpq(url: str) -> str:
+    """A URL without the parameters that only loopkit knows."""
+    parts = urlsplit(url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in _OWN]
+    return urlunsplit(parts._replace(query=urlencode(kept)))
+
+
 def _statement(name: str, schema: str) -> str:
     found = _STATEMENTS.get((name, schema))
     if found is None:
         text = _QUERIES[name].replace("@DUE", _QUERIES["due"])
-        text = text.replace("@ALIVE", _QUERIES["alive"])
+        text = text.replace("@ALIVE", _QUERIES["alive"]).replace("@FORMAT", str(FORMAT))
         found = _STATEMENTS[name, schema] = re.sub(r"@(\w+)", rf'"{schema}".\1', text)
     return found
 

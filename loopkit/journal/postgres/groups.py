@@ -27,8 +27,8 @@ from loopkit.journal.records import CLAIMED, NewRecord, owner_of
 
 _MOST_IN_GROUP = 500
 LOOP_ENDED = "the event loop ended in the middle of a request; whether it was done is not known"
-_LARGE = 100_000
-"""The characters from which on a text takes longer in a list than in a request of its own."""
+_MOST_CHARACTERS = 50_000_000
+"""Of records in a request; the last one may exceed them. PostgreSQL takes a gigabyte at most."""
 _MOST_GROUPS = 3
 """Of four connections: one is left to those who read."""
 
@@ -146,7 +146,7 @@ class Attempt:
         Rows are locked before anything is written, so that `(tx, id)` keeps the order of each run.
         """
         old = [change for change in self._group if change.new is None]
-        whole = {c.row for c in old if c.consumes or c.unless or c.releases}
+        whole = {c.row for c in old if c.consumes or c.unless or c.releases or c.due is not None}
         shared = {change.row for change in old} - whole
         for name, locked in (("lock_whole", whole), ("lock_shared", shared)):
             if locked:
@@ -240,25 +240,21 @@ class Attempt:
         return found[0][0] if [row[1:] for row in found] == told else None
 
     async def _write(self, db: Connection, changes: Sequence[Change]) -> None:
-        records = [
-            (change.row, seq, change.epoch, record.at, record.type, text)
-            for change in changes
-            for seq, (record, text) in enumerate(
-                zip(change.records, change.texts, strict=True), change.seq + 1
-            )
-        ]
-        small: list[Any] = []
-        for record in records:
-            if len(record[-1]) > _LARGE:
-                await self._each(db, "insert_records", small)
-                await rows(db, self._sql["insert_record"], record)
-                small = []
-            else:
-                small.append(record)
+        records, size = list[Any](), 0
+        for change in changes:
+            told = zip(change.records, change.texts, strict=True)
+            for seq, (record, text) in enumerate(told, change.seq + 1):
+                records.append((change.row, seq, change.epoch, record.at, record.type, text))
+                size += len(text)
+                if size > _MOST_CHARACTERS:
+                    await self._each(db, "insert_records", records)
+                    records, size = [], 0
         consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
         released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
+        named = [(c.row, c.due) for c in changes if c.due is not None and not c.releases]
         for name, values in (
-            ("insert_records", small), ("consume", consumed), ("disown", released),
+            ("insert_records", records), ("consume", consumed), ("disown", released),
+            ("set_due", named),
         ):  # fmt: skip
             await self._each(db, name, values)
 

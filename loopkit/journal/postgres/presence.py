@@ -9,8 +9,10 @@ again, with another name.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -30,15 +32,21 @@ _BEATS_TO_DEATH = 4
 _LIFE_S = 1.0
 """How often the watcher of its programs is shown that it lives."""
 _CONNECT_AGAIN_S = 1.0
+_MOST_AHEAD_S = 1.0
+LOGGER = logging.getLogger("loopkit.journal")
 
 
 class Presence:
     def __init__(self, database: Database, db: psycopg.Connection[Any]) -> None:
         """It takes over the connection; raises psycopg.Error."""
         self._database = database
+        self.ahead = 0.0
+        """The seconds by which the database's time is ahead of the one here."""
+        self._is_warned = False
         self._stops, self._stop = os.pipe2(os.O_CLOEXEC)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._give_up: Callable[[], None] = lambda: None
+        self._loop_thread = 0
         self._ticked = threading.Event()
         self._ticked.set()
         self._row = 0
@@ -61,6 +69,7 @@ class Presence:
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
         self._loop, self._give_up = asyncio.get_running_loop(), give_up
+        self._loop_thread = threading.get_ident()
 
     def close(self) -> None:
         """Be dead from now on."""
@@ -71,12 +80,31 @@ class Presence:
         host = os.uname().nodename
         name = f"{host}-{os.getpid()}-{os.urandom(8).hex()}"
         with db.transaction():
-            values = (name, os.getpid(), host, self._database.ttl)
+            db.execute(self._database["forget_dead"].encode())
+            values, asked = (name, os.getpid(), host, self._database.ttl), time.time()
             found = db.execute(self._database["appear"].encode(), values).fetchall()
-            [(self._row, key)] = found
+            [(self._row, key, told)] = found
+            self._compare(asked, told)
             db.execute("SELECT pg_advisory_lock(%s)", (key,))
         self._beaten = time.monotonic()
         self.name = name
+
+    def _compare(self, asked: float, told: float) -> None:
+        """Take the offset of the clock from a time of the database, asked for at `asked`.
+
+        One that agrees with it, as far as the answer took, is kept, so that time does not jump.
+        """
+        now = time.time()
+        ahead = told - (asked + now) / 2
+        if abs(ahead - self.ahead) > (now - asked) / 2:
+            self.ahead = ahead
+        is_off = abs(self.ahead) > _MOST_AHEAD_S
+        if is_off and not self._is_warned:
+            told_of = os.uname().nodename, -self.ahead, self._database.place
+            LOGGER.warning(
+                "the clock of %s is %.1f s off that of the journal %s; set it by NTP", *told_of
+            )
+        self._is_warned = is_off
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
         while db is not None:
@@ -92,7 +120,7 @@ class Presence:
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        next_beat = time.monotonic()
+        next_beat, is_told = time.monotonic(), False
         while True:
             wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
@@ -112,9 +140,23 @@ class Presence:
                 if self._loop_goes_on():
                     if not self._beat(db):
                         return False
-                    self._beaten = time.monotonic()
+                    self._beaten, is_told = time.monotonic(), False
+                elif not is_told and self._loop is not None:
+                    is_told = True
+                    self._tell_what_blocks(self._loop, interval)
             # After the beat: whose programs were killed is overdue.
             GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
+
+    def _tell_what_blocks(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        task = asyncio.current_task(loop)
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - it has no other name
+        code = frame and frame.f_code
+        LOGGER.warning(
+            "%s has blocked the event loop for %.1f s, in %s (%s:%s); after %.0f s this process "
+            "counts as dead, and others take its runs over",
+            task.get_name() if task else "something", seconds, code and code.co_qualname,
+            code and code.co_filename, frame and frame.f_lineno, self._database.ttl,
+        )  # fmt: skip
 
     def _loop_goes_on(self) -> bool:
         """Whether the event loop has had a turn since the last beat; it is asked for another."""
@@ -132,6 +174,7 @@ class Presence:
     def _beat(self, db: psycopg.Connection[Any]) -> bool:
         """Touch the row; false where there is no answer in time: the database may be slow."""
         statement = self._database["beat"] % self._row
+        asked = time.time()
         try:
             db.pgconn.send_query(statement.encode())
             while db.pgconn.flush() or db.pgconn.is_busy():
@@ -139,13 +182,14 @@ class Presence:
                 if select.select([db.fileno(), self._stops], [], [], wait)[0] != [db.fileno()]:
                     return False
                 db.pgconn.consume_input()
-            is_done = True
+            told = None
             while (result := db.pgconn.get_result()) is not None:
-                is_done = is_done and result.status == psycopg.pq.ExecStatus.COMMAND_OK
-                is_done = is_done and result.command_tuples == 1
+                told = result.get_value(0, 0) if result.ntuples == 1 else None
         except psycopg.Error:
             return False
-        return is_done
+        if told is not None:
+            self._compare(asked, float(told))
+        return told is not None
 
     def _connect_again(self) -> psycopg.Connection[Any] | None:
         """A new connection with a new name, once the claims are given up; None at the end."""

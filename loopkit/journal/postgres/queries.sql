@@ -26,6 +26,7 @@ CREATE TABLE @runs (
     machine text COLLATE "C" NOT NULL,
     definition text COLLATE "C" NOT NULL,
     created_at double precision NOT NULL,
+    format integer NOT NULL,
     epoch bigint NOT NULL,
     owner text COLLATE "C",
     due_at timestamptz,
@@ -107,13 +108,21 @@ AND seen_at >= clock_timestamp() - make_interval(secs => ttl)
 
 -- name: appear
 INSERT INTO @presences (name, pid, host, ttl) VALUES (%s, %s, %s, %s)
-RETURNING id, (tableoid::bigint << 32) + id
+RETURNING id, (tableoid::bigint << 32) + id, extract(epoch FROM clock_timestamp())::float8
+
+-- name: forget_dead
+-- A run that names one of them has nobody. One that only stood still gets another name.
+DELETE FROM @presences WHERE id IN (
+    SELECT id FROM @presences WHERE name NOT IN (@ALIVE)
+    AND seen_at < clock_timestamp() - interval '10 minutes' FOR UPDATE SKIP LOCKED
+)
 
 -- name: beat
 UPDATE @presences SET seen_at = clock_timestamp() WHERE id = %s
+RETURNING extract(epoch FROM seen_at)::float8
 
 -- name: vanish
-DELETE FROM @presences WHERE id = %s OR seen_at < now() - interval '7 days'
+DELETE FROM @presences WHERE id = %s
 
 -- name: run
 SELECT id FROM @runs WHERE run = %s
@@ -146,21 +155,19 @@ SELECT run_id, message_id, kind, consumed_at_seq FROM @inbox
 WHERE run_id = ANY(%s) AND (consumed_at_seq IS NULL OR message_id = ANY(%s))
 
 -- name: insert_runs
-INSERT INTO @runs (run, machine, definition, created_at, epoch, owner, submitted, needs)
-SELECT run, machine, definition, created_at, 1, %s, needs IS NOT NULL,
+INSERT INTO @runs (run, machine, definition, created_at, format, epoch, owner, submitted, needs)
+SELECT run, machine, definition, created_at, @FORMAT, 1, %s, needs IS NOT NULL,
     ARRAY(SELECT jsonb_array_elements_text(needs))
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::float8[], %s::jsonb[])
     AS new (run, machine, definition, created_at, needs)
 ON CONFLICT (run) DO NOTHING RETURNING run, id
 
 -- name: insert_records
+-- Texts as they are (`b`): a list of them as text would take longer than all the rest, by its quotes.
 INSERT INTO @records (run_id, seq, epoch, at, type, data)
 SELECT * FROM unnest(
-    %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::text[], %s::text[]
+    %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %b::text[], %b::text[]
 )
-
--- name: insert_record
-INSERT INTO @records (run_id, seq, epoch, at, type, data) VALUES (%s, %s, %s, %s, %s, %s)
 
 -- name: consume
 UPDATE @inbox AS inbox SET consumed_at_seq = taken.seq
@@ -178,6 +185,10 @@ END
 FROM unnest(%s::bigint[], %s::bigint[], %s::float8[]) AS released (id, epoch, due)
 WHERE runs.id = released.id AND runs.epoch = released.epoch AND owner IS NOT NULL
 
+-- name: set_due
+UPDATE @runs AS runs SET due_at = to_timestamp(named.due)
+FROM unnest(%s::bigint[], %s::float8[]) AS named (id, due) WHERE runs.id = named.id
+
 -- name: beginning
 SELECT run_id, at, type, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
 WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
@@ -186,10 +197,10 @@ WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
 -- A submitted run whose owner was killed is due at once.
 SELECT epoch, owner, coalesce(
     extract(epoch FROM due_at)::float8, CASE WHEN owner IS NOT NULL AND submitted THEN 0 END
-) FROM @runs WHERE id = %s
+), format FROM @runs WHERE id = %s
 
 -- name: own
-UPDATE @runs SET epoch = %s, owner = %s WHERE id = %s
+UPDATE @runs SET epoch = %s, owner = %s, format = greatest(format, @FORMAT) WHERE id = %s
 
 -- name: newest_claim
 SELECT coalesce(owner, ''), at, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
@@ -198,14 +209,24 @@ WHERE run_id = %s AND type = %s ORDER BY seq DESC LIMIT 1
 -- name: head
 SELECT seq, epoch, at FROM @records WHERE run_id = %s ORDER BY seq DESC LIMIT 1
 
--- name: missing
-SELECT place FROM (
-    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM @records WHERE run_id = %s
-) AS numbered WHERE seq <> place ORDER BY place LIMIT 1
+-- name: whole
+-- A run, the number of a record that is missing, and its last record.
+SELECT runs.id, (
+    SELECT place FROM (
+        SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM @records WHERE run_id = runs.id
+    ) AS numbered WHERE seq <> place ORDER BY place LIMIT 1
+), head.* FROM @runs AS runs LEFT JOIN LATERAL (
+    SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+) AS head ON true WHERE run = %s
 
 -- name: read
-SELECT seq, epoch, at, type, data FROM @records
-WHERE run_id = %s AND seq > %s ORDER BY seq LIMIT %s
+-- The length in characters would be that of texts which are read and uncompressed first.
+SELECT seq, epoch, at, type, data FROM (
+    SELECT *, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS size FROM (
+        SELECT seq, epoch, at, type, data FROM @records
+        WHERE run_id = %(row)s AND seq > %(after)s AND seq <= %(until)s ORDER BY seq LIMIT 5000
+    ) AS next
+) AS measured WHERE size <= %(size)s ORDER BY seq
 
 -- name: submit
 -- A host that keeps what the run needs is still needed.
@@ -223,7 +244,7 @@ WHERE member.id IN (
     SELECT id FROM @runs WHERE due_at <= now()
     UNION ALL SELECT id FROM @runs WHERE owner IS NOT NULL AND submitted
 )
-AND (%(every)s OR root.submitted) AND root.needs <@ %(labels)s::text[]
+AND (%(every)s OR root.submitted) AND root.format <= @FORMAT AND root.needs <@ %(labels)s::text[]
 AND (root.owner IS NULL OR root.owner NOT IN (SELECT name FROM alive))
 GROUP BY root.id ORDER BY min(member.due_at) NULLS FIRST LIMIT %(limit)s
 
@@ -234,6 +255,9 @@ WITH turn AS MATERIALIZED (
 ), found (run, since) AS MATERIALIZED (@DUE)
 SELECT is_mine, run, since FROM turn LEFT JOIN found ON is_mine ORDER BY since NULLS FIRST
 
+-- name: is_submitted
+SELECT id FROM @runs WHERE run = %s AND submitted
+
 -- name: mailed
 SELECT DISTINCT run FROM @runs AS runs JOIN @inbox ON run_id = runs.id
 WHERE owner = %s AND consumed_at_seq IS NULL
@@ -242,7 +266,7 @@ WHERE owner = %s AND consumed_at_seq IS NULL
 WITH alive AS MATERIALIZED (@ALIVE)
 SELECT runs.id, run, machine, definition, created_at,
     coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.epoch, head.at,
-    (SELECT count(*) FROM @records WHERE run_id = runs.id), submitted
+    (SELECT count(*) FROM @records WHERE run_id = runs.id)
 FROM @runs AS runs LEFT JOIN LATERAL (
     SELECT seq, epoch, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true
@@ -255,7 +279,10 @@ AND coalesce(head.type <> ALL (%(skipping)s::text[]), true)
 ORDER BY runs.id DESC LIMIT %(limit)s
 
 -- name: histories
-SELECT run_id, seq, epoch, at, type, data FROM @records WHERE run_id = ANY(%s) ORDER BY run_id, seq
+SELECT run_id, seq, epoch, at, type, data FROM (
+    SELECT *, sum(octet_length(data)) OVER (ORDER BY run_id, seq) - octet_length(data) AS size
+    FROM @records WHERE run_id = ANY(%s)
+) AS measured WHERE size <= %s ORDER BY run_id, seq
 
 -- name: named
 SELECT run FROM @runs WHERE starts_with(run, %(beginning)s)
@@ -266,7 +293,7 @@ ORDER BY id DESC LIMIT %(limit)s
 -- What is not below the oldest transaction under way may still get something before it.
 SELECT era::text, tx::text::bigint, found.id, run, seq, epoch, at, type, data FROM @journal LEFT JOIN (
     SELECT tx, id, run, seq, epoch, at, type, data FROM (
-        SELECT *, sum(length(data)) OVER (ORDER BY tx, id) - length(data) AS size FROM (
+        SELECT *, sum(octet_length(data)) OVER (ORDER BY tx, id) - octet_length(data) AS size FROM (
             SELECT tx, records.id, run, seq, records.epoch, at, type, data
             FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
             WHERE (tx, records.id) > (%(tx)s::text::xid8, %(id)s)

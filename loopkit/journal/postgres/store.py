@@ -8,7 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -53,6 +53,7 @@ from loopkit.journal.records import (
     Record,
     RunRow,
     owner_of,
+    refuse_format,
     refuse_impossible,
     refuse_records,
     refuse_text,
@@ -60,13 +61,14 @@ from loopkit.journal.records import (
 )
 
 T = TypeVar("T")
+_EMPTY = "it has no records"
 _LONGEST_TURN_S, _NEXT_TURN_S = 1.0, 0.02
 """How long what is due is waited for while others look, and how often they are asked."""
 _LOOK_AGAIN_S = 1.0
 """How long a cut connection may take to be noticed by whom it was cut from."""
 _MOST_PLACED = 500
-_MOST_CHARACTERS = 4_000_000
-"""The characters of records to read at once; the last record may exceed them."""
+_MOST_BYTES = 4_000_000
+"""The bytes of records to read at once; the last record may exceed them."""
 
 
 def open_postgres(
@@ -94,13 +96,6 @@ def open_postgres(
     if readonly:
         db.close()
     return PostgresJournal(database, presence, clock, patience, era)
-
-
-def has_tables(url: str) -> bool:
-    """Whether somebody has made the tables of a journal at a URL; raises JournalUnusable."""
-    database = Database.of(url)
-    with closing(database.connect()) as db:
-        return database.check(db)
 
 
 class PostgresClaim:
@@ -245,7 +240,10 @@ class PostgresJournal:
 
     def claimed(self) -> NewRecord:
         """The record that this process owns a run from now on."""
-        return NewRecord(CLAIMED, self._clock(), self._here)
+        return NewRecord(CLAIMED, self.now(), self._here)
+
+    def now(self) -> float:
+        return self._clock() + (self._presence.ahead if self._presence else 0.0)
 
     def refuse(self) -> None:
         """Raise JournalUnusable where only reading is possible, and JournalError at the end."""
@@ -366,11 +364,12 @@ class PostgresJournal:
         if not locked:
             raise UnknownRun(run)
         row = locked[0][0]
-        [(epoch, before, due)] = await rows(db, sql["to_claim"], (row,))
+        [(epoch, before, due, known)] = await rows(db, sql["to_claim"], (row,))
+        refuse_format(run, known)
         await self._refuse_owner(db, run, row, before)
         head = await rows(db, sql["head"], (row,))
         if not head:
-            raise RunDamaged(run, "it has no records")
+            raise RunDamaged(run, _EMPTY)
         refuse_impossible(run, *head[0])
         seq, record = head[0][0] + 1, self.claimed()
         await rows(db, sql["own"], (epoch + 1, owner, row))
@@ -414,6 +413,10 @@ class PostgresJournal:
     async def heed_hints(self, heed: Callable[[], Awaitable[None]]) -> None:
         await heed_hints(self._database, heed)
 
+    async def is_submitted(self, run: str) -> bool:
+        refuse_text("the name of the run", run)
+        return bool(await self.look("is_submitted", (run,)))
+
     async def mailed(self) -> list[str]:
         return [str(run) for (run,) in await self.look("mailed", (self.owner,))]
 
@@ -439,21 +442,36 @@ class PostgresJournal:
         refuse_text("the name of the run", run)
         most = MAX_INTEGER if limit is None else _limit(limit)
 
-        async def work(db: Connection, _: int) -> list[Record]:
-            sql = self._database
-            found = await rows(db, sql["run"], (run,))
-            if not found:
+        async def work(db: Connection, _: int) -> tuple[int, int, list[tuple[Any, ...]]]:
+            if not (known := await rows(db, self._database["whole"], (run,))):
                 raise UnknownRun(run)
-            row = found[0][0]
-            if missing := await rows(db, sql["missing"], (row,)):
-                raise RunDamaged(run, f"record {missing[0][0]} is missing")
-            if not (head := await rows(db, sql["head"], (row,))):
-                raise RunDamaged(run, "it has no records")
-            refuse_impossible(run, *head[0])
-            values = row, min(max(after, 0), MAX_INTEGER), most
-            return _sound(run, await rows(db, sql["read"], values))
+            [(row, missing, seq, *head)] = known
+            if missing or not seq:
+                raise RunDamaged(
+                    run, f"record {missing} is missing" if seq else "it has no records"
+                )
+            refuse_impossible(run, seq, *head)
+            until = min(seq, after + most)
+            return row, until, await rows(db, self._database["read"], _part(row, after, until))
 
-        return await self._ask(work, LOOK)
+        after = min(max(after, 0), MAX_INTEGER)
+        row, until, found = await self._ask(work, LOOK)
+        return _sound(run, await self._read_on(run, row, found, after, until))
+
+    async def _read_on(
+        self, run: str, row: int, found: list[tuple[Any, ...]], after: int, until: int
+    ) -> list[tuple[Any, ...]]:
+        """What is `found` of the records after one, with the others up to `until`, in parts.
+
+        None of them keeps the database for longer than one request may take.
+        """
+        while (last := found[-1][0] if found else after) < until:
+            part = await self.look("read", _part(row, last, until))
+            if not part:
+                # It was removed meanwhile.
+                raise UnknownRun(run)
+            found += part
+        return found
 
     async def runs(
         self,
@@ -482,14 +500,21 @@ class PostgresJournal:
             "below": before, "skipping": [], "limit": _limit(limit),
         }  # fmt: skip
 
-        async def work(db: Connection, _: int) -> list[History]:
-            listed = {row[0]: row for row in await rows(db, self._database["runs"], wanted)}
-            found: dict[int, list[Any]] = {row: [] for row in listed}
-            for row, *record in await rows(db, self._database["histories"], ([*listed],)):
-                found[row].append(record)
-            return [_history(row, found[row[0]]) for row in listed.values()]
+        async def work(db: Connection, _: int) -> dict[int, tuple[Any, list[tuple[Any, ...]]]]:
+            found: dict[int, Any]
+            found = {row[0]: (row, []) for row in await rows(db, self._database["runs"], wanted)}
+            values = [*found], _MOST_BYTES
+            for row, *record in await rows(db, self._database["histories"], values):
+                found[row][1].append(record)
+            return found
 
-        return await self._ask(work, LOOK)
+        histories = []
+        for place, (row, found) in (await self._ask(work, LOOK)).items():
+            listed = _run_row(*row[1:])
+            with suppress(UnknownRun):
+                found = await self._read_on(listed.run, place, found, 0, listed.seq)
+                histories.append(_history(place, listed, found))
+        return histories
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
         refuse_text("the beginning of an id", beginning)
@@ -501,7 +526,7 @@ class PostgresJournal:
         tx, number = after if len(after) == 2 else (0, 0)
         values = {
             "tx": str(tx), "id": number, "family": family,
-            "limit": _MOST_PLACED, "size": _MOST_CHARACTERS,
+            "limit": _MOST_PLACED, "size": _MOST_BYTES,
         }  # fmt: skip
         found = await self.look("records_after", values)
         self._take_era(found)
@@ -627,6 +652,10 @@ class _CutOff(JournalError):
         self.wait_s = wait_s
 
 
+def _part(row: int, after: int, until: int) -> dict[str, int]:
+    return {"row": row, "after": after, "until": until, "size": _MOST_BYTES}
+
+
 def _limit(limit: int) -> int:
     return min(max(limit, 0), MAX_INTEGER)
 
@@ -645,11 +674,11 @@ def _sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
 
 def _run_row(
     run: str, machine: str, definition: str, created_at: float, is_driven: bool,
-    seq: int | None, epoch: int, at: float, count: int, submitted: bool,
+    seq: int | None, epoch: int, at: float, count: int,
 ) -> RunRow:  # fmt: skip
-    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven, None, submitted)
+    row = RunRow(run, machine, definition, created_at, at, seq or 0, is_driven)
     if seq is None:
-        return _damaged(row, RunDamaged(run, "it has no records"))
+        return _damaged(row, RunDamaged(run, _EMPTY))
     if count != seq:
         return _damaged(row, RunDamaged(run, f"{seq - count} of its records are missing"))
     try:
@@ -663,10 +692,9 @@ def _damaged(row: RunRow, damage: RunDamaged) -> RunRow:
     return replace(row, updated_at=row.created_at, seq=0, damage=damage)
 
 
-def _history(row: tuple[Any, ...], found: Sequence[Sequence[Any]]) -> History:
-    listed = _run_row(*row[1:])
+def _history(place: int, listed: RunRow, found: Sequence[Sequence[Any]]) -> History:
     try:
         records = () if listed.damage else _sound(listed.run, found)
     except RunDamaged as damage:
-        return History(row[0], _damaged(listed, damage), ())
-    return History(row[0], listed, records)
+        return History(place, _damaged(listed, damage), ())
+    return History(place, listed, records)
