@@ -22,7 +22,7 @@ from loopkit.journal.journal import open_journal
 from loopkit.serving.host import A_WORKER, Host
 from loopkit.serving.worker import Worker
 from tests.support import CommandLine
-from tests.support_postgres import Proxy, server, url_of
+from tests.support_postgres import server, url_of
 from tests.waiting import LONG_S, is_alive, until
 from tests.warm import Process, ran_loopkit
 
@@ -186,18 +186,6 @@ def test_a_worker_that_is_told_to_end_finishes_steps_and_leaves_runs_due(url: st
     Path("go").touch()
     with worker():
         asyncio.run(until_ended(url, *runs))
-
-
-async def test_a_worker_that_is_told_to_end_waits_for_no_journal_that_is_away(url: str) -> None:
-    proxy = Proxy()
-    place = await asyncio.to_thread(open_journal, proxy.url(url))
-    one = Worker(App.open(url, place), parallel=1, labels=(), slice_s=600.0, drain_s=0.5)
-    task = asyncio.create_task(one.work())
-    await asyncio.sleep(2)
-    proxy.close()
-    await asyncio.sleep(2)
-    one.stop()
-    await asyncio.wait_for(task, 60)
 
 
 async def test_an_answer_to_a_submitted_run_wakes_a_worker(url: str) -> None:

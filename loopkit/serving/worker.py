@@ -19,8 +19,6 @@ from loopkit.serving.due_runs import DueRuns
 
 LOG = LOGGER.getChild("worker")
 _MOST_CHECKED = 1000
-_LEAVE_S = 5.0
-"""How long programs and appends may take to end once the steps in hand were given up."""
 
 
 class Worker(DueRuns):
@@ -34,7 +32,6 @@ class Worker(DueRuns):
         self._slice_s = slice_s
         self._drain_s = drain_s
         self._drain: asyncio.TimerHandle | None = None
-        self._leaving: asyncio.Task[None] | None = None
 
     async def work(self) -> None:
         """Drive what is due until it is stopped, finish what is in hand, and close the app."""
@@ -61,11 +58,6 @@ class Worker(DueRuns):
     def _abort(self) -> None:
         for active in self._driven.values():
             active.abort()
-        self._drain = asyncio.get_running_loop().call_later(_LEAVE_S, self._leave)
-
-    def _leave(self) -> None:
-        """Wait no longer for a journal that is away: what is claimed here is free without us."""
-        self._leaving = asyncio.create_task(self.app.journal.close())
 
     async def refusals(self) -> dict[str, str]:
         """Of runs that are due, why each can't be played here; empty if it can."""
