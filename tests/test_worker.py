@@ -22,7 +22,7 @@ from loopkit.journal.journal import open_journal
 from loopkit.serving.host import A_WORKER, Host
 from loopkit.serving.worker import Worker
 from tests.support import CommandLine
-from tests.support_postgres import server, url_of
+from tests.support_postgres import Proxy, server, url_of
 from tests.waiting import LONG_S, is_alive, until
 from tests.warm import Process, ran_loopkit
 
@@ -186,6 +186,24 @@ def test_a_worker_that_is_told_to_end_finishes_steps_and_leaves_runs_due(url: st
     Path("go").touch()
     with worker():
         asyncio.run(until_ended(url, *runs))
+
+
+def test_a_worker_ends_in_time_although_its_database_is_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, run = Proxy(), submitted(SLOW)
+    monkeypatch.setenv("LOOPKIT_JOURNAL", proxy.url(url))
+    process = Process(["-m", "loopkit", "worker", "--drain", "1s"])
+    until(begun, "the work")
+    proxy.is_away = True
+    proxy.cut()
+    # By then it waits for an answer about what is due.
+    time.sleep(3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LONG_S) == 1
+    assert not is_alive(begun()[0])
+    proxy.close()
+    assert asyncio.run(due(url)) == [run]
 
 
 async def test_an_answer_to_a_submitted_run_wakes_a_worker(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,10 +16,13 @@ from loopkit.journal.contents import host_label
 from loopkit.journal.errors import RunBusy, RunUnreadable
 from loopkit.journal.records import Due
 from loopkit.observability.logs import LOGGER
+from loopkit.outside.processes import GROUPS
 from loopkit.serving.due_runs import DueRuns
 
 LOG = LOGGER.getChild("worker")
 _MOST_CHECKED = 1000
+_LONGEST_END_S = 5.0
+"""How long the end may take after the time of the drain: with its default, half a minute in all."""
 
 
 class Worker(DueRuns):
@@ -58,6 +62,12 @@ class Worker(DueRuns):
     def _abort(self) -> None:
         for active in self._driven.values():
             active.abort()
+        self._drain = asyncio.get_running_loop().call_later(_LONGEST_END_S, self._leave)
+
+    def _leave(self) -> None:
+        """End as if killed: a journal that does not answer is waited for in vain."""
+        LOG.error("the journal does not answer; its runs are taken over", extra={"event": "fault"})
+        GROUPS.end(lambda: os._exit(1))
 
     async def refusals(self) -> dict[str, str]:
         """Of runs that are due, why each can't be played here; empty if it can."""
