@@ -377,9 +377,7 @@ class PostgresJournal:
         await rows(db, sql["insert_records"], values)
         return (row, epoch + 1, seq), due
 
-    async def _refuse_owner(
-        self, db: Connection, run: str, row: int, owner: str | None
-    ) -> None:
+    async def _refuse_owner(self, db: Connection, run: str, row: int, owner: str | None) -> None:
         """Raise RunBusy for a run with a living owner, unless an answer to a claim was lost here.
 
         Raises _CutOff for an owner whose lock was first seen free just now; once for all its runs.
@@ -563,9 +561,7 @@ class PostgresJournal:
         for run in runs:
             refuse_text("the name of the run", run)
 
-        await self._until_free(
-            lambda: self._write(lambda db, _: self._remove(db, runs))
-        )
+        await self._until_free(lambda: self._write(lambda db, _: self._remove(db, runs)))
         if self.contents.local.exist():
             kept = await asyncio.to_thread(self.contents.local.runs)
             gone = [run for run in kept if not await self.has(run)]
