@@ -57,7 +57,7 @@ async def _part(folder: Path, schema: str, server: Server, plan: Plan) -> Result
 async def takeover(folder: Path, schema: str, server: Server) -> Result:
     """kill -9 of one worker of three at a time: the advisory lock frees its runs."""
     plan = Plan(
-        60, 50, 0, 0, workers=3, in_flight=18, seconds=2.0, rounds=20, is_network_sound=True,
+        18, 50, 0, 0, workers=3, in_flight=18, seconds=2.0, rounds=25, is_network_sound=True,
         pause_s=4.0,
     )  # fmt: skip
     found = await _part(folder, schema, server, plan)

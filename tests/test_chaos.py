@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -16,8 +17,7 @@ import pytest
 from tests.support import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from chaos_counts import ZERO, Run, count
-
+counting: Any = import_module("chaos_counts")
 Step = tuple[str, dict[str, Any]]
 CLAIMED: Step = ("claimed", {})
 STARTED: Step = ("started", {"input": {"rounds": 1}})
@@ -49,15 +49,15 @@ def found_in(
     folder: Path, steps: Sequence[Step], log: Sequence[dict[str, Any]], **changes: Any
 ) -> list[str]:
     """What is not zero; the time of each record is its number, and a claim begins an epoch."""
-    run, epoch = Run("r", changes.get("is_at_rest", True)), 0
+    run, epoch = counting.Run("r", changes.get("is_at_rest", True)), 0
     for number, (kind, data) in enumerate(steps, 1):
         epoch += kind == "claimed"
         seq = number + (changes.get("gap", 0) if number > 2 else 0)
         run.records.append((seq, changes.get("epoch", epoch), number, kind, data))
     text = "".join(f"{json.dumps(line)}\n" for line in log)
     (folder / "r.log").write_text(text, encoding="utf-8")
-    counts = count([run], folder).counts
-    return [what for what in ZERO if counts[what]]
+    counts = counting.count([run], folder).counts
+    return [what for what in counting.ZERO if counts[what]]
 
 
 def test_a_run_that_was_taken_over_in_the_middle_of_a_call_is_sound(tmp_path: Path) -> None:
