@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from loopkit.checks.subject import CODE, Subject
+from loopkit.checks.subject import CODE, Found, Subject, of_machine
 from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
@@ -224,9 +224,8 @@ Node = tuple[str, Path]
 Wrote = tuple[str, str]
 
 
-def check_text_as_code(
-    subject: Subject, given: Mapping[str, str] | None = None
-) -> Iterator[Problem]:
+@of_machine()
+def check_text_as_code(subject: Subject, given: Mapping[str, str] | None = None) -> Found:
     """The commands of a machine, and of those that it hands such text to.
 
     `given` says who wrote each input where the machine runs inside another one.
