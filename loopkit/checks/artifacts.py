@@ -1,8 +1,7 @@
 """Checks of artifacts: that they exist where they are used, and how they are judged and kept.
 
 `unknown-artifact`, `may-be-missing`, `content-unhandled`, `bad-path`, `folder-as-text`,
-`not-isolated`, `judged-before`, `judged-elsewhere`;
-`never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
+`not-isolated`, `judged-before`, `judged-elsewhere`, `never-judged`, `not-restored`, `last-shown`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Checks of states that run other machines: how these run, and what they are given.
 
 `child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`, `child-input`,
-`input-unhandled`, `item-path`, `unbounded-items`, `empty-range`; and `may-be-missing` and the like,
-as of templates, for what a list is read from.
+`input-unhandled`, `item-path`, `unbounded-items`, `empty-range`, `may-be-missing`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ APART = ("serial", "alone", "group", "exclusive")
 def check_finals_of_children(subject: Subject, name: str, state: ChildrenState) -> Found:
     # Reported in the child's own file.
     child = subject.loaded.children.get(name)
-    for final in state.child.finals.keys() & {*WITHOUT_END} if child is not None else ():
+    if child is None:
+        return
+    for final in state.child.finals.keys() & {*WITHOUT_END}:
         message = f"`{final}` is what becomes of a child that comes to no final state"
         path, remedy = ("states", final), "choose another name"
         yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
@@ -276,12 +277,12 @@ def check_item_paths(subject: Subject) -> Found:
         *((("states", name), one, subject.entering[name]) for name, one in subject.states.items()),
         *((("artifacts", name), one, given) for name, one in subject.machine.first_values.items()),
     ]
-    for at, one, names in made:
-        lists = one.for_ if isinstance(one, MadeData) else {}
-        for item_name, index, path in ((n, i, p) for n in lists for i, p in enumerate(lists[n])):
-            here: DocPath = (*at, "for", item_name, index)
-            unread = [*_unread(subject, here, path, names)]
-            found = _walk(Fields(names), steps_to_items(path))
+    for at, maker, names in made:
+        lists = maker.for_ if isinstance(maker, MadeData) else {}
+        for one, index, written in ((n, i, p) for n in lists for i, p in enumerate(lists[n])):
+            here: DocPath = (*at, "for", one, index)
+            unread = [*_unread(subject, here, written, names)]
+            found = _walk(Fields(names), steps_to_items(written))
             yield from unread or _problems(subject, here, found)
 
 
@@ -351,8 +352,7 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Found
             found = message, f"write `{state.as_}.{written}`"
         else:
             leads = _walk(Fields({first: item}), (first, *rest))
-            is_flaw = isinstance(leads, tuple)
-            found = leads if is_flaw else _flaw_of_texts(leads, written, is_single=key[0] in single)
+            found = _flaw_of_texts(leads, written, is_single=key[0] in single)
         yield from _problems(subject, ("states", name, *key), found)
 
 
@@ -367,8 +367,10 @@ def _flaw_of_edges(names: Mapping[str, Shape], written: str) -> Flaw | None:
     return f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}"
 
 
-def _flaw_of_texts(shape: Shape, path: str, *, is_single: bool) -> Flaw | None:
+def _flaw_of_texts(shape: Shape | Flaw, path: str, *, is_single: bool) -> Flaw | None:
     """Whether a path may lead to the single text, or the texts, that name items."""
+    if isinstance(shape, tuple):
+        return shape
     if is_single and ITEMS in parse_path(path):
         return f"`{path}` leads to several values", "give the path of a single one"
     inner = shape.item if isinstance(shape, Items) and not is_single else shape

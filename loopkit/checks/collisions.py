@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from loopkit.checks.subject import Found, Subject, of_machine, of_rules, of_states
+from loopkit.checks.subject import Found, Subject, Texts, of_machine, of_rules, of_states
 from loopkit.checks.templates import OF_COMMANDS, OF_MESSAGES, OF_PROGRAMS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, did_you_mean
@@ -62,7 +62,7 @@ def check_ids(subject: Subject) -> Found:
             yield subject.problem(path, "name-collision", message, ANOTHER)
 
 
-def _artifacts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _artifacts(subject: Subject) -> Texts:
     """The names of states, and those of artifacts where these differ."""
     for name, state in subject.states.items():
         yield ("states", name), name
@@ -72,7 +72,7 @@ def _artifacts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
     yield from ((("artifacts", name), name) for name in subject.machine.first_values)
 
 
-def _items(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _items(subject: Subject) -> Texts:
     for name, first in subject.machine.first_values.items():
         yield from ((("artifacts", name, "for", item), item) for item in first.lists)
     for name, state in subject.states.items():
@@ -204,18 +204,18 @@ def check_origins(subject: Subject) -> Found:
             message = f"no forward path leads from `{before}` to `{after}`"
             remedy = "list the origins in the order in which they work, each once"
             yield subject.problem(("origins", index), "origin-order", message, remedy)
-    for path, name in _names_of_origins(subject):
+    for at, name in _names_of_origins(subject):
         if name not in machine.origins and machine.origins:
             message = f"`{name}` is not among the origins"
             remedy = did_you_mean(name, machine.origins) or "add it to `origins` at the top"
-            yield subject.problem(path, "unknown-origin", message, remedy)
+            yield subject.problem(at, "unknown-origin", message, remedy)
         elif name not in machine.origins:
             message = f"`{name}` is no origin: the machine declares none"
             remedy = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
-            yield subject.problem(path, "unknown-origin", message, remedy)
+            yield subject.problem(at, "unknown-origin", message, remedy)
 
 
-def _names_of_origins(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _names_of_origins(subject: Subject) -> Texts:
     for placed in subject.rules:
         for origin in placed.rule.origin:
             yield (*placed.path, "origin"), origin

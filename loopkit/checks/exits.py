@@ -1,9 +1,7 @@
 """Checks of the ways out of states: that each run can go on, and comes to an end.
 
-`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa; then
-shown by exploring all runs, which also tells `never-binds`. `unreachable-state`, `no-effect`,
+`stuck`, `no-open-choice`, `dead-transition`, `never-binds`, `unreachable-state`, `no-effect`,
 `no-way-to-the-end`, `no-final-state`, `forward-cycle`, `revise-ahead`, `resets-without-total`.
-`stuck_ahead` asks the same of a run that goes on under another total or another machine.
 """
 
 from __future__ import annotations
@@ -263,11 +261,9 @@ def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
     found = None if machine.limits.total_revisions is None else stuck_ahead(machine, run, total)
     if found is None:
         return ""
-    return (
-        f"`{found.state}` would have no transition left{stuck_in_words(found)}; "
-        f"choose another number, or add `- {{target: STATE}}` as the last transition of "
-        f"`{found.state}` (`--machine FILE`)"
-    )
+    told = f"`{found.state}` would have no transition left{stuck_in_words(found)}; choose another"
+    told += " number, or add `- {target: STATE}` as the last transition of"
+    return f"{told} `{found.state}` (`--machine FILE`)"
 
 
 def stuck_in_words(found: Stuck) -> str:

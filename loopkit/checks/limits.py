@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
-from loopkit.checks.subject import Found, Subject, arrows, either, of_machine
+from loopkit.checks.subject import Found, Subject, Texts, arrows, either, of_machine
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.agents import Agent
@@ -102,7 +102,7 @@ def check_never_binds(subject: Subject) -> Found:
         yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 
-def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _of_counters(subject: Subject) -> Texts:
     limits = subject.machine.limits
     document = subject.source.document
     back = [edge for edge in subject.graph.edges if edge.back]
@@ -146,7 +146,7 @@ def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
             yield path, "it is above `limits.total_revisions`, which is reached first"
 
 
-def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _of_calls(subject: Subject) -> Texts:
     limits = subject.machine.limits
     if limits.tool_calls is not None and not may_call_tools(subject.machine):
         yield ("limits", "tool_calls"), "no agent that writes has tools that it could call"

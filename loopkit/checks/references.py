@@ -1,11 +1,10 @@
 """Checks of what a machine names: its own parts, models, plug-ins, and the choices of people.
 
 `unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`, `unknown-server`,
-`unknown-target`, `unknown-provider`, `unknown-field`, `starts-at-end`, `no-effect`,
-`agent-choice`, `reserved-option`, `wrong-kind`, `outside-judge`;
-`unknown-plugin`: the file of a plug-in or a tool is read, never run;
-`duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
-`otherwise-revises`: questions to a person, and the answer that counts after a timeout.
+`unknown-target`, `unknown-provider`, `unknown-plugin`, `unknown-choice`, `unknown-field`,
+`starts-at-end`, `no-effect`, `agent-choice`, `reserved-option`, `wrong-kind`, `outside-judge`,
+`duplicate-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
+`otherwise-revises`. The file of a plug-in or a tool is read, never run.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from loopkit.checks.references import is_plain_id
-from loopkit.checks.subject import Found, Subject, of_machine, of_rules
+from loopkit.checks.subject import Found, Subject, Texts, of_machine, of_rules
 from loopkit.document.document import DocPath, Document
 from loopkit.document.problems import Problem, ProblemsFound, Severity, closest, did_you_mean
 from loopkit.document.reading import read
@@ -128,7 +128,7 @@ def check_patterns(subject: Subject) -> Found:
                 yield from [*_pattern(subject, at, text)] or _groups(subject, at, text)
 
 
-def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def pattern_places(subject: Subject) -> Texts:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=ToolBase)
 Found = Iterator[Problem]
+Texts = Iterator[tuple[DocPath, str]]
 StatePath = tuple[str, ...]
 
 
@@ -86,7 +87,7 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
                 yield edge, found
 
     @property
-    def validators_named(self) -> Iterator[tuple[DocPath, str]]:
+    def validators_named(self) -> Texts:
         """Every name of a validator, with its place in a state or in a tool of an agent."""
         for state, judging in self.judges.items():
             for index, item in enumerate(judging.by):
@@ -95,7 +96,7 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         for agent in self.machine.agents:
             yield from self.validators_of_tools(agent)
 
-    def validators_of_tools(self, agent: str) -> Iterator[tuple[DocPath, str]]:
+    def validators_of_tools(self, agent: str) -> Texts:
         declared = self.machine.agents.get(agent)
         for name, tool in declared.callable_tools.items() if declared is not None else ():
             for index, validator in enumerate(tool.validators):

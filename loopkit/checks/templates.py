@@ -15,6 +15,7 @@ from loopkit.checks.references import is_plain_id
 from loopkit.checks.subject import (
     Found,
     Subject,
+    Texts,
     arrows,
     of_edges,
     of_machine,
@@ -122,10 +123,8 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
     if field and authors:
-        return (
-            "an answer that violates its schema has no fields; use them after `guard: valid`,"
-            " or catch such answers with `on_error: {content: STATE}`"
-        )
+        told = "an answer that violates its schema has no fields; use them after `guard: valid`,"
+        return told + " or catch such answers with `on_error: {content: STATE}`"
     return ""
 
 
@@ -185,7 +184,7 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
             yield from (Use(path, text, subject.entering[name], name) for name in placed.judged_at)
 
 
-def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+def workspace_of(subject: Subject, name: str) -> Texts:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
     state = subject.states[name]
     own: DocPath = ("states", name)
@@ -196,7 +195,7 @@ def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
 
 def _workspace(
     subject: Subject, asked: str | None, *own: tuple[DocPath, Workspace | None]
-) -> Iterator[tuple[DocPath, str]]:
+) -> Texts:
     agent = subject.machine.agents.get(asked or "")
     of_agent = agent.workspace if agent is not None else None
     of_all: tuple[DocPath, Workspace | None] = ((), subject.machine.workspace)
@@ -359,10 +358,8 @@ def _undelivered(subject: Subject, edge: Edge, judged: str | None) -> Iterator[t
     for author in authors or ():
         way = subject.forward_path(edge.target, edge.source, without=author)
         if way is not None and author != edge.target:
-            message = (
-                f"the feedback is for `{author}`, which does not work on every path from there"
-            )
-            yield message, f"not on {arrows(way)}; revise `{author}` itself"
+            message = f"the feedback is for `{author}`, which does not work on every path"
+            yield f"{message} from there", f"not on {arrows(way)}; revise `{author}` itself"
 
 
 @of_machine()
@@ -414,7 +411,7 @@ def check_plain_texts(subject: Subject) -> Found:
                 yield subject.fault(path, here).replace(severity="warning")
 
 
-def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _plain_texts(subject: Subject) -> Texts:
     for name, agent in subject.machine.agents.items():
         yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
     for placed in subject.rules_of(JudgeRule):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from loopkit.checks.subject import CODE, Found, Subject, of_machine
 from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem
+from loopkit.document.problems import Problem, Severity
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.section import Place
@@ -289,10 +289,9 @@ def _problem(
         argv = [w if plain.fullmatch(w) else json.dumps(w) for w in words]
         listed = ", ".join((*argv, how.script, f'"{{{{ {name} }}}}"'))
         remedy = f"give it as an argument after the code: `[{listed}]`"
-    if by == USER:
-        remedy = "whoever starts a run can have anything run here"
-        return subject.problem(at, "text-as-code", message, remedy, severity="note")
-    return subject.problem(at, "text-as-code", message, remedy)
+    remedy = "whoever starts a run can have anything run here" if by == USER else remedy
+    severity: Severity = "note" if by == USER else "error"
+    return subject.problem(at, "text-as-code", message, remedy, severity=severity)
 
 
 class _Texts:

@@ -1,8 +1,6 @@
 """Checks of what a machine declares or makes and nothing uses.
 
-`unused`, `no-effect`, `infeasible-success`;
-`unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown;
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
+`unused`, `no-effect`, `infeasible-success`, `unread-verdict`, `unknown-field`, `wrong-kind`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from typing import Any
 
 from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
-from loopkit.checks.guards import uses
 from loopkit.checks.references import is_plain_id, unknown_models
 from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import (
@@ -94,10 +91,10 @@ def _models(subject: Subject) -> set[object]:
 
 
 def _guards(subject: Subject) -> set[object]:
-    parsed = (parse_or_problem(use.text) for use in uses(subject))
-    guards = (guard for guard in parsed if isinstance(guard, Guard))
+    parsed = (parse_or_problem(use.text) for use in guards.uses(subject))
+    whole = (guard for guard in parsed if isinstance(guard, Guard))
     named = subject.machine.guards.keys()
-    direct = {name for guard in guards for name in guard.names & named}
+    direct = {name for guard in whole for name in guard.names & named}
     return direct.union(*(subject.guards.reached.get(name, frozenset()) for name in direct))
 
 
