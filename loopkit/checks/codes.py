@@ -180,7 +180,6 @@ two-readings | key | Two keys say how to read a judge's answer.
 bad-word | key | Two words of a table are the same to the reader.
 one-sided | warning key | The words of a judge let it only accept, or only reject.
 """
-"""First the codes of reading a file, then those of the checks of a machine."""
 
 
 class Code(Value, frozen=True):

@@ -180,7 +180,6 @@ def _further_stuck(subject: Subject, bounds: Bounds, confirmed: Sequence[Problem
 
 
 def how_reached(found: Stuck) -> str:
-    """The path to a stuck state, with the inputs and counters that lead there."""
     spent = {
         f"revisions by {name}" if "[" in name else name: number
         for name, number in found.counters.items()
@@ -203,7 +202,6 @@ def _untaken(subject: Subject, bounds: Bounds) -> Found:
 
 
 def _check_caps(subject: Subject, bounds: Bounds) -> Found:
-    """Each cap that is written and not the default, and that no run uses up."""
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},

@@ -99,7 +99,6 @@ def _without_values(
 
 
 def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Found:
-    """A problem if a name of known values is unknown or may be missing."""
     names = subject.judging[state]
     problems = [*unseen(subject, path, name, names)]
     yield from problems

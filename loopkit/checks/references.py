@@ -320,7 +320,6 @@ def check_outside_agents(subject: Subject, placed: PlacedRule[JudgeRule]) -> Fou
 
 @of_machine()
 def check_plugins(subject: Subject) -> Found:
-    """The entry point, or the module and the function, of each `python:` rule or tool."""
     plugins: list[tuple[DocPath, PythonRule | PythonTool]] = [*subject.tools_of(PythonTool)]
     plugins += ((placed.path, placed.rule) for placed in subject.rules_of(PythonRule))
     for path, named in plugins:
