@@ -16,8 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from loopkit.checks import OF_PARTS
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import RULES, Subject
 from loopkit.language.load import load_text
 from loopkit.machine.graph import Graph
 
@@ -111,7 +110,7 @@ def _origins(chance: random.Random, raw: dict[str, Any]) -> None:
                 upto = order[: order.index(edge["revise"]) + 1]
                 edge["revise"] = {"origin": sorted(upto, key=order.index)}
     subject = Subject.of(load_text(json.dumps(raw), "m.yaml", Path()))
-    if any(problem.code == "unknown-name" for rule in OF_PARTS for problem in rule(subject)):
+    if any(problem.code == "unknown-name" for rule in RULES["parts"] for problem in rule(subject)):
         # With no way back past a report, a guard that reads it comes too early.
         raw.clear()
         raw.update(before)

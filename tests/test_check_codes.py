@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopkit.checks import check
-from loopkit.checks.codes import MEANINGS
+from loopkit.checks.codes import CODES
 from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound
 from loopkit.language.load import load
 from loopkit.views.schemas import SCHEMAS
@@ -158,6 +158,6 @@ def test_what_is_too_big_for_a_case_is_told_as_well(code: str, tmp_path: Path) -
 def test_each_row_says_what_tools_are_told_and_what_to_do() -> None:
     for code, (first, meaning, _, remedy) in documented().items():
         assert first == f'<a id="{code}"></a>`{code}`'
-        assert meaning.replace("\\|", "|") == MEANINGS[code]
+        assert meaning.replace("\\|", "|") == CODES[code].meaning
         assert remedy.endswith(".")
-    assert set(MEANINGS) == set(documented())
+    assert set(CODES) == set(documented())

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from loopkit.checks.codes import MEANINGS
+from loopkit.checks.codes import CODES
 from loopkit.cli import invoke as run
 from loopkit.document.problems import Problem, Span
 from loopkit.views.problems import FORMATS, Examined
@@ -221,7 +221,7 @@ def test_each_rule_of_a_sarif_log_says_what_it_means_and_where_to_read_on(cli: C
     log = found_in(cli, "--format", "sarif", put("b.yaml", TWICE))
     (rule,) = log["runs"][0]["tool"]["driver"]["rules"]
     assert rule["id"] == "duplicate-key"
-    assert rule["shortDescription"]["text"] == MEANINGS["duplicate-key"]
+    assert rule["shortDescription"]["text"] == CODES["duplicate-key"].meaning
     assert "docs/checks.md#duplicate-key" in rule["help"]["markdown"]
 
 

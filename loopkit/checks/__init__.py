@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from weakref import WeakSet
 
-from loopkit.checks import (
+# Each of them subscribes its rules.
+from loopkit.checks import (  # noqa: F401
     artifacts,
     child_runs,
     collisions,
@@ -19,96 +20,11 @@ from loopkit.checks import (
     text_as_code,
     unused,
 )
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import RULES, Subject
 from loopkit.document.problems import Problem, ProblemsFound, Span, place_of
 from loopkit.language.load import Loaded
 
-Check = Callable[[Subject], Iterator[Problem]]
-
-OF_PARTS: tuple[Check, ...] = (
-    references.check_targets,
-    references.check_agents,
-    references.check_validators,
-    references.check_budgets,
-    references.check_feedback_names,
-    references.check_best_of,
-    collisions.check_origins,
-    references.check_questions,
-    unused.check_infeasible,
-    references.check_agent_choices,
-    references.check_agent_files,
-    references.check_outside_agents,
-    child_runs.check_item_paths,
-    child_runs.check_child_inputs,
-    child_runs.check_child_runs,
-    references.check_models,
-    references.check_providers,
-    references.check_names_in_data,
-    collisions.check_ids,
-    collisions.check_fields,
-    collisions.check_named_guards,
-    exits.check_resets,
-    limits.check_bounds,
-    limits.check_tight_limits,
-    limits.check_unbounded_calls,
-    guards.check_named,
-    guards.check_guards,
-    guards.check_requirements,
-    lookups.check_fields_as_data,
-    report_maps.check_silent_schemas,
-    lookups.check_lookups,
-    references.check_plugins,
-    references.check_servers,
-    report_maps.check_report_maps,
-    report_maps.check_report_schemas,
-    report_maps.check_verdict_readings,
-    collisions.check_severities,
-    collisions.check_counting,
-    unused.check_opinions,
-    collisions.check_finding_keys,
-    templates.check_templates,
-    templates.check_sees,
-    templates.check_needs,
-    templates.check_plain_texts,
-    report_maps.check_patterns,
-    templates.check_baselines,
-    report_maps.check_counts,
-    unused.check_errors,
-    unused.check_outputs,
-    lookups.check_tools,
-    artifacts.check_files,
-    artifacts.check_folders,
-    artifacts.check_best_folders,
-    limits.check_from_best,
-    artifacts.check_judged_elsewhere,
-    exits.check_exits,
-    unused.check_unused,
-    text_as_code.check_text_as_code,
-)
-"""Checks of single parts."""
-OF_WHOLE: tuple[Check, ...] = (
-    exits.check_reachability,
-    exits.check_cycles,
-    exits.check_revise_targets,
-    limits.check_limit_target,
-    artifacts.check_judged,
-    artifacts.check_shown,
-    templates.check_feedback,
-    artifacts.check_content,
-    child_runs.check_child_content,
-)
-"""Checks of paths, which mean little while an edge leads to no state."""
-OF_FAULTLESS: tuple[Check, ...] = (
-    limits.check_never_binds,
-    unused.check_unread_failures,
-    unused.check_unread_verdict,
-    artifacts.check_judged_before,
-    unused.check_infeasible_success,
-    unused.check_unused_fields,
-)
-"""Checks of unneeded parts, which wait for all errors: a misspelt name may need one."""
-CHECKS = OF_PARTS + OF_WHOLE + OF_FAULTLESS
-"""Each is total on every machine that loads, sound or not."""
+CHECKS = [rule for rules in RULES.values() for rule in rules]
 
 
 def check(loaded: Loaded) -> list[Problem]:
@@ -121,10 +37,11 @@ def _of_one(loaded: Loaded) -> list[Problem]:
     """The problems of a machine, without those of its child machines."""
     subject = Subject.of(loaded)
     found: list[Problem] = []
-    for checks in (OF_PARTS, OF_WHOLE, OF_FAULTLESS) if subject.is_sound() else (OF_PARTS,):
-        if checks is OF_FAULTLESS and any(p.severity == "error" for p in found):
-            break
-        found += (problem for one in checks for problem in one(subject))
+    is_sound = subject.is_sound()
+    for stage, rules in RULES.items():
+        has_errors = any(problem.severity == "error" for problem in found)
+        if stage == "parts" or (is_sound and not (stage == "unneeded" and has_errors)):
+            found += (problem for rule in rules for problem in rule(subject))
     return exits.confirm_by_exploring(subject, _each_once(found))
 
 

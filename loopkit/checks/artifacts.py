@@ -1,11 +1,7 @@
 """Checks of artifacts: that they exist where they are used, and how they are judged and kept.
 
-`unknown-artifact`, `may-be-missing`: used where not every path has written it.
-`content-unhandled`: an empty or unreadable answer goes on without being judged.
-`bad-path`: a `file` that can't be one of the workspace.
-`folder-as-text`, `not-isolated`: folders that can't be artifacts here, or can't go back.
-`judged-before`: a rule finds nothing, because an earlier state enforces it already.
-`judged-elsewhere`: programs judge in another folder than the tree in which the author works.
+`unknown-artifact`, `may-be-missing`, `content-unhandled`, `bad-path`, `folder-as-text`,
+`not-isolated`, `judged-before`, `judged-elsewhere`, `never-judged`, `not-restored`, `last-shown`.
 """
 
 from __future__ import annotations
@@ -13,20 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from loopkit.checks.limits import from_path, rewriting_authors
-from loopkit.checks.subject import StatePath, Subject, arrows, on_path, shortest_path
+from loopkit.checks.subject import Found, Subject, arrows, either, of_machine, of_states, on_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, did_you_mean
+from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.kleene import truth
+from loopkit.language.states import State
 from loopkit.language.states.kinds import FilledState, ValidateState
+from loopkit.language.states.state import StateBase
 from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path
 from loopkit.machine.edges import Edge
-from loopkit.machine.flow import ANY_REPORT, Token
+from loopkit.machine.flow import ANY_REPORT
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at
 
@@ -34,101 +31,67 @@ REPORT = "report"
 """In `show:`, the last report instead of an artifact."""
 
 
-def check_judged(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.judges.items():
-        path = ("states", name, "validate")
-        yield from _check_artifact(subject, path, state.validate_, name, on_errors=True)
+@of_machine("paths")
+def check_existence(subject: Subject) -> Found:
+    """What is judged, shown, edited, and what a run ends with, is written before.
 
-
-def check_shown(subject: Subject) -> Iterator[Problem]:
-    """The artifacts that a person sees or edits and that a run ends with are written before.
-
-    After an error or a limit an artifact may be absent, and is marked as absent. So may it be in a
-    machine with origins, where one state serves several phases.
+    After an error or a limit what is shown may be absent, and is marked as absent. So may it be in
+    a machine with origins, where one state serves several phases.
     """
     for name, state in subject.states.items():
+        path: DocPath = ("states", name)
+        if state.judges is not None:
+            yield from _check_artifact(subject, (*path, "validate"), state.judges, on_errors=True)
         possibly = subject.scope.flow.entering[name].possibly if subject.graph.origins else ()
         for at, shown in state.shown:
             if (ANY_REPORT if shown == REPORT else ("artifact", shown)) not in possibly:
-                path: DocPath = ("states", name, *at)
-                yield from _check_artifact(subject, path, shown, name, on_errors=False)
+                yield from _check_artifact(subject, (*path, *at), shown, on_errors=False)
         if state.edits is not None:
-            path = ("states", name, "edit")
-            yield from _check_artifact(subject, path, state.edits, name, on_errors=False)
+            yield from _check_artifact(subject, (*path, "edit"), state.edits, on_errors=False)
 
 
-def _check_artifact(
-    subject: Subject, path: DocPath, artifact: str, state: str, *, on_errors: bool
-) -> Iterator[Problem]:
+def _check_artifact(subject: Subject, path: DocPath, artifact: str, *, on_errors: bool) -> Found:
     is_report = artifact == REPORT and path[2] == "show"
-    if not is_report and artifact not in subject.graph.artifacts:
-        yield _unknown(subject, path, artifact)
-        return
-    token = ANY_REPORT if is_report else ("artifact", artifact)
-    way = way_without(subject, token, state, on_errors=on_errors)
-    if way is not None:
-        verb = "judges anything" if is_report else "writes it"
-        message = f"`{artifact}` may be missing in `{state}`"
-        remedy = f"nothing {verb} {on_path(way)}"
-        yield subject.problem(path, "may-be-missing", message, remedy)
-
-
-def way_without(
-    subject: Subject, token: Token, state: str, *, on_errors: bool = True
-) -> StatePath | None:
-    """A path from the start to a state that does not bring a token into being, if there is one."""
-    flow = subject.scope.flow
-    if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
-        # Searching a path for each name would take time quadratic in the states.
-        return None
-
-    def follows(edge: Edge) -> bool:
-        counts = on_errors or edge.event == "done"
-        return counts and not flow.brings(edge, token)
-
-    start = subject.machine.start
-    return shortest_path(subject.graph, start, lambda name: name == state, follows)
-
-
-def _unknown(subject: Subject, path: DocPath, artifact: str) -> Problem:
-    written = subject.graph.artifacts
-    if artifact in subject.states:
+    written, state = subject.graph.artifacts, str(path[1])
+    if not is_report and artifact in subject.states and artifact not in written:
         message = f"`{artifact}` is a state that writes no artifact of this name"
         remedy = did_you_mean("", written) or "no state writes an artifact"
+        yield subject.problem(path, "unknown-artifact", message, remedy)
+    elif not is_report and artifact not in written:
+        what = "no state writes an artifact"
+        yield subject.unknown(path, "unknown-artifact", what, artifact, written)
     else:
-        message = f"no state writes an artifact `{artifact}`"
-        remedy = did_you_mean(artifact, written)
-    return subject.problem(path, "unknown-artifact", message, remedy)
+        token = ANY_REPORT if is_report else ("artifact", artifact)
+        if way := subject.way_without(token, state, on_errors=on_errors):
+            remedy = f"nothing {'judges anything' if is_report else 'writes it'} {on_path(way)}"
+            message = f"`{artifact}` may be missing in `{state}`"
+            yield subject.problem(path, "may-be-missing", message, remedy)
 
 
-def check_content(subject: Subject) -> Iterator[Problem]:
+@of_machine("paths")
+def check_content(subject: Subject) -> Found:
     if not all(judge.validate_ in subject.graph.artifacts for judge in subject.judges.values()):
         # An unknown artifact may be a misspelt one that is judged; it is reported first.
         return
     for name, state in subject.states.items():
-        if state.may_leave_none and not subject.graph.on(name, "content"):
-            yield from _check_author(subject, name)
-
-
-def _check_author(subject: Subject, name: str) -> Iterator[Problem]:
-    if not subject.graph.judging_follows(name):
-        message = f"an empty or unusable answer of `{name}` would be treated like a good one"
-        message += _path_without_judge(subject, name)
-    elif read := sorted(own_names(subject.graph, name).keys() & subject.names_read(name)):
-        fields = " and ".join(f"`{field}`" for field in read)
-        message = f"the guards read {fields}, and an answer that violates its schema has no fields"
-    else:
-        return
-    remedy = "add `on_error: {content: STATE}`"
-    path = ("states", name)
-    yield subject.problem(path, "content-unhandled", message, remedy, key=True)
+        if not state.may_leave_none or subject.graph.on(name, "content"):
+            continue
+        if not subject.graph.judging_follows(name):
+            message = f"an empty or unusable answer of `{name}` would be treated like a good one"
+            message += _path_without_judge(subject, name)
+        elif read := sorted(own_names(subject.graph, name).keys() & subject.names_read(name)):
+            message = f"the guards read {' and '.join(f'`{field}`' for field in read)},"
+            message += " and an answer that violates its schema has no fields"
+        else:
+            continue
+        remedy = "add `on_error: {content: STATE}`"
+        yield subject.problem(("states", name), "content-unhandled", message, remedy)
 
 
 def _path_without_judge(subject: Subject, name: str) -> str:
     artifact = subject.graph.written.get(name)
     judges = subject.graph.judged.get(artifact or "", ())
-    way = shortest_path(
-        subject.graph,
+    way = subject.shortest_path(
         name,
         lambda state: subject.states[state].ends,
         lambda edge: edge.event == "done" and not edge.back and edge.target not in judges,
@@ -136,7 +99,8 @@ def _path_without_judge(subject: Subject, name: str) -> str:
     return f": nothing judges `{artifact}` on the path {arrows(way)}" if way else ""
 
 
-def check_files(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_files(subject: Subject) -> Found:
     outputs = ((name, state.output_at(name)) for name, state in subject.states.items())
     files: list[tuple[DocPath, str | None]] = [
         *((("states", name, "output"), output.file) for name, output in outputs if output),
@@ -152,39 +116,35 @@ def check_files(subject: Subject) -> Iterator[Problem]:
 
         if (flaw := flaw_of_path(literal)) is not None:
             remedy = "write a path that starts at the workspace and stays inside it"
-            message = f"the path `{file}` {flaw}"
-            yield subject.problem((*path, "file"), "bad-path", message, remedy)
+            yield subject.problem((*path, "file"), "bad-path", f"the path `{file}` {flaw}", remedy)
 
 
-def check_folders(subject: Subject) -> Iterator[Problem]:
-    machine = subject.machine
-    for name, state in machine.states.items():
-        at: DocPath = ("states", name, "output", "folder")
-        if _writes_folder(subject, name):
-            if isinstance(state, FilledState):
-                message = f"a `{state.kind}` state changes no folder"
-                remedy = "write `output: NAME` alone"
-                yield subject.problem(at, "folder-as-text", message, remedy)
-            elif any(agent.schema_ is not None for agent in machine.agents_at(name)):
-                asked = " or ".join(map("`{}`".format, state.asks))
-                message = f"the answer of {asked} is data, by its `schema`, and a folder is none"
-                remedy = "delete `schema`, or `folder`"
-                yield subject.problem(at, "folder-as-text", message, remedy)
-        authors = subject.graph.artifacts.get(state.edits or "", ())
-        if any(_writes_folder(subject, author) for author in authors):
-            message = f"`{state.edits}` is a folder, which a person can't edit as a text"
-            remedy = "let the person comment, and revise with that"
-            yield subject.problem(("states", name, "edit"), "folder-as-text", message, remedy)
+@of_states(StateBase)
+def check_folders(subject: Subject, name: str, state: State) -> Found:
+    path: DocPath = ("states", name, "output", "folder")
+    agents = subject.machine.agents_at(name)
+    if _writes_folder(subject, name) and isinstance(state, FilledState):
+        message, remedy = f"a `{state.kind}` state changes no folder", "write `output: NAME` alone"
+        yield subject.problem(path, "folder-as-text", message, remedy)
+    elif _writes_folder(subject, name) and any(agent.schema_ is not None for agent in agents):
+        message = f"the answer of {either(state.asks)} is data, by its `schema`,"
+        message += " and a folder is none"
+        yield subject.problem(path, "folder-as-text", message, "delete `schema`, or `folder`")
+    authors = subject.graph.artifacts.get(state.edits or "", ())
+    if any(_writes_folder(subject, author) for author in authors):
+        message = f"`{state.edits}` is a folder, which a person can't edit as a text"
+        remedy = "let the person comment, and revise with that"
+        yield subject.problem(("states", name, "edit"), "folder-as-text", message, remedy)
 
 
-def check_best_folders(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_best_folders(subject: Subject) -> Found:
     for path, authors in _going_back(subject):
-        for author in authors:
-            if _writes_folder(subject, author) and subject.machine.works_in_sight(author):
-                message = f"the best version of the folder that `{author}` writes can't be restored"
-                remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
-                yield subject.problem(path, "not-isolated", message, remedy)
-                break
+        written = (author for author in authors if _writes_folder(subject, author))
+        if author := next(filter(subject.machine.works_in_sight, written), None):
+            message = f"the best version of the folder that `{author}` writes can't be restored"
+            remedy = "let it work in a tree of its own: `workspace: {path: ., isolate: copy}`"
+            yield subject.problem(path, "not-isolated", message, remedy)
 
 
 def _going_back(subject: Subject) -> Iterator[tuple[DocPath, Iterator[str]]]:
@@ -206,13 +166,70 @@ def _writes_folder(subject: Subject, name: str) -> bool:
     return output is not None and output.folder is not None
 
 
+@of_machine()
+def check_from_best(subject: Subject) -> Found:
+    for edge in subject.graph.edges:
+        if not edge.from_best or edge.target not in subject.states:
+            continue
+        source, state = edge.source, subject.states[edge.source]
+        if subject.judges.keys().isdisjoint(subject.leading_to({source})):
+            message = f"no `validate` state comes before `{source}`, so no version is the best"
+            remedy = "judge the artifact on the way, or delete `from`"
+            yield subject.problem(from_path(edge), "never-judged", message, remedy)
+        if state.waits and not state.picks_best and any(state.shown):
+            message = f"`{source}` shows the last version, and the author would get the best one"
+            remedy = "add `pick: best` to the state, or delete `from`"
+            yield subject.problem(from_path(edge), "last-shown", message, remedy)
+        for author in rewriting_authors(subject, edge):
+            yield from _not_restored(subject, edge, author)
+
+
+def from_path(edge: Edge) -> DocPath:
+    return (*edge.path, "from")
+
+
+def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
+    """The authors before an edge that may have worked again since an earlier version."""
+    before = subject.leading_to({edge.source})
+    yield from sorted(subject.graph.written.keys() & subject.graph.repeated & before)
+
+
+def _not_restored(subject: Subject, edge: Edge, author: str) -> Found:
+    machine, path = subject.machine, from_path(edge)
+    state = machine.states[author]
+    output = machine.states[author].output_at(author)
+    if state.child is not None:
+        message = f"`{author}` runs other machines, and what these have done can't be taken back"
+        remedy = "delete `from`, or go back to the best version inside of the other machine"
+        yield subject.problem(path, "not-restored", message, remedy)
+    elif output is not None and output.file is not None:
+        message = f"the file that `{author}` writes stays as the last attempt has left it"
+        remedy = "make its folder the artifact, in an isolated workspace: `output: {name: …, "
+        yield subject.problem(path, "not-restored", message, f"{remedy}folder: …}}`")
+    elif _is_judged_by_files(subject, author):
+        message = f"the files that `{author}` leaves stay as the last attempt has left them"
+        remedy = "make the folder its artifact: `output: {name: …, folder: …}`"
+        yield subject.problem(path, "not-restored", message, remedy, severity="warning")
+
+
+def _is_judged_by_files(subject: Subject, author: str) -> bool:
+    """Whether an author changes files that a rule judges, and only its reply is the artifact."""
+    output = subject.states[author].output_at(author)
+    agents = subject.machine.agents_at(author)
+    if output is None or output.is_left or not any(agent.works_on_files for agent in agents):
+        return False
+    judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
+    return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
+
+
 TOLD = {"message", "severity", "code", "guard"}
 """Keys that do not change what a rule demands."""
 _Passed = frozenset[tuple[str, str]]
 """(artifact, demand of a rule that its present version meets)."""
 
 
-def check_judged_before(subject: Subject) -> Iterator[Problem]:
+@of_machine("unneeded")
+def check_judged_before(subject: Subject) -> Found:
     if not any(len(states) > 1 for states in subject.graph.judged.values()):
         return
     entering = _entering(subject)
@@ -225,7 +242,7 @@ def check_judged_before(subject: Subject) -> Iterator[Problem]:
                     message += f" `{state.validate_}` pass that breaks it"
                     remedy = "delete it here, or there if this state should send the artifact back"
                     path: DocPath = ("states", name, "by", index)
-                    yield subject.problem(path, "judged-before", message, remedy, severity="note")
+                    yield subject.problem(path, "judged-before", message, remedy)
 
 
 def _entering(subject: Subject) -> Mapping[str, _Passed]:
@@ -247,27 +264,22 @@ def _entering(subject: Subject) -> Mapping[str, _Passed]:
 
 
 def _gains(subject: Subject, edge: Edge) -> _Passed:
+    """What an edge that only a report without blocking findings takes says of the artifact."""
     state = subject.judges.get(edge.source)
-    if state is None or not _is_for_valid(subject, edge):
+    guard = subject.guards.whole(edge.guard) if edge.event == "done" and edge.guard else None
+    if state is None or state.settle_after is not None or guard is None:
+        return frozenset()
+    failing = ({VERDICT: v, **of_verdict(v)} for v in ("fail", "incomplete", "infeasible"))
+    if any(truth(guard.tree, report) is not False for report in failing):
         return frozenset()
     levels = levels_at(subject.machine, state)
-    rules = subject.rules_at[edge.source] if state.settle_after is None else ()
     return frozenset(
         _demand(subject, state, rule)
-        for rule in rules
+        for rule in subject.rules_at[edge.source]
         if rule.sees_only_artifact
         and rule.guard is None
         and levels.blocks(rule.severity or levels.ungraded)
     )
-
-
-def _is_for_valid(subject: Subject, edge: Edge) -> bool:
-    """Whether only a report without blocking findings takes an edge."""
-    guard = subject.guards.whole(edge.guard) if edge.event == "done" and edge.guard else None
-    if guard is None:
-        return False
-    facts = ({VERDICT: v, **of_verdict(v)} for v in ("fail", "incomplete", "infeasible"))
-    return all(truth(guard.tree, report) is False for report in facts)
 
 
 def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, str]:
@@ -278,7 +290,8 @@ def _demand(subject: Subject, state: ValidateState, rule: Rule) -> tuple[str, st
     return state.validate_, json.dumps(demand, sort_keys=True, default=str)
 
 
-def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_judged_elsewhere(subject: Subject) -> Found:
     """A warning where a program cannot see what it judges, because that is isolated."""
     machine = subject.machine
     judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
@@ -291,8 +304,7 @@ def check_judged_elsewhere(subject: Subject) -> Iterator[Problem]:
                 message += " in a tree of its own before it is merged"
                 written = f"workspace: {{path: {own.path}, isolate: {own.isolate}}}"
                 remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
-                path: DocPath = ("states", name)
-                yield subject.warning(path, "judged-elsewhere", message, remedy)
+                yield subject.problem(("states", name), "judged-elsewhere", message, remedy)
                 break
 
 

@@ -1,22 +1,20 @@
 """Checks of states that run other machines: how these run, and what they are given.
 
-`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`: how they run.
-`input-unhandled`, `child-input`: inputs that children may not take, or never do.
-`item-path`, `unbounded-items`, `empty-range`: lists of `each` and `data`, paths inside items; and
-`may-be-missing` and the like, as of templates, for what a list is read from.
+`child-state`, `unknown-outcome`, `reserved-name`, `parallel-writers`, `no-effect`, `child-input`,
+`input-unhandled`, `item-path`, `unbounded-items`, `empty-range`, `may-be-missing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Found, Subject, of_machine, of_states
 from loopkit.checks.templates import Use, explain
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.datatypes.datatype import WORDS, DataType, first_misfit, what_it_takes
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.guard.evaluate import ITEMS, parse_path
@@ -30,67 +28,62 @@ from loopkit.language.states.each import (
     EachState,
     steps_to_items,
 )
-from loopkit.language.states.kinds import DataState, MadeData
+from loopkit.language.states.kinds import MadeData
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.machine.graph import writers
 from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
 from loopkit.machine.scope import shape_of
-from loopkit.values import Value
 
 APART = ("serial", "alone", "group", "exclusive")
 
 
-def check_child_runs(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(ChildrenState).items():
-        if (child := subject.loaded.children.get(name)) is not None:
-            # Reported in the child's own file.
-            for final in state.child.finals.keys() & {*WITHOUT_END}:
-                message = f"`{final}` is what becomes of a child that comes to no final state"
-                path = ("states", final)
-                remedy = "choose another name"
-                yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
-    for name, each in subject.machine.states_of(EachState).items():
-        yield from _check_outcomes(subject, name, each)
-        yield from _check_apart(subject, name, each)
-        yield from _check_writers(subject, name, each)
+@of_states(ChildrenState)
+def check_finals_of_children(subject: Subject, name: str, state: ChildrenState) -> Found:
+    # Reported in the child's own file.
+    child = subject.loaded.children.get(name)
+    if child is None:
+        return
+    for final in state.child.finals.keys() & {*WITHOUT_END}:
+        message = f"`{final}` is what becomes of a child that comes to no final state"
+        path, remedy = ("states", final), "choose another name"
+        yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
 
 
-def _check_outcomes(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+@of_states(EachState)
+def check_outcomes(subject: Subject, name: str, state: EachState) -> Found:
     finals = list(state.child.finals)
-    path: DocPath = ("states", name)
     when = state.awaited if isinstance(state.after, After) else ()
     for at, outcomes, known in (
-        ((*path, "stop_on"), state.stop_on, finals),
-        ((*path, "after", "when"), when, [*finals, BLOCKED]),
+        (("stop_on",), state.stop_on, finals),
+        (("after", "when"), when, [*finals, BLOCKED]),
     ):
         for index, outcome in enumerate(outcomes):
             if outcome not in known:
-                message = f"no item has the outcome `{outcome}`"
-                hint = did_you_mean(outcome, known)
-                yield subject.problem((*at, index), "unknown-outcome", message, hint)
+                path: DocPath = ("states", name, *at, index)
+                what = "no item has the outcome"
+                yield subject.unknown(path, "unknown-outcome", what, outcome, known)
 
 
-def _check_apart(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+@of_states(EachState)
+def check_apart(subject: Subject, name: str, state: EachState) -> Found:
+    path: DocPath = ("states", name)
     working = [each for each in state.child.states if _may_be_kept_apart(state.child, each)]
     for key in ("serial", "alone"):
         for index, inner in enumerate(getattr(state, key)):
-            path: DocPath = ("states", name, key, index)
-            if inner not in state.child.states:
+            if inner not in working:
                 message = f"`{state.machine.file}` has no state `{inner}`"
-            elif inner not in working:
-                message = f"`{inner}` has no work of its own that could be kept apart"
-            else:
-                continue
-            hint = did_you_mean(inner, working) or "delete it"
-            yield subject.problem(path, "child-state", message, hint)
+                if inner in state.child.states:
+                    message = f"`{inner}` has no work of its own that could be kept apart"
+                hint = did_you_mean(inner, working) or "delete it"
+                yield subject.problem((*path, key, index), "child-state", message, hint)
     if state.on_conflict is not None and not state.isolates:
         message = "items that share one tree are not merged, so none is ever in conflict"
-        yield subject.no_effect(("states", name, "on_conflict"), message, "add `isolate: copy`")
-    if state.parallel == 1:
-        for key in (key for key in APART if key in state.model_fields_set):
+        yield subject.no_effect((*path, "on_conflict"), message, "add `isolate: copy`")
+    for key in APART if state.parallel == 1 else ():
+        if key in state.model_fields_set:
             message = f"`{key}` keeps items apart, and only one runs at a time"
-            yield subject.no_effect(("states", name, key), message, "add `parallel: 2`")
+            yield subject.no_effect((*path, key), message, "add `parallel: 2`")
 
 
 def _may_be_kept_apart(child: Machine, name: str) -> bool:
@@ -99,43 +92,37 @@ def _may_be_kept_apart(child: Machine, name: str) -> bool:
     return child.states[name].has_own_work and all(agent.is_called for agent in agents)
 
 
-def _check_writers(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
-    if state.parallel == 1 or state.isolate != "none":
-        return
+@of_states(EachState)
+def check_writers(subject: Subject, name: str, state: EachState) -> Found:
     apart = {*state.serial, *state.alone}
     writing = [inner for inner in writers(state.child) if inner not in apart]
-    if not writing:
+    if state.parallel == 1 or state.isolate != "none" or not writing:
         return
-    inside = [inner for inner in writing if not _may_be_kept_apart(state.child, inner)]
+    kept = {one for one in state.child.states if _may_be_kept_apart(state.child, one)}
     whose = f"`{writing[0]}` of `{state.machine.file}`"
     message = f"{whose} may write files, and {state.parallel} items run at the same time"
-    known = state.child.states
-    kept = (e for e in state.serial if e in known and _may_be_kept_apart(state.child, e))
-    serial = f"`serial: [{', '.join((*kept, *writing))}]`"
-    ways = ["`isolate: copy`", *(() if inside else (serial,)), "`parallel: 1`"]
-    remedy = f"write {', '.join(ways[:-1])} or {ways[-1]}"
-    path: DocPath = ("states", name, "parallel")
-    yield subject.problem(path, "parallel-writers", message, remedy)
+    serial = ", ".join((*(one for one in state.serial if one in kept), *writing))
+    ways = [f"`serial: [{serial}]`", "`parallel: 1`"][not kept.issuperset(writing) :]
+    remedy = f"write {', '.join(('`isolate: copy`', *ways[:-1]))} or {ways[-1]}"
+    yield subject.problem(("states", name, "parallel"), "parallel-writers", message, remedy)
 
 
 PLAIN = frozenset({"type", "description"})
 """What a schema may say of a text that takes every text."""
 
 
-def check_child_content(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(ChildrenState).items():
-        if subject.graph.on(name, "content"):
-            continue
-        if isinstance(state, EachState) and not state.is_of_input:
-            message = f"the list `{state.each}` is made by the run, and may not be valid"
-        elif (field := _may_misfit(subject, state)) is not None:
-            message = f"the input `{field}` is made by the run, and `{state.machine.file}` may not"
-            message += " take it"
-        else:
-            continue
+@of_states(ChildrenState, "paths")
+def check_child_content(subject: Subject, name: str, state: ChildrenState) -> Found:
+    if isinstance(state, EachState) and not state.is_of_input:
+        message = f"the list `{state.each}` is made by the run, and may not be valid"
+    elif (field := _may_misfit(subject, state)) is not None:
+        message = f"the input `{field}` is made by the run, and `{state.machine.file}` may not"
+        message += " take it"
+    else:
+        return
+    if not subject.graph.on(name, "content"):
         remedy = "add `on_error: {content: STATE}`"
-        path: DocPath = ("states", name)
-        yield subject.problem(path, "input-unhandled", message, remedy, key=True)
+        yield subject.problem(("states", name), "input-unhandled", message, remedy)
 
 
 def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
@@ -184,64 +171,55 @@ HAND_ON = "hand on a value itself: write `{{ NAME }}` and nothing beside it"
 TEXT = DataType({}, scalar="str")
 
 
-def check_child_inputs(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(ChildrenState).items():
-        wanted = parse_record(state.child.input)
-        yield from _missing(subject, name, state, wanted)
-        for field, value in state.input.items():
-            path: DocPath = ("states", name, "input", field)
-            known = wanted.field(field)
-            if known is None:
-                hint = did_you_mean(field, wanted.fields or {}) or "delete it"
-                message = f"`{state.machine.file}` takes no input `{field}`"
-                yield subject.problem(path, "child-input", message, hint, key=True)
-            else:
-                yield from _wrong(subject, state, path, value, known)
-
-
-def _missing(
-    subject: Subject, name: str, state: ChildrenState, wanted: DataType
-) -> Iterator[Problem]:
-    path: DocPath = ("states", name, "input" if "input" in state.model_fields_set else "machine")
-    for field, known in (wanted.fields or {}).items():
+@of_states(ChildrenState)
+def check_child_inputs(subject: Subject, name: str, state: ChildrenState) -> Found:
+    wanted, path = parse_record(state.child.input), ("states", name, "input")
+    fields = wanted.fields or {}
+    at = path if "input" in state.model_fields_set else ("states", name, "machine")
+    for field, known in fields.items():
         if known.required and field not in state.input:
             message = f"`{state.machine.file}` is not given the input `{field}`"
             # The problem of a similar name already has the remedy.
-            is_near = closest(field, state.input.keys() - (wanted.fields or {}).keys())
+            is_near = closest(field, state.input.keys() - fields.keys())
             remedy = "" if is_near else f"add it: `input: {{{field}: …}}`"
-            yield subject.problem(path, "child-input", message, remedy, key=True)
+            yield subject.problem(at, "child-input", message, remedy, key=True)
+    for field, value in state.input.items():
+        if (taken := wanted.field(field)) is not None:
+            yield from _wrong(subject, state, (*path, field), value, taken)
+        else:
+            hint = did_you_mean(field, fields) or "delete it"
+            message = f"`{state.machine.file}` takes no input `{field}`"
+            yield subject.problem((*path, field), "child-input", message, hint, key=True)
 
 
 def _wrong(
     subject: Subject, state: ChildrenState, path: DocPath, value: object, known: DataType
-) -> Iterator[Problem]:
+) -> Found:
     """Values that are the same in every run and never fit."""
     read = template_of(value)
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
         wants = "takes a list" if known.items is not None else "takes fields"
         wants = what_it_takes(known) if known.scalar is not None else wants
-        message = f"`{path[-1]}` {wants}, and {made}"
         remedy = HAND_ON if not read.is_expression else ""
         if read.whole is not None and known.scalar == "str":
             remedy = f"for its text write `{{{{ {'.'.join(read.whole)} | string }}}}`"
         if made:
-            yield subject.problem(path, "child-input", message, remedy)
+            yield subject.problem(path, "child-input", f"`{path[-1]}` {wants}, and {made}", remedy)
     elif _is_fixed(value):
         # A value that can't be judged here is reported by the run.
         with suppress(NotJudged):
             if why := first_misfit(value, known):
                 yield subject.problem(path, "child-input", f"`{path[-1]}` {why}")
     else:
-        for step, inner, wanted in _parts(value, known):
-            yield from _wrong(subject, state, (*path, step), inner, wanted)
-
-
-def _parts(value: object, known: DataType) -> Iterator[tuple[str | int, object, DataType]]:
-    if isinstance(value, Mapping):
-        yield from ((k, inner, t) for k, inner in value.items() if (t := known.field(k)))
-    elif isinstance(value, list) and known.items is not None:
-        yield from ((index, inner, known.items) for index, inner in enumerate(value))
+        parts = list[tuple[str | int, object, DataType | None]]()
+        if isinstance(value, Mapping):
+            parts = [(key, inner, known.field(key)) for key, inner in value.items()]
+        elif isinstance(value, list):
+            parts = [(index, inner, known.items) for index, inner in enumerate(value)]
+        for step, inner, wanted in parts:
+            if wanted is not None:
+                yield from _wrong(subject, state, (*path, step), inner, wanted)
 
 
 def _never_fitting(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> str:
@@ -281,41 +259,34 @@ def _is_fixed(value: object) -> bool:
     return all(map(_is_fixed, value)) if isinstance(value, list) else True
 
 
-def check_item_paths(subject: Subject) -> Iterator[Problem]:
+Flaw = tuple[str, str]
+"""Why a path leads nowhere, and what to do."""
+
+
+@of_machine()
+def check_item_paths(subject: Subject) -> Found:
     for name, state in subject.machine.states_of(EachState).items():
-        item = _Found(None)
-        problems = list(
-            _unread(subject, ("states", name, "each"), state.each, subject.entering[name])
-        )
-        if not problems:
-            item = _walk(Fields(subject.entering[name]), state.item_steps)
-            problems = list(_problems(subject, ("states", name, "each"), item))
-        if not problems:
-            problems = list(_check_counts(subject, name, state))
-        yield from problems
-        yield from _inside(subject, name, state, item.shape or Anything())
+        path, names = ("states", name, "each"), subject.entering[name]
+        unread = [*_unread(subject, path, state.each, names)]
+        item = Anything() if unread else _walk(Fields(names), state.item_steps)
+        flaws = [*_problems(subject, path, item)]
+        yield from unread or flaws or _check_counts(subject, name, state)
+        yield from _inside(subject, name, state, Anything() if isinstance(item, tuple) else item)
     given = {"input": shape_of(subject.scope.input)}
-    for name, made in subject.machine.states_of(DataState).items():
-        yield from _lists(subject, ("states", name), made, subject.entering[name])
-    for name, first in subject.machine.first_values.items():
-        if isinstance(first, MadeData):
-            yield from _lists(subject, ("artifacts", name), first, given)
+    made: list[tuple[DocPath, object, Mapping[str, Shape]]] = [
+        *((("states", name), one, subject.entering[name]) for name, one in subject.states.items()),
+        *((("artifacts", name), one, given) for name, one in subject.machine.first_values.items()),
+    ]
+    for at, maker, names in made:
+        lists = maker.for_ if isinstance(maker, MadeData) else {}
+        for one, index, written in ((n, i, p) for n in lists for i, p in enumerate(lists[n])):
+            here: DocPath = (*at, "for", one, index)
+            unread = [*_unread(subject, here, written, names)]
+            found = _walk(Fields(names), steps_to_items(written))
+            yield from unread or _problems(subject, here, found)
 
 
-def _lists(
-    subject: Subject, at: DocPath, made: MadeData, names: Mapping[str, Shape]
-) -> Iterator[Problem]:
-    for item_name, paths in made.for_.items():
-        for index, path in enumerate(paths):
-            here: DocPath = (*at, "for", item_name, index)
-            problems = list(_unread(subject, here, path, names))
-            found = _walk(Fields(names), steps_to_items(path))
-            yield from problems or _problems(subject, here, found)
-
-
-def _unread(
-    subject: Subject, path: DocPath, written: str, names: Mapping[str, Shape]
-) -> Iterator[Problem]:
+def _unread(subject: Subject, path: DocPath, written: str, names: Mapping[str, Shape]) -> Found:
     """The names up to the first list of a path that are unknown or may be missing."""
     first, *steps = parse_path(written.split(ITEMS, maxsplit=1)[0])
     text = f"{{{{ {first}{''.join(f'[{step!r}]' for step in steps)} }}}}"
@@ -331,48 +302,40 @@ def _unread(
         yield subject.problem(path, told.code, told.message, told.help)
 
 
-class _Found(Value, frozen=True):
-    """The shape to which a path leads, or why it leads nowhere."""
-
-    shape: Shape | None
-    message: str = ""
-    remedy: str = ""
-
-
-def _walk(shape: Shape, steps: tuple[str, ...]) -> _Found:
+def _walk(shape: Shape, steps: Sequence[str]) -> Shape | Flaw:
+    """The shape to which a path leads."""
     way = ""
     for step in steps:
         inner = step_into(shape, step)
         if inner is None and step == ITEMS:
-            return _Found(None, f"`{way}` is no list", "give the path of a list")
+            return f"`{way}` is no list", "give the path of a list"
         if inner is None:
             known = shape.fields if isinstance(shape, Fields) else ()
-            return _Found(None, f"`{way}` has no field `{step}`", did_you_mean(step, known))
+            return f"`{way}` has no field `{step}`", did_you_mean(step, known)
         shape = inner
         way = way + (step if step == ITEMS or not way else f".{step}")
-    return _Found(shape)
+    return shape
 
 
-def _problems(subject: Subject, path: DocPath, found: _Found) -> Iterator[Problem]:
-    if found.message:
-        yield subject.problem(path, "item-path", found.message, found.remedy)
+def _problems(subject: Subject, path: DocPath, found: Shape | Flaw | None) -> Found:
+    if isinstance(found, tuple):
+        yield subject.problem(path, "item-path", *found)
 
 
-def _check_counts(subject: Subject, name: str, state: EachState) -> Iterator[Problem]:
+def _check_counts(subject: Subject, name: str, state: EachState) -> Found:
     least, most = item_counts(subject.graph, state)
     if most is None:
         message = f"nothing says how many items `{state.each}` has at most"
         remedy = "add `max_items: 50`, or give the list a JSON Schema with `maxItems`"
-        path: DocPath = ("states", name, "each")
-        yield subject.problem(path, "unbounded-items", message, remedy)
+        yield subject.problem(("states", name, "each"), "unbounded-items", message, remedy)
     elif least > most:
         written = [key for key in ("min_items", "max_items") if key in state.model_fields_set]
         message = f"at least {least} items have to be in `{state.each}`, and at most {most} can be"
-        path = ("states", name, *(written[:1] or ("each",)))
+        path: DocPath = ("states", name, *(written[:1] or ("each",)))
         yield subject.problem(path, "empty-range", message, "correct one of them")
 
 
-def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Iterator[Problem]:
+def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Found:
     """The paths of an item: of its key, its group, what it needs, and the keys it waits for."""
     single = {"key": state.key, "group": state.group}
     paths: list[tuple[DocPath, str]] = [((key,), path) for key, path in single.items() if path]
@@ -380,39 +343,40 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Itera
     paths += (((*after, index), path) for index, path in enumerate(state.after_written))
     paths += ((("exclusive", index), path) for index, path in enumerate(state.exclusive or ()))
     for key, written in paths:
-        path: DocPath = ("states", name, *key)
-        if key[0] == "after" and written in state.edge_paths:
-            yield from _problems(subject, path, _edges(subject.entering[name], written))
-            continue
         first, *rest = parse_path(written)
-        if first != state.as_:
+        found: Flaw | None
+        if key[0] == "after" and written in state.edge_paths:
+            found = _flaw_of_edges(subject.entering[name], written)
+        elif first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
-            found = _Found(None, message, f"write `{state.as_}.{written}`")
+            found = message, f"write `{state.as_}.{written}`"
         else:
-            found = _walk(Fields({first: item}), (first, *rest))
-        if found.shape is not None:
-            found = _texts(found.shape, written, is_single=key[0] in single)
-        yield from _problems(subject, path, found)
+            leads = _walk(Fields({first: item}), (first, *rest))
+            found = _flaw_of_texts(leads, written, is_single=key[0] in single)
+        yield from _problems(subject, ("states", name, *key), found)
 
 
-def _edges(names: Mapping[str, Shape], written: str) -> _Found:
+def _flaw_of_edges(names: Mapping[str, Shape], written: str) -> Flaw | None:
     """Whether a path may lead to edges that are written by themselves."""
-    found = _walk(Fields(names), parse_path(written.removesuffix(ITEMS) + ITEMS))
-    edge = found.shape
+    edge = _walk(Fields(names), parse_path(written.removesuffix(ITEMS) + ITEMS))
     is_pair = isinstance(edge, Fields) and any({*ends} <= edge.fields.keys() for ends in ENDS)
-    if edge is None or is_pair or isinstance(edge, Items | Anything):
-        return found
-    return _Found(None, f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}")
+    if isinstance(edge, tuple):
+        return edge
+    if is_pair or isinstance(edge, Items | Anything):
+        return None
+    return f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}"
 
 
-def _texts(shape: Shape, path: str, *, is_single: bool) -> _Found:
+def _flaw_of_texts(shape: Shape | Flaw, path: str, *, is_single: bool) -> Flaw | None:
     """Whether a path may lead to the single text, or the texts, that name items."""
+    if isinstance(shape, tuple):
+        return shape
     if is_single and ITEMS in parse_path(path):
-        return _Found(None, f"`{path}` leads to several values", "give the path of a single one")
+        return f"`{path}` leads to several values", "give the path of a single one"
     inner = shape.item if isinstance(shape, Items) and not is_single else shape
     if isinstance(inner, Scalar | Anything):
-        return _Found(shape)
+        return None
     if isinstance(inner, Fields):
         dotted = f"{path}{ITEMS if inner is not shape else ''}.{next(iter(inner.fields), 'id')}"
-        return _Found(None, f"`{path}` leads to no text or number", f"such as `{dotted}`")
-    return _Found(None, f"`{path}` leads to a list", "give the path of a text or a number")
+        return f"`{path}` leads to no text or number", f"such as `{dotted}`"
+    return f"`{path}` leads to a list", "give the path of a text or a number"

@@ -1,20 +1,16 @@
 """Checks of the ways out of states: that each run can go on, and comes to an end.
 
-`stuck`, `no-open-choice`, `dead-transition`: rows of facts without an edge, and vice versa; then
-shown by exploring all runs, which also tells `never-binds`.
-`unreachable-state`, `no-way-to-the-end`, `no-final-state`: states off every complete path.
-`forward-cycle`, `revise-ahead`, `resets-without-total`, `no-effect`: a run might not end.
-`stuck_ahead` asks the same of a run that goes on under another total or another machine.
+`stuck`, `no-open-choice`, `dead-transition`, `never-binds`, `unreachable-state`, `no-effect`,
+`no-way-to-the-end`, `no-final-state`, `forward-cycle`, `revise-ahead`, `resets-without-total`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loopkit.checks.references import revise_edges
-from loopkit.checks.subject import Subject, arrows, forward_path, leading_to, target_path
+from loopkit.checks.subject import Found, Subject, arrows, either, of_edges, of_machine, target_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
@@ -31,41 +27,39 @@ from loopkit.text import plural
 if TYPE_CHECKING:
     from loopkit.engine.state import RunState
 
+STUCK, SHUT, DEAD = "stuck", "no-open-choice", "dead-transition"
+CONFIRMED = frozenset({STUCK, SHUT})
+"""Problems found in the rows of a state, which hold only if a run produces such a row."""
 MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
 MOVE_UP = "delete it, or move it up"
+LAST = "add `- {target: STATE}` as the last one"
 
 
-def check_exits(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_exits(subject: Subject) -> Found:
     for name in subject.states:
         table = table_of(subject, name)
-        if table is not None and table.exits:
-            taken = [(row, *table.exits_of(row)) for row in table.rows()]
-            held = next((row for row, _, is_left in taken if not is_left), None)
-            yield from _stuck(subject, name, table, held)
-            yield from _dead(subject, table, {e.edge.id for _, exits, _ in taken for e in exits})
-
-
-def _stuck(subject: Subject, name: str, table: Table, row: Row | None) -> Iterator[Problem]:
-    """`row` is one that may have no transition, if there is such a row."""
-    if row is not None:
-        path = ("states", name, "transitions")
-        message = f"`{name}` {_how_stuck(table, row)}"
-        remedy = "add `- {target: STATE}` as the last one"
-        yield subject.problem(path, "stuck", message, remedy, key=True)
-        return
-    shut = table.without_choice() if table.is_human else None
-    if shut is not None:
-        path = ("states", name, "choices")
-        message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
-        remedy = "offer a choice that leads forward"
-        yield subject.problem(path, "no-open-choice", message, remedy)
-
-
-def _how_stuck(table: Table, row: Row) -> str:
-    if not table.is_stuck(row):
-        return MAY_BE_STUCK
-    reason = _facts_in_words(table, _reduce(table, row))
-    return f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
+        if table is None or not table.exits:
+            continue
+        taken = [(row, *table.exits_of(row)) for row in table.rows()]
+        held = next((row for row, _, is_left in taken if not is_left), None)
+        shut = table.without_choice() if held is None and table.is_human else None
+        if held is not None:
+            path: DocPath = ("states", name, "transitions")
+            reason = _facts_in_words(table, _reduce(table, held)) if table.is_stuck(held) else ""
+            how = f"is stuck: no transition is open{f' when {reason}' if reason else ''}"
+            message = f"`{name}` {how if table.is_stuck(held) else MAY_BE_STUCK}"
+            yield subject.problem(path, STUCK, message, LAST)
+        elif shut is not None:
+            path = ("states", name, "choices")
+            message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
+            yield subject.problem(path, SHUT, message, "offer a choice that leads forward")
+        passed = {exit_.edge.id for _, exits, _ in taken for exit_ in exits}
+        for exit_ in table.exits:
+            if exit_.edge.id not in passed and not _is_harmless(subject, exit_.edge):
+                reason, remedy = _why_dead(table, exit_)
+                message = f"this transition is never taken: {reason}"
+                yield subject.problem(exit_.edge.path, DEAD, message, remedy)
 
 
 def _reduce(table: Table, row: Row) -> Row:
@@ -87,40 +81,26 @@ def _facts_in_words(table: Table, row: Row) -> str:
 
 
 def fact_in_words(name: str, value: object) -> str:
-    match value:
-        case None:
-            return f"`{name}` is none"
-        case frozenset():
-            held = ", ".join(
-                json.dumps(text, ensure_ascii=False) for text in sorted(map(str, value))
-            )
-            return f"`{name}` holds {held}" if held else f"`{name}` holds none of those"
-        case str() if value == OTHER_TEXT:
-            return f"`{name}` is a text that no guard names"
-        case _:
-            return f"`{name}` is {json.dumps(value, ensure_ascii=False)}"
+    if value is None:
+        return f"`{name}` is none"
+    if isinstance(value, frozenset):
+        held = ", ".join(json.dumps(text, ensure_ascii=False) for text in sorted(map(str, value)))
+        return f"`{name}` holds {held or 'none of those'}"
+    if isinstance(value, str) and value == OTHER_TEXT:
+        return f"`{name}` is a text that no guard names"
+    return f"`{name}` is {json.dumps(value, ensure_ascii=False)}"
 
 
 def _rooms(table: Table, row: Row) -> Iterator[str]:
     row = table.with_derived_facts(row)
-    back = [exit_ for exit_ in table.exits if exit_.edge.back]
     if row.get("cap_reached") is True:
         yield "no revisions are left"
         return
-    for exit_ in back:
-        if exit_.is_open(row) is False:
+    for exit_ in table.exits:
+        if exit_.edge.back and exit_.is_open(row) is False:
             yield f"no revision of `{exit_.edge.target}` is left"
     if row.get("cap_reached") is False:
         yield "revisions are left"
-
-
-def _dead(subject: Subject, table: Table, taken: Collection[str]) -> Iterator[Problem]:
-    for exit_ in table.exits:
-        if exit_.edge.id in taken or _is_harmless(subject, exit_.edge):
-            continue
-        reason, remedy = _why_dead(table, exit_)
-        message = f"this transition is never taken: {reason}"
-        yield subject.warning(exit_.edge.path, "dead-transition", message, remedy)
 
 
 def _is_harmless(subject: Subject, edge: Edge) -> bool:
@@ -144,10 +124,6 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     return "the ones before it cover every case", MOVE_UP
 
 
-STUCK, SHUT = "stuck", "no-open-choice"
-CONFIRMED = frozenset({STUCK, SHUT})
-"""Problems found in the rows of a state, which hold only if a run produces such a row."""
-DEAD = "dead-transition"
 LONGEST_WAY = 12
 """The most steps of a path that are shown; of a longer path, the last ones."""
 
@@ -167,7 +143,7 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
     except Endless:
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
-    confirmed = list(_confirm(bounds, problems))
+    confirmed = [*_confirm(bounds, problems)]
     more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, bounds)]
     if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*confirmed, *more)):
         # Otherwise consequences of these problems would be reported again.
@@ -175,43 +151,35 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
     return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
-def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Iterator[Problem]:
+def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Found:
     stuck = {found.state: found for found in bounds.stuck}
     for problem in problems:
+        found = stuck.get(problem.path.split(".")[1]) if problem.code in CONFIRMED else None
+        doubt = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
         if problem.code not in CONFIRMED:
             yield problem
-            continue
-        found = stuck.get(problem.path.split(".")[1])
-        if found is not None and found.is_reached:
-            message = problem.message if found.is_sure else _as_a_doubt(problem.message)
+        elif found is not None and found.is_reached:
+            message = problem.message if found.is_sure else doubt
             yield problem.replace(message=f"{message} ({how_reached(found)})")
         elif found is not None:
             # The machine has too many configurations to explore all.
-            message = f"could not be decided: {_as_a_doubt(problem.message)}"
             remedy = "add `- {target: STATE}` as the last transition, or lower the caps"
+            message = f"could not be decided: {doubt}"
             yield problem.replace(message=message, severity="warning", help=remedy)
 
 
-def _as_a_doubt(message: str) -> str:
-    return message.replace("` is stuck: no transition is open", "` may be stuck")
-
-
-def _further_stuck(
-    subject: Subject, bounds: Bounds, confirmed: Sequence[Problem]
-) -> Iterator[Problem]:
+def _further_stuck(subject: Subject, bounds: Bounds, confirmed: Sequence[Problem]) -> Found:
     """States in which runs are stuck although their own rows do not show it."""
     states = {problem.path.split(".")[1] for problem in confirmed if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
             how = "is stuck: no transition is open" if found.is_sure else MAY_BE_STUCK
             message = f"`{found.state}` {how} ({how_reached(found)})"
-            remedy = "add `- {target: STATE}` as the last one"
             path = ("states", found.state, "transitions")
-            yield subject.problem(path, STUCK, message, remedy, key=True)
+            yield subject.problem(path, STUCK, message, LAST)
 
 
 def how_reached(found: Stuck) -> str:
-    """The path to a stuck state, with the inputs and counters that lead there."""
     spent = {
         f"revisions by {name}" if "[" in name else name: number
         for name, number in found.counters.items()
@@ -223,28 +191,17 @@ def how_reached(found: Stuck) -> str:
     return f"a run gets there by {' → '.join(shown)}" + (f", with {held}" if held else "")
 
 
-def _untaken(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
+def _untaken(subject: Subject, bounds: Bounds) -> Found:
     for edge_id in bounds.untaken:
         edge = subject.graph.by_id[edge_id]
         if edge.event == "done" and not _is_harmless(subject, edge):
             message = "no run takes this transition: it is closed, or another one comes first, "
             message += f"whenever a run is in `{edge.source}`"
             remedy = "correct the guard or the order, or delete the transition"
-            yield subject.warning(edge.path, DEAD, message, remedy)
+            yield subject.problem(edge.path, DEAD, message, remedy)
 
 
-def _check_caps(subject: Subject, bounds: Bounds) -> Iterator[Problem]:
-    for path, counter in _places_of_caps(subject):
-        if counter in bounds.unfilled:
-            most = bounds.unfilled[counter]
-            message = "no run uses it up"
-            if most is not None:
-                message += f": a run makes at most {plural(most, 'revision')}"
-            yield subject.warning(path, "never-binds", message, "lower it, or delete it")
-
-
-def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
-    """The place of each cap that is not the default, with its counter."""
+def _check_caps(subject: Subject, bounds: Bounds) -> Found:
     limits = subject.machine.limits
     written: Mapping[str, DocPath] = {
         **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
@@ -252,11 +209,16 @@ def _places_of_caps(subject: Subject) -> Iterator[tuple[DocPath, str]]:
         **{edge.id: (*edge.path, "max") for edge in subject.graph.edges if edge.back},
     }
     for counter, path in written.items():
-        if counter in subject.graph.caps and subject.source.document.node(path) is not None:
-            yield path, counter
+        is_written = subject.source.document.node(path) is not None
+        if counter in subject.graph.caps and is_written and counter in bounds.unfilled:
+            most = bounds.unfilled[counter]
+            at_most = "" if most is None else f": a run makes at most {plural(most, 'revision')}"
+            message = f"no run uses it up{at_most}"
+            yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 
-def check_reachability(subject: Subject) -> Iterator[Problem]:
+@of_machine("paths")
+def check_reachability(subject: Subject) -> Found:
     if not subject.machine.finals:
         message = "the machine has no final state, so no run could end"
         remedy = "add one: `done: {final: success}`"
@@ -267,19 +229,15 @@ def check_reachability(subject: Subject) -> Iterator[Problem]:
         if name not in reachable:
             message = f"no path leads to the state `{name}`"
             remedy = "name it as the `target:` or `next:` of another state, or delete it"
-            path = ("states", name)
-            yield subject.problem(path, "unreachable-state", message, remedy, key=True)
-    ending = leading_to(subject.graph, set(subject.machine.finals))
-    lost = reachable - ending
+            yield subject.problem(("states", name), "unreachable-state", message, remedy)
+    lost = reachable - subject.leading_to(set(subject.machine.finals))
     stranded = [name for name in subject.states if name in lost]
-    if not stranded:
-        return
-    first, *others = stranded
-    names = "".join(f", nor from `{name}`" for name in others[:3]) + (", …" if others[3:] else "")
-    message = f"no final state can be reached from `{first}`{names}"
-    remedy = "add a transition that leads forward, to a final state in the end"
-    path = ("states", first)
-    yield subject.problem(path, "no-way-to-the-end", message, remedy, key=True)
+    if stranded:
+        names = ", nor from ".join(f"`{name}`" for name in stranded[:4])
+        names += ", …" if stranded[4:] else ""
+        message = f"no final state can be reached from {names}"
+        remedy = "add a transition that leads forward, to a final state in the end"
+        yield subject.problem(("states", stranded[0]), "no-way-to-the-end", message, remedy)
 
 
 def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | None:
@@ -298,16 +256,12 @@ def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | N
 
 def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
     """The message where a run could get stuck with another total of revisions; else empty."""
-    if machine.limits.total_revisions is None:
-        return ""
-    found = stuck_ahead(machine, run, total)
+    found = None if machine.limits.total_revisions is None else stuck_ahead(machine, run, total)
     if found is None:
         return ""
-    return (
-        f"`{found.state}` would have no transition left{stuck_in_words(found)}; "
-        f"choose another number, or add `- {{target: STATE}}` as the last transition of "
-        f"`{found.state}` (`--machine FILE`)"
-    )
+    told = f"`{found.state}` would have no transition left{stuck_in_words(found)}; choose another"
+    told += " number, or add `- {target: STATE}` as the last transition of"
+    return f"{told} `{found.state}` (`--machine FILE`)"
 
 
 def stuck_in_words(found: Stuck) -> str:
@@ -315,18 +269,26 @@ def stuck_in_words(found: Stuck) -> str:
     return (f" when {facts}" if facts else "") + f" ({how_reached(found)})"
 
 
-def check_cycles(subject: Subject) -> Iterator[Problem]:
+@of_machine("paths")
+def check_cycles(subject: Subject) -> Found:
     """Each cycle of forward edges, whole, at the edge that closes it.
 
     An edge that is taken at a limit closes none, because it is taken once.
     """
-    done, told = set[str](), set[str]()
+    done = set[str]()
+    closing: dict[str, tuple[Edge, list[str]]] = {}
     for start in (subject.machine.start, *subject.states):
         for edge, trail in _cycles_from(subject, start, done):
             # Several nodes of a junction may close the same cycle.
-            if edge.id not in told:
-                told.add(edge.id)
-                yield _cycle(subject, edge, trail)
+            closing.setdefault(edge.id, (edge, trail))
+    for edge, trail in closing.values():
+        cycle = [*trail[trail.index(edge.target) :], edge.target]
+        message = f"the forward transitions form a cycle: {arrows(cycle)}"
+        back = f"`revise: {edge.target}` instead"
+        if edge.event != "done":
+            back = f"`{{revise: {edge.target}, max: 2, feedback: …}}`"
+        remedy = f"going back is counted: write {back}"
+        yield subject.problem(target_path(edge), "forward-cycle", message, remedy)
 
 
 def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple[Edge, list[str]]]:
@@ -354,41 +316,28 @@ def _forward(subject: Subject, node: str) -> list[Edge]:
     return [e for e in ways_out if e.forward and e.target in subject.states]
 
 
-def _cycle(subject: Subject, edge: Edge, trail: list[str]) -> Problem:
-    cycle = [*trail[trail.index(edge.target) :], edge.target]
-    message = f"the forward transitions form a cycle: {arrows(cycle)}"
-    if edge.event == "done":
-        remedy = f"going back is counted: write `revise: {edge.target}` instead"
-    else:
-        remedy = f"going back is counted: write `{{revise: {edge.target}, max: 2, feedback: …}}`"
-    return subject.problem(target_path(edge), "forward-cycle", message, remedy)
+@of_edges("paths")
+def check_revise_targets(subject: Subject, edge: Edge) -> Found:
+    path = target_path(edge)
+    if not edge.back or edge.target not in subject.states:
+        return
+    if subject.states[edge.target].ends:
+        message = f"`{edge.target}` is a final state: nothing can be revised there"
+        yield subject.problem(path, "revise-ahead", message, "write `target:`")
+    elif subject.forward_path(edge.target, edge.source) is None:
+        message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
+        remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
+        yield subject.problem(path, "revise-ahead", message, remedy)
 
 
-def check_revise_targets(subject: Subject) -> Iterator[Problem]:
-    for edge in subject.graph.edges:
-        if not edge.back or edge.target not in subject.states:
-            continue
-        path = target_path(edge)
-        if subject.states[edge.target].ends:
-            message = f"`{edge.target}` is a final state: nothing can be revised there"
-            yield subject.problem(path, "revise-ahead", message, "write `target:`")
-        elif forward_path(subject.graph, edge.target, edge.source) is None:
-            message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
-            remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
-            yield subject.problem(path, "revise-ahead", message, remedy)
-
-
-def check_resets(subject: Subject) -> Iterator[Problem]:
-    for edge, written in revise_edges(subject):
-        path = (*edge.path, "resets")
-        resets = getattr(written, "resets", ())
-        if not resets:
-            continue
-        if subject.machine.limits.total_revisions is None:
+@of_machine()
+def check_resets(subject: Subject) -> Found:
+    for edge, written in subject.revise_edges:
+        path, resets = (*edge.path, "resets"), getattr(written, "resets", ())
+        if resets and subject.machine.limits.total_revisions is None:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
-            yield subject.problem(path, "resets-without-total", message, remedy, key=True)
-        elif not edge.resets and set(resets) <= subject.states.keys():
-            names = " or ".join(f"`{name}`" for name in resets)
-            message = f"no other edge revises {names}, so there is nothing to reset"
+            yield subject.problem(path, "resets-without-total", message, remedy)
+        elif resets and not edge.resets and set(resets) <= subject.states.keys():
+            message = f"no other edge revises {either(resets)}, so there is nothing to reset"
             yield subject.no_effect(path, message)

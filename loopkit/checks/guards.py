@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from loopkit.checks.artifacts import way_without
-from loopkit.checks.subject import Subject, on_path
+from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, did_you_mean
+from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REPORTS, OF_REVISING, VERDICT
 from loopkit.language.guard.evaluate import parse_path
 from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem
 from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
+from loopkit.language.validators import Rule
+from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.scope import over, own_names
-from loopkit.proof.outcomes.analysis import parse_or_problem
+from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
 from loopkit.values import Value
 
 
@@ -31,7 +32,8 @@ class Use(Value, frozen=True):
     """The state whose transition it guards; None for the guard of a rule."""
 
 
-def check_named(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_named(subject: Subject) -> Found:
     """The guards under `guards:`: their syntax, and that they do not use each other in a cycle."""
     for name, parsed in subject.guards.named.items():
         if isinstance(parsed, GuardProblem) and not _is_reported_elsewhere(subject, name):
@@ -48,7 +50,8 @@ def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
     return not in_circle or circle[0] != name
 
 
-def check_guards(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_guards(subject: Subject) -> Found:
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
@@ -69,7 +72,7 @@ def uses(subject: Subject) -> Iterator[Use]:
             yield Use((*placed.path, "guard"), placed.rule.guard, types)
 
 
-def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Iterator[Problem]:
+def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Found:
     """The faults, each in the guard where it is written, which may be a named one."""
     if not faults:
         return
@@ -78,10 +81,15 @@ def _place_faults(subject: Subject, use: Use, faults: list[GuardProblem]) -> Ite
     found = False
     for path, guard in _pieces(subject, use):
         for fault in check(guard, types):
-            if (fault.code, fault.message) in wanted:
-                found = True
-                problem = subject.fault(path, _with_remedy(subject, use, guard, fault))
-                yield problem if path == use.path else subject.with_use(problem, use.path)
+            if (fault.code, fault.message) not in wanted:
+                continue
+            found = True
+            if fault.code == "unknown-name" and "quotes" not in fault.help:
+                name = guard.text[fault.column - 1 : fault.column - 1 + fault.length]
+                remedy = remedy_for(subject, use.state, use.types, name)
+                fault = fault.replace(help=remedy or fault.help)
+            problem = subject.fault(path, fault)
+            yield problem if path == use.path else subject.with_use(problem, use.path)
     if not found:
         yield from (subject.fault(use.path, fault) for fault in faults)
 
@@ -94,14 +102,6 @@ def _pieces(subject: Subject, use: Use) -> Iterator[tuple[DocPath, Guard]]:
         for name in subject.machine.guards:
             if name in used:
                 yield ("guards", name), subject.guards.usable[name]
-
-
-def _with_remedy(subject: Subject, use: Use, guard: Guard, fault: GuardProblem) -> GuardProblem:
-    if fault.code != "unknown-name" or "quotes" in fault.help:
-        return fault
-    name = guard.text[fault.column - 1 : fault.column - 1 + fault.length]
-    remedy = remedy_for(subject, use.state, use.types, name)
-    return fault.replace(help=remedy) if remedy else fault
 
 
 def remedy_for(
@@ -145,7 +145,7 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     own = own_names(subject.graph, state)
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
-    way = way_without(subject, ("facts", state), here)
+    way = subject.way_without(("facts", state), here)
     return f"`{state}` does not work {on_path(way)}" if way else ""
 
 
@@ -171,12 +171,12 @@ def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> s
     return "only `human` states have it" if name == "choice" else ""
 
 
-def check_requirements(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules:
-        conditions = ((*written, parse_requirement) for written in placed.rule.conditions)
-        paths = ((*written, parse_path) for written in placed.rule.paths)
-        for at, text, read in (*conditions, *paths):
-            try:
-                read(text)
-            except GuardError as error:
-                yield subject.fault((*placed.path, *at), error.problem)
+@of_rules(RuleBase)
+def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    conditions = ((*written, parse_requirement) for written in placed.rule.conditions)
+    paths = ((*written, parse_path) for written in placed.rule.paths)
+    for at, text, read in (*conditions, *paths):
+        try:
+            read(text)
+        except GuardError as error:
+            yield subject.fault((*placed.path, *at), error.problem)

@@ -1,21 +1,19 @@
-"""Checks of limits, and of revise edges that go back to the best version.
+"""Checks of limits, which may not limit, bind nobody, or leave no room for a single call.
 
-`billed-after-limit`, `unbounded-input`, `unknown-input`: limits that do not limit.
-`never-judged`, `not-restored`, `last-shown`: `from: best` that can't work.
-`never-binds`: a cap, a budget or a limit that no run can reach, because others close first.
-`no-call-fits`, `unbounded-call`: a limit that no single call fits into, or that one can exceed.
+`billed-after-limit`, `unbounded-input`, `unknown-input`, `never-binds`, `no-call-fits`,
+`unbounded-call`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import product
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
-from loopkit.checks.references import revise_edges
-from loopkit.checks.subject import Subject, arrows, leading_to, shortest_path
+from loopkit.checks.subject import Found, Subject, Texts, arrows, either, of_machine
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, did_you_mean
+from loopkit.document.problems import Problem
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent
@@ -24,9 +22,8 @@ from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.section import Bound
 from loopkit.language.states.kinds import AgentState
 from loopkit.language.template.rendering import parse_if_valid
-from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.edges import TOTAL, Edge, budget_key
+from loopkit.machine.edges import TOTAL, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.outcomes.table import bounded_inputs
 from loopkit.text import plural
@@ -37,59 +34,49 @@ if TYPE_CHECKING:
 MOST_REVISIONS = 1000
 
 
-def check_limit_target(subject: Subject) -> Iterator[Problem]:
+@of_machine("paths")
+def check_limit_target(subject: Subject) -> Found:
     """No agent or judge works after `limits.then`, because the limit is used up there."""
-    then = subject.machine.limits.then
-    if then is None or then not in subject.states:
-        return
-    way = shortest_path(
-        subject.graph, then, lambda name: bool(_request_text(subject, name)), lambda _: True
-    )
+    asking = {name: text for name in subject.states if (text := _request_text(subject, name))}
+    then = subject.machine.limits.then or ""
+    way = subject.shortest_path(then, asking.__contains__, lambda _: True)
     if way is not None:
         behind = f" (on the path {arrows(way)})" if len(way) > 1 else ""
-        request = _request_text(subject, way[-1])
-        message = f"after a limit no agent may be called, but `{way[-1]}` {request}"
+        message = f"after a limit no agent may be called, but `{way[-1]}` {asking[way[-1]]}{behind}"
         remedy = "name a state from which only human, render, run and final states can be reached"
-        path = ("limits", "then")
-        yield subject.problem(path, "billed-after-limit", message + behind, remedy)
+        yield subject.problem(("limits", "then"), "billed-after-limit", message, remedy)
 
 
 def _request_text(subject: Subject, name: str) -> str:
     """`asks the agent …` for a state that asks an agent or a judge; else empty."""
-    agents = subject.states[name].asks
-    if agents:
-        return f"asks the agent {' or '.join(map('`{}`'.format, agents))}"
-    rules = subject.rules_at.get(name, ())
-    judge = next((rule.asks for rule in rules if rule.asks), None)
+    if agents := subject.states[name].asks:
+        return f"asks the agent {either(agents)}"
+    judge = next((rule.asks for rule in subject.rules_at.get(name, ()) if rule.asks), None)
     return f"asks the judge `{judge}`" if judge else ""
 
 
-def check_bounds(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_bounds(subject: Subject) -> Found:
     limits = subject.machine.limits
     bounds: list[tuple[DocPath, Bound | None]] = [
         (("limits", "revisions"), limits.revisions),
         (("limits", "total_revisions"), limits.total_revisions),
         *((("limits", "budgets", name), bound) for name, bound in limits.budgets.items()),
-        *(((*edge.path, "max"), written.max) for edge, written in revise_edges(subject)),
+        *(((*edge.path, "max"), written.max) for edge, written in subject.revise_edges),
     ]
+    inputs = dict(single_values(subject.scope.input, "input."))
+    choices = [name for name, inner in inputs.items() if not _unfit(inner)]
     for path, bound in bounds:
-        if isinstance(bound, str):
-            yield from _bound(subject, path, bound)
-
-
-def _bound(subject: Subject, path: DocPath, bound: str) -> Iterator[Problem]:
-    datatype = dict(single_values(subject.scope.input, "input.")).get(bound)
-    field = bound.rpartition(".")[2]
-    remedy = f"declare it as `{field}: {{type: int, default: 2, minimum: 0, maximum: 5}}`"
-    if datatype is None:
-        known = single_values(subject.scope.input, "input.")
-        choices = [name for name, inner in known if not _unfit(inner)]
-        near = did_you_mean(bound, choices) if choices else remedy
-        message = f"there is no input `{bound}`"
-        yield subject.problem(path, "unknown-input", message, near)
-    elif fault := _unfit(datatype):
-        message = f"`{bound}` can't bound revising: {fault}"
-        yield subject.problem(path, "unbounded-input", message, remedy)
+        if not isinstance(bound, str):
+            continue
+        field = bound.rpartition(".")[2]
+        remedy = f"declare it as `{field}: {{type: int, default: 2, minimum: 0, maximum: 5}}`"
+        if bound not in inputs:
+            what = "there is no input"
+            yield subject.unknown(path, "unknown-input", what, bound, choices, remedy)
+        elif fault := _unfit(inputs[bound]):
+            message = f"`{bound}` can't bound revising: {fault}"
+            yield subject.problem(path, "unbounded-input", message, remedy)
 
 
 def _unfit(datatype: DataType) -> str:
@@ -106,70 +93,16 @@ def _unfit(datatype: DataType) -> str:
     return ""
 
 
-def check_from_best(subject: Subject) -> Iterator[Problem]:
-    for edge in subject.graph.edges:
-        if not edge.from_best or edge.target not in subject.states:
-            continue
-        source, state = edge.source, subject.states[edge.source]
-        if subject.judges.keys().isdisjoint(leading_to(subject.graph, {source})):
-            message = f"no `validate` state comes before `{source}`, so no version is the best"
-            remedy = "judge the artifact on the way, or delete `from`"
-            yield subject.problem(from_path(edge), "never-judged", message, remedy)
-        if state.waits and not state.picks_best and any(state.shown):
-            message = f"`{source}` shows the last version, and the author would get the best one"
-            remedy = "add `pick: best` to the state, or delete `from`"
-            yield subject.warning(from_path(edge), "last-shown", message, remedy)
-        for author in rewriting_authors(subject, edge):
-            yield from _not_restored(subject, edge, author)
-
-
-def from_path(edge: Edge) -> DocPath:
-    return (*edge.path, "from")
-
-
-def rewriting_authors(subject: Subject, edge: Edge) -> Iterator[str]:
-    """The authors before an edge that may have worked again since an earlier version."""
-    before = leading_to(subject.graph, {edge.source})
-    yield from sorted(subject.graph.written.keys() & subject.graph.repeated & before)
-
-
-def _not_restored(subject: Subject, edge: Edge, author: str) -> Iterator[Problem]:
-    machine, path = subject.machine, from_path(edge)
-    state = machine.states[author]
-    output = machine.states[author].output_at(author)
-    if state.child is not None:
-        message = f"`{author}` runs other machines, and what these have done can't be taken back"
-        remedy = "delete `from`, or go back to the best version inside of the other machine"
-        yield subject.problem(path, "not-restored", message, remedy)
-    elif output is not None and output.file is not None:
-        message = f"the file that `{author}` writes stays as the last attempt has left it"
-        remedy = "make its folder the artifact, in an isolated workspace: `output: {name: …, "
-        yield subject.problem(path, "not-restored", message, f"{remedy}folder: …}}`")
-    elif _is_judged_by_files(subject, author):
-        message = f"the files that `{author}` leaves stay as the last attempt has left them"
-        remedy = "make the folder its artifact: `output: {name: …, folder: …}`"
-        yield subject.warning(path, "not-restored", message, remedy)
-
-
-def _is_judged_by_files(subject: Subject, author: str) -> bool:
-    """Whether an author changes files that a rule judges, and only its reply is the artifact."""
-    output = subject.states[author].output_at(author)
-    agents = subject.machine.agents_at(author)
-    if output is None or output.is_left or not any(agent.works_on_files for agent in agents):
-        return False
-    judging = {name for placed in subject.rules_of(CommandRule) for name in placed.judged_at}
-    return not judging.isdisjoint(subject.graph.judged.get(output.name, ()))
-
-
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
 
 
-def check_never_binds(subject: Subject) -> Iterator[Problem]:
+@of_machine("unneeded")
+def check_never_binds(subject: Subject) -> Found:
     for path, message in (*_of_counters(subject), *_of_calls(subject)):
-        yield subject.warning(path, "never-binds", message, "lower it, or delete it")
+        yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 
-def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _of_counters(subject: Subject) -> Texts:
     limits = subject.machine.limits
     document = subject.source.document
     back = [edge for edge in subject.graph.edges if edge.back]
@@ -213,18 +146,16 @@ def _of_counters(subject: Subject) -> Iterator[tuple[DocPath, str]]:
             yield path, "it is above `limits.total_revisions`, which is reached first"
 
 
-def _of_calls(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _of_calls(subject: Subject) -> Texts:
     limits = subject.machine.limits
     if limits.tool_calls is not None and not may_call_tools(subject.machine):
         yield ("limits", "tool_calls"), "no agent that writes has tools that it could call"
-    if not agents_called(subject.machine):
-        for name in OF_CALLS:
-            if getattr(limits, name) is not None:
-                yield ("limits", name), "no state asks an agent or a judge"
+    for name in OF_CALLS if not agents_called(subject.machine) else ():
+        if getattr(limits, name) is not None:
+            yield ("limits", name), "no state asks an agent or a judge"
 
 
 NO_CALL_FITS = "no-call-fits"
-
 DEAREST_TOKEN = 150 / 1_000_000
 """The maximum price of a token in USD, for nearly every model."""
 SHORTEST_ANSWER = 20_000
@@ -234,54 +165,55 @@ ADDED_TOKENS = 4_000
 UNITS = {"agent_calls": "call", "tool_calls": "call", "tokens": "token", "cost_usd": ""}
 
 
-def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Iterator[Problem]:
+@of_machine()
+def check_tight_limits(subject: Subject, options: Mapping[str, str] = {}) -> Found:
     """A warning for each limit and agent, none of whose calls can be made under it.
 
     A limit that an option of the command line sets is told of by that, as nobody wrote it.
     """
-    limits = subject.machine.limits
-    written = {name: getattr(limits, name) for name in UNITS}
-    family = agents_called(subject.machine) if any(n is not None for n in written.values()) else {}
-    for name, unit in UNITS.items():
-        limit = written[name]
-        for asked, agent in family.items() if limit is not None else ():
-            least = _least(subject, asked, agent, name, limit)
-            if least is None or least <= limit:
-                continue
-            least = ceil(least * 10_000) / 10_000
-            takes = plural(ceil(least), unit, ",") if unit else f"${least:.4f}"
-            option = options.get(name)
-            where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
-            enough = f"{name}:" if option is None else option
-            whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
-            message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
-            remedy = f"raise it to `{enough} {_plain(least)}` or more"
-            if unit != "call" and isinstance(agent, ModelAgent):
-                remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
-            elif name == "cost_usd" and agent.call_usd:
-                remedy += ", or lower `price_per_run` of the agent if its runs cost less"
-            if option is None:
-                yield subject.warning(("limits", name), NO_CALL_FITS, message, remedy)
-            else:
-                yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
-
-
-def check_unbounded_calls(subject: Subject) -> Iterator[Problem]:
-    """A note for each limit that one call can exceed: nothing is reserved for what it reports."""
-    remedies = {
-        "tokens": "if that is too much, give the program itself a limit",
-        "cost_usd": "write the most that one run can cost as its `price_per_run`",
-    }
-    for name, remedy in remedies.items():
-        if not getattr(subject.machine.limits, name):
+    written = {name: getattr(subject.machine.limits, name) for name in UNITS}
+    limited = [name for name in UNITS if written[name] is not None]
+    family = agents_called(subject.machine) if limited else {}
+    for name, (asked, agent) in product(limited, family.items()):
+        limit, unit = written[name], UNITS[name]
+        least = _least(subject, asked, agent, name, limit)
+        if least is None or least <= limit:
             continue
-        for asked, agent in agents_called(subject.machine).items():
-            if name in agent.unbounded:
-                what = f"nothing is reserved for the {name.removesuffix('_usd')} that it reports"
-                alone = "so no other such call is made beside it"
-                message = f"one call of `{asked}` can exceed this limit: {what}, {alone}"
-                path = ("limits", name)
-                yield subject.problem(path, "unbounded-call", message, remedy, severity="note")
+        least = ceil(least * 10_000) / 10_000
+        takes = plural(ceil(least), unit, ",") if unit else f"${least:.4f}"
+        option = options.get(name)
+        where = "this limit" if option is None else f"`{option} {_plain(limit)}`"
+        enough = f"{name}:" if option is None else option
+        whose = f"`{asked}`" if name != "tool_calls" else f"a tool of `{asked}`"
+        message = f"no call of {whose} fits into {where}: the smallest may take {takes}"
+        remedy = f"raise it to `{enough} {_plain(least)}` or more"
+        if unit != "call" and isinstance(agent, ModelAgent):
+            remedy += ", or give the agent a lower `max_tokens` or a cheaper model"
+        elif name == "cost_usd" and agent.call_usd:
+            remedy += ", or lower `price_per_run` of the agent if its runs cost less"
+        if option is None:
+            yield subject.problem(("limits", name), NO_CALL_FITS, message, remedy)
+        else:
+            yield Problem(NO_CALL_FITS, message, help=remedy, severity="warning")
+
+
+OVERRUN = {
+    "tokens": "if that is too much, give the program itself a limit",
+    "cost_usd": "write the most that one run can cost as its `price_per_run`",
+}
+
+
+@of_machine()
+def check_unbounded_calls(subject: Subject) -> Found:
+    """A note for each limit that one call can exceed: nothing is reserved for what it reports."""
+    limited = [name for name in OVERRUN if getattr(subject.machine.limits, name)]
+    called = agents_called(subject.machine) if limited else {}
+    for name, (asked, agent) in product(limited, called.items()):
+        if name in agent.unbounded:
+            what = f"nothing is reserved for the {name.removesuffix('_usd')} that it reports"
+            alone = "so no other such call is made beside it"
+            message = f"one call of `{asked}` can exceed this limit: {what}, {alone}"
+            yield subject.problem(("limits", name), "unbounded-call", message, OVERRUN[name])
 
 
 def _plain(number: float) -> str:
@@ -359,8 +291,7 @@ def _smallest_schema(subject: Subject, called: str, agent: Agent) -> Mapping[str
 def _amounts(asked: AgentBase, name: str, smallest: Request) -> list[float | None]:
     """What the smallest call of one of an agent's callees may take, for each of its models."""
     if not isinstance(asked, ModelAgent):
-        reserved = asked.call_usd if name == "cost_usd" else 0
-        return [asked.unbounded.get(name, reserved)]
+        return [asked.unbounded.get(name, asked.call_usd if name == "cost_usd" else 0)]
     # Only a low limit needs the table of prices, which is long.
     from loopkit.agents.model.pricing import least_call  # noqa: PLC0415
     from loopkit.agents.port import Message  # noqa: PLC0415

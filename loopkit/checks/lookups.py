@@ -1,17 +1,13 @@
 """Checks of what looks things up: rules that read data, and tools of agents.
 
-`no-known-values`, `unreadable-data`, `may-be-missing`: a `lookup:` has nothing to look in.
-`fields-as-data`: a condition on data reads the fields that were taken out of a text.
-`no-effect`: tools that nobody can call, or that can find nothing.
+`no-known-values`, `unreadable-data`, `may-be-missing`, `fields-as-data`, `no-effect`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from loopkit.checks.artifacts import way_without
-from loopkit.checks.references import validators_of_tools
-from loopkit.checks.subject import Subject, on_path
+from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.checks.templates import unseen
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound
@@ -31,52 +27,55 @@ from loopkit.language.validators import (
     rules_of,
 )
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.flow import Token
 from loopkit.machine.item_list import same_as, step_into, values_at
+from loopkit.proof.outcomes.analysis import PlacedRule
 from loopkit.validators.data import NoData, data_in, place
 
 MOST_SHOWN = 12
 """The most fields that are named of a place without values."""
 
 
-def check_lookups(subject: Subject) -> Iterator[Problem]:
-    for given in subject.rules_of(AcyclicRule):
-        if (name := given.rule.acyclic.given) is not None:
-            for state in given.used_at:
-                yield from _unusable(subject, (*given.path, "acyclic", "given"), name, state)
-    for placed in subject.rules_of(LookupRule):
-        if not _has_paths(placed.rule.lookup):
-            continue
-        lookup = placed.rule.lookup
-        path = (*placed.path, "lookup")
-        if isinstance(lookup.in_, DataFile):
-            yield from _of_file(subject, path, lookup, lookup.in_)
-            continue
+@of_rules(AcyclicRule)
+def check_given(subject: Subject, placed: PlacedRule[AcyclicRule]) -> Found:
+    if (name := placed.rule.acyclic.given) is not None:
         for state in placed.used_at:
-            yield from _of_name(subject, path, lookup, lookup.in_, state)
+            yield from _unusable(subject, (*placed.path, "acyclic", "given"), name, state)
 
 
-def _has_paths(lookup: Lookup) -> bool:
-    """Whether its paths can be parsed; a path that can't be is reported by another check."""
+@of_rules(LookupRule)
+def check_lookups(subject: Subject, placed: PlacedRule[LookupRule]) -> Found:
+    lookup, path = placed.rule.lookup, (*placed.path, "lookup")
     try:
-        for path in (*lookup.path, lookup.at or ITEMS):
-            parse_path(path)
+        for written in (*lookup.path, lookup.at or ITEMS):
+            parse_path(written)
     except GuardError:
-        return False
-    return True
+        # A path that can't be parsed is reported by another check.
+        return
+    if isinstance(lookup.in_, DataFile):
+        yield from _of_file(subject, path, lookup, lookup.in_)
+        return
+    name = lookup.in_
+    for state in placed.used_at:
+        names = subject.judging[state]
+        problems = [*_unusable(subject, (*path, "in"), name, state)]
+        if problems:
+            is_known = problems[0].code == "may-be-missing"
+            remedy = "" if lookup.at or is_known else _split(name, names)
+            yield from (p.replace(help=remedy or p.help) for p in problems)
+        elif not _may_be_text(subject, name):
+            yield from _check_types(subject, path, lookup, _shape_at(name, names))
 
 
-def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) -> Iterator[Problem]:
+def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) -> Found:
     data = data_in(file)
     if isinstance(data, NoData):
         yield from _unreadable(subject, (*path, "in"), file, data)
     elif not any(same_as(value) for _, value in values_at(lookup.at, data)):
-        at: DocPath = (*path, "at" if lookup.at else "in")
         heads = [str(key) for key in data] if isinstance(data, Mapping) else []
-        yield _without_values(subject, at, place(lookup), heads)
+        yield _without_values(subject, (*path, "at" if lookup.at else "in"), place(lookup), heads)
 
 
-def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Iterator[Problem]:
+def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Found:
     """The fault in a data file: at its place in YAML, with its reason in JSON."""
     included = subject.source.included.get(path)
     if included is not None and file.text.lstrip("\ufeff \r\n")[:1] not in ("{", "[", ""):
@@ -96,31 +95,16 @@ def _without_values(
     remedy = f"write `at:` with the path to them, such as `at: {example}`"
     if fields:
         remedy += f"; it has {', '.join(f'`{name}`' for name in fields[:MOST_SHOWN])}"
-    message = f"{where} has no values to look up"
-    return subject.problem(path, "no-known-values", message, remedy)
+    return subject.problem(path, "no-known-values", f"{where} has no values to look up", remedy)
 
 
-def _of_name(
-    subject: Subject, path: DocPath, lookup: Lookup, name: str, state: str
-) -> Iterator[Problem]:
+def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Found:
     names = subject.judging[state]
-    problems = list(_unusable(subject, (*path, "in"), name, state))
-    if problems:
-        is_known = problems[0].code == "may-be-missing"
-        remedy = "" if lookup.at or is_known else _split(name, names)
-        yield from (p.replace(help=remedy) if remedy else p for p in problems)
-    elif not _may_be_text(subject, name):
-        yield from _check_types(subject, path, lookup, _shape_at(name, names))
-
-
-def _unusable(subject: Subject, path: DocPath, name: str, state: str) -> Iterator[Problem]:
-    """A problem if a name of known values is unknown or may be missing."""
-    names = subject.judging[state]
-    problems = list(unseen(subject, path, name, names))
+    problems = [*unseen(subject, path, name, names)]
     yield from problems
     if not problems and _shape_at(name, names).optional:
-        token: Token = ("artifact", name)
-        way = way_without(subject, token, state) if name in subject.graph.artifacts else None
+        is_artifact = name in subject.graph.artifacts
+        way = subject.way_without(("artifact", name), state) if is_artifact else None
         remedy = f"it is missing {on_path(way)}" if way is not None else "give it a default"
         message = f"`{name}` may be missing at `{state}`"
         yield subject.problem(path, "may-be-missing", message, remedy)
@@ -158,9 +142,7 @@ def _may_be_text(subject: Subject, name: str) -> bool:
     return isinstance(subject.machine.first_values.get(name), FirstText)
 
 
-def _check_types(
-    subject: Subject, path: DocPath, lookup: Lookup, shape: Shape
-) -> Iterator[Problem]:
+def _check_types(subject: Subject, path: DocPath, lookup: Lookup, shape: Shape) -> Found:
     """A problem if the types show that there can be no values at the place."""
     for step in parse_path(lookup.at) if lookup.at else ():
         inner = step_into(shape, step)
@@ -177,41 +159,36 @@ def _check_types(
         yield _without_values(subject, (*path, "in" if at else "at"), place(lookup), heads, at)
 
 
-def check_fields_as_data(subject: Subject) -> Iterator[Problem]:
+@of_rules(RequireRule)
+def check_fields_as_data(subject: Subject, placed: PlacedRule[RequireRule]) -> Found:
     """A warning for each `require` of whose artifact every author makes such a text.
 
     The text may hold data as well, under other names; what it has a pattern for is hardly that.
     """
-    for placed in subject.rules_of(RequireRule):
-        read = _read(placed.rule)
-        for state in placed.used_at:
-            artifact = subject.states[state].judges
-            found = sorted(read & _fields(subject, artifact or ""))
-            if found:
-                told = f"`{found[0]}` is a field of the text of `{artifact}`"
-                message = f"{told}, and `require` reads only data, JSON or YAML"
-                remedy = "judge the text itself, with `section`, `matches` or `count`"
-                path = (*placed.path, "require")
-                yield subject.warning(path, "fields-as-data", message, remedy)
-
-
-def _read(rule: RequireRule) -> frozenset[str]:
-    """The fields of the artifact that a rule may read; another check reports its syntax."""
+    rule = placed.rule
     try:
-        if rule.each is not None:
-            parse_path(rule.each)
-            return frozenset({rule.each.partition("[")[0].partition(".")[0]})
-        return frozenset(name.partition(".")[0] for name in parse_requirement(rule.require).names)
+        # Another check reports its syntax.
+        parse_path(rule.each or "x")
+        read = parse_requirement(rule.require).names if rule.each is None else ()
     except GuardError:
-        return frozenset()
+        return
+    paths = read if rule.each is None else (rule.each.partition("[")[0],)
+    heads = {path.partition(".")[0] for path in paths}
+    for state in placed.used_at:
+        artifact = subject.states[state].judges or ""
+        for field in sorted(heads & _fields(subject, artifact))[:1]:
+            message = f"`{field}` is a field of the text of `{artifact}`, and `require` reads only"
+            message += " data, JSON or YAML"
+            remedy = "judge the text itself, with `section`, `matches` or `count`"
+            path = (*placed.path, "require")
+            yield subject.problem(path, "fields-as-data", message, remedy)
 
 
 def _fields(subject: Subject, artifact: str) -> frozenset[str]:
     """The fields that every author of an artifact extracts from its text."""
     machine = subject.machine
-    authors = subject.graph.artifacts.get(artifact, ())
     each = []
-    for author in authors:
+    for author in subject.graph.artifacts.get(artifact, ()):
         output = machine.states[author].output_at(author)
         is_data = any(agent.schema_ is not None for agent in machine.agents_at(author))
         each.append(frozenset() if output is None or is_data else frozenset(output.fields))
@@ -223,40 +200,31 @@ def _fields(subject: Subject, artifact: str) -> frozenset[str]:
 OF_TOOLS = ("max_tool_calls", "tool_use")
 
 
-def check_tools(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_tools(subject: Subject) -> Found:
     authors = {agent for asked in subject.machine.authoring.values() for agent in asked}
     judges = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     for name, agent in subject.machine.model_agents.items():
-        for key, message in _idle(agent):
-            yield subject.no_effect(("agents", name, key), message)
+        path = ("agents", name)
+        for key in OF_TOOLS if not agent.tools else ():
+            if key in agent.model_fields_set:
+                yield subject.no_effect((*path, key), "the agent has no `tools`")
+        if "reask" in agent.model_fields_set:
+            message = "with `tool_use: runner` it is asked again up to `max_tool_calls`"
+            if agent.require_tool is None:
+                message = "an agent without `require_tool` is never asked again for its answer"
+            if agent.require_tool is None or agent.leaves_tools_alone:
+                yield subject.no_effect((*path, "reask"), message)
         if agent.tools and name in judges - authors:
             message = f"`{name}` only judges, and judges call no tools"
-            yield subject.no_effect(("agents", name, "tools"), message)
+            yield subject.no_effect((*path, "tools"), message)
             continue
-        yield from _never_called(subject, name, agent)
+        others = [tool for tool in agent.tools if tool != agent.require_tool]
+        if others and (reason := _no_tools(agent)) is not None:
+            message = f"nobody calls it: {reason[0]}, and loopkit only the one of `require_tool`"
+            for tool in others:
+                yield subject.no_effect((*path, "tools", tool), message, reason[1])
         yield from _finding_nothing(subject, name, agent)
-
-
-def _idle(agent: ModelAgent) -> Iterator[tuple[str, str]]:
-    if not agent.tools:
-        for key in OF_TOOLS:
-            if key in agent.model_fields_set:
-                yield key, "the agent has no `tools`"
-    if "reask" in agent.model_fields_set:
-        if agent.require_tool is None:
-            yield "reask", "an agent without `require_tool` is never asked again for its answer"
-        elif agent.leaves_tools_alone:
-            yield "reask", "with `tool_use: runner` it is asked again up to `max_tool_calls`"
-
-
-def _never_called(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
-    others = [tool for tool in agent.tools if tool != agent.require_tool]
-    if not others or (reason := _no_tools(agent)) is None:
-        return
-    why, remedy = reason
-    for tool in others:
-        message = f"nobody calls it: {why}, and loopkit only the one of `require_tool`"
-        yield subject.no_effect(("agents", name, "tools", tool), message, remedy)
 
 
 def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
@@ -275,9 +243,9 @@ def _no_tools(agent: ModelAgent) -> tuple[str, str] | None:
     return told, "take another model, or write `tool_use: native` if it does call tools"
 
 
-def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Iterator[Problem]:
+def _finding_nothing(subject: Subject, name: str, agent: ModelAgent) -> Found:
     """Validators whose judges no tool asks, and tools for drafts of what is not a text."""
-    for path, validator in validators_of_tools(subject, name):
+    for path, validator in subject.validators_of_tools(name):
         rules = rules_of(subject.machine.validators.get(validator, ()))
         judge = next((rule.asks for rule in rules if rule.asks is not None), None)
         if judge is None:

@@ -1,14 +1,10 @@
 """Checks of what a machine names: its own parts, models, plug-ins, and the choices of people.
 
 `unknown-agent`, `unknown-validator`, `unknown-budget`, `unknown-feedback`, `unknown-server`,
-`unknown-target`, `starts-at-end`: no such part. `no-effect`: a name or a text that adds nothing.
-`agent-choice`: a word that can't choose an agent, or agents that differ.
-`reserved-option`, `wrong-kind`, `unknown-provider`: options of providers, and models.
-`outside-judge`: somebody outside would judge; the author who is judged could be the same.
-`unknown-plugin`: a plug-in or a tool that is not installed; its files are read, never run.
-`duplicate-choice`, `unknown-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
-`otherwise-revises`: questions to a person, and the answer that counts after a timeout.
-`unknown-field`: data with a name that nearly is one of its record's.
+`unknown-target`, `unknown-provider`, `unknown-plugin`, `unknown-choice`, `unknown-field`,
+`starts-at-end`, `no-effect`, `agent-choice`, `reserved-option`, `wrong-kind`, `outside-judge`,
+`duplicate-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
+`otherwise-revises`. The file of a plug-in or a tool is read, never run.
 """
 
 from __future__ import annotations
@@ -19,17 +15,16 @@ import re
 import symtable
 import sys
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from loopkit.checks.subject import Subject, target_path
+from loopkit.checks.subject import Found, Subject, of_machine, of_rules, of_states, target_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, Severity, closest, did_you_mean
+from loopkit.document.problems import Severity, closest, did_you_mean
 from loopkit.language.agents import is_listed, known_providers, meant_model
-from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
 from loopkit.language.datatypes.datatype import DataType, near_misses
@@ -37,20 +32,35 @@ from loopkit.language.datatypes.notation import field_place, parse_record
 from loopkit.language.guard.kleene import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import ID_PATTERN
+from loopkit.language.states import FinalState
 from loopkit.language.states.each import ChildrenState
 from loopkit.language.states.kinds import AgentState, HumanState
 from loopkit.language.states.state import AgentChoice, WorkingState
-from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
-from loopkit.language.transitions import ErrorEdge, Transition
+from loopkit.language.template.rendering import check, parse, parse_if_valid
 from loopkit.language.validators import PythonRule, rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import word_types
+from loopkit.proof.outcomes.analysis import PlacedRule
+
+Named = tuple[str, DocPath, str, Collection[str], str]
+"""The kind of a part, the place that names it, its name, the known names, and how to add one."""
 
 
-def check_agents(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_names(subject: Subject) -> Found:
+    named = (_parts, _of_revise_edges, _targets)
+    for kind, path, name, known, add in (each for of in named for each in of(subject)):
+        if name not in known:
+            code = {"state": "unknown-target", "MCP server": "unknown-server"}.get(kind)
+            what = f"there is no {kind}"
+            yield subject.unknown(path, code or f"unknown-{kind}", what, name, known, add)
+
+
+def _parts(subject: Subject) -> Iterator[Named]:
+    machine = subject.machine
     named: list[tuple[DocPath, str]] = []
-    for name, state in subject.machine.states_of(AgentState).items():
+    for name, state in machine.states_of(AgentState).items():
         path: DocPath = ("states", name, "agent")
         if isinstance(state.agent, str):
             named.append((path, state.agent))
@@ -59,90 +69,74 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
             named += (((*path, "else"), agent) for agent in [state.agent.else_] if agent)
     rules = subject.rules_of(JudgeRule)
     named += (((*placed.path, "judge"), placed.rule.judge) for placed in rules)
-    for path, agent in named:
-        if agent not in subject.machine.agents:
-            yield _unknown_name(subject, path, "agent", agent, subject.machine.agents)
+    for path, name in named:
+        yield "agent", path, name, machine.agents, "add it to a section `agents:`"
+    for path, name in subject.validators_named:
+        yield "validator", path, name, machine.validators, "add it to a section `validators:`"
+    # The tools of a server are known only at the first call.
+    for path, tool in subject.tools_of(McpTool):
+        declare = f"declare it: `mcp: {{{tool.server}: {{command: [PROGRAM]}}}}`"
+        yield "MCP server", (*path, "mcp"), tool.server, machine.mcp, declare
 
 
-def check_validators(subject: Subject) -> Iterator[Problem]:
-    named: list[tuple[DocPath, str]] = []
-    for state, judging in subject.judges.items():
-        items = enumerate(judging.by)
-        named += ((("states", state, "by", n), item) for n, item in items if isinstance(item, str))
-    for agent in subject.machine.agents:
-        named += validators_of_tools(subject, agent)
-    known: set[tuple[DocPath, str]] = set()
-    for at, name in named:
-        if name not in subject.machine.validators:
-            yield _unknown_name(subject, at, "validator", name, subject.machine.validators)
-        elif (at[:-1], name) in known:
+def _of_revise_edges(subject: Subject) -> Iterator[Named]:
+    budgets, known = subject.machine.limits.budgets, subject.machine.feedback
+    for edge, written in subject.revise_edges:
+        for at, name in written.budgets:
+            declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
+            yield "budget", (*edge.path, *at), name, budgets, declare
+        if (name := edge.feedback or "") and is_plain_id(name):
+            declare = f"add `{name}:` to a section `feedback:`, or write a template here"
+            yield "feedback", (*edge.path, "feedback"), name, known, declare
+
+
+def _targets(subject: Subject) -> Iterator[Named]:
+    machine = subject.machine
+    named: list[tuple[DocPath, str | None]] = [
+        (("initial",), machine.initial),
+        (("limits", "then"), machine.limits.then),
+        *((target_path(one), one.target) for one in subject.graph.edges if one.event != "limit"),
+    ]
+    for name, state in machine.states_of(WorkingState).items():
+        for index, transition in enumerate(state.transitions or ()):
+            path: DocPath = ("states", name, "transitions", index, "resets")
+            named += (((*path, at), reset) for at, reset in enumerate(transition.resets))
+    yield from (("state", at, name, machine.states, "") for at, name in named if name is not None)
+
+
+@of_machine()
+def check_start(subject: Subject) -> Found:
+    machine, is_key = subject.machine, subject.machine.initial is None
+    if machine.start in machine.finals:
+        path = ("states", machine.start) if is_key else ("initial",)
+        message = f"the run would start at its end: `{machine.start}` is a final state"
+        remedy = "put the state that works first on top, or name it with `initial:`"
+        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)
+
+
+@of_machine()
+def check_repeated(subject: Subject) -> Found:
+    known = set[tuple[DocPath, str]]()
+    for at, name in subject.validators_named:
+        if (at[:-1], name) in known and name in subject.machine.validators:
             yield subject.no_effect(at, f"`{name}` is already listed")
         known.add((at[:-1], name))
 
 
-def check_budgets(subject: Subject) -> Iterator[Problem]:
-    budgets = subject.machine.limits.budgets
-    for edge, written in revise_edges(subject):
-        for at, name in written.budgets:
-            if name not in budgets:
-                declare = f"declare it: `limits: {{budgets: {{{name}: 3}}}}`"
-                yield _unknown_name(subject, (*edge.path, *at), "budget", name, budgets, declare)
-
-
-def check_feedback_names(subject: Subject) -> Iterator[Problem]:
-    """A plain id as `feedback:` is a key of the section of that name."""
-    known = subject.machine.feedback
-    for edge, _ in revise_edges(subject):
-        written = edge.feedback
-        if written is not None and is_plain_id(written) and written not in known:
-            declare = f"add `{written}:` to a section `feedback:`, or write a template here"
-            at = (*edge.path, "feedback")
-            yield _unknown_name(subject, at, "feedback", written, known, declare)
-
-
-def check_best_of(subject: Subject) -> Iterator[Problem]:
-    for name, final in subject.machine.finals.items():
-        path: DocPath = ("states", name, "of")
-        if final.of is not None and final.of not in subject.judges:
-            message = f"`{final.of}` is not a validate state, so it has no reports to compare"
-            remedy = did_you_mean(final.of, subject.judges)
-            yield subject.problem(path, "unknown-target", message, remedy)
-        elif final.of is not None and final.pick != "best":
-            message = "`of` is only used with `pick: best`, but the last version is picked"
-            yield subject.no_effect(path, message, "add `pick: best`")
-
-
-def revise_edges(subject: Subject) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:
-    """Every back edge, and as it is written, each once."""
-    edges = {edge.path: edge for edge in subject.graph.edges if edge.back}
-    for path, edge in edges.items():
-        state = subject.states[edge.source]
-        written = getattr(state, str(path[2]))
-        if edge.event == "done":
-            found = written[path[3]]
-        else:
-            found = getattr(written, str(path[-1]), written)
-        if isinstance(found, Transition | ErrorEdge):
-            yield edge, found
-
-
-def validators_of_tools(subject: Subject, agent: str) -> Iterator[tuple[DocPath, str]]:
-    declared = subject.machine.agents.get(agent)
-    for name, tool in declared.callable_tools.items() if declared is not None else ():
-        for index, validator in enumerate(tool.validators):
-            yield ("agents", agent, "tools", name, "by", index), validator
+@of_states(FinalState)
+def check_best_of(subject: Subject, name: str, final: FinalState) -> Found:
+    path: DocPath = ("states", name, "of")
+    if final.of is not None and final.of not in subject.judges:
+        message = f"`{final.of}` is not a validate state, so it has no reports to compare"
+        remedy = did_you_mean(final.of, subject.judges)
+        yield subject.problem(path, "unknown-target", message, remedy)
+    elif final.of is not None and final.pick != "best":
+        message = "`of` is only used with `pick: best`, but the last version is picked"
+        yield subject.no_effect(path, message, "add `pick: best`")
 
 
 def is_plain_id(text: str) -> bool:
     return re.fullmatch(ID_PATTERN, text) is not None
-
-
-def _unknown_name(
-    subject: Subject, path: DocPath, kind: str, name: str, known: Iterable[str], declare: str = ""
-) -> Problem:
-    remedy = did_you_mean(name, known) or declare or f"add it to a section `{kind}s:`"
-    message = f"there is no {kind} `{name}`"
-    return subject.problem(path, f"unknown-{kind}", message, remedy)
 
 
 SOURCES = "name a field of the input or of an artifact, such as `input.task.agent`"
@@ -153,15 +147,17 @@ ALIKE = {
 """What either all agents of one choice have or none, with the message if they differ."""
 
 
-def check_agent_choices(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_agent_choices(subject: Subject) -> Found:
     for name, choice in subject.machine.choices.items():
         path: DocPath = ("states", name, "agent")
-        template = _word(choice)
-        if template is None:
+        template = parse_if_valid(f"{{{{ {choice.from_} }}}}")
+        is_path = template is not None and ".".join(template.whole or ()) == choice.from_
+        if not is_path or len(choice.steps) < 2:
             message = f"`{choice.from_}` is not the path of a word"
             yield subject.problem((*path, "from"), "agent-choice", message, SOURCES)
             continue
-        faults = list(check(template, subject.entering[name]))
+        faults = list(check(parse(choice.template), subject.entering[name]))
         for fault in faults:
             yield subject.problem((*path, "from"), fault.code, fault.message, fault.help)
         if not faults:
@@ -173,13 +169,7 @@ def check_agent_choices(subject: Subject) -> Iterator[Problem]:
                 yield subject.problem((*path, "of"), "agent-choice", message, remedy)
 
 
-def _word(choice: AgentChoice) -> Template | None:
-    template = parse_if_valid(f"{{{{ {choice.from_} }}}}")
-    is_path = template is not None and ".".join(template.whole or ()) == choice.from_
-    return parse(choice.template) if is_path and len(choice.steps) > 1 else None
-
-
-def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Problem]:
+def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Found:
     """Whether each possible word has an agent, and each agent has a possible word."""
     for known in word_types(subject.graph, choice):
         if known is None or not (known.scalar or known.fields or known.items):
@@ -205,26 +195,23 @@ def _words(subject: Subject, path: DocPath, choice: AgentChoice) -> Iterator[Pro
 
 
 WAYS = {
-    "system": 'name it: `stdin: "{{ system }}\\n\\n{{ prompt }}"`, or as an argument',
-    "tools": "name them in an argument: `{{ agent.tools | join(',') }}`",
+    ("system", "system"): 'name it: `stdin: "{{ system }}\\n\\n{{ prompt }}"`, or as an argument',
+    ("tools", "agent"): "name them in an argument: `{{ agent.tools | join(',') }}`",
 }
+"""A key of an agent and the name that templates have for it: how a program receives it."""
 
 
-def check_agent_files(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_agent_files(subject: Subject) -> Found:
     """The keys that reading the files has ignored, and texts that a program never receives."""
     yield from subject.source.notes
     for name, agent in subject.machine.agents.items():
-        for key, known_as in (("system", "system"), ("tools", "agent")):
-            own = agent.own_names
-            if known_as in own and getattr(agent, key) and not _tells(agent, known_as):
+        templates = [parse_if_valid(text) for _, text in agent.templates]
+        for (key, known_as), remedy in WAYS.items():
+            is_told = any(one is None or known_as in one.names for one in templates)
+            if known_as in agent.own_names and getattr(agent, key) and not is_told:
                 message = f"the program never gets this: none of its templates names `{known_as}`"
-                yield subject.no_effect(("agents", name, key), message, WAYS[key])
-
-
-def _tells(agent: AgentBase, name: str) -> bool:
-    """Whether a template of the agent has the name, or can't be parsed."""
-    templates = (parse_if_valid(text) for _, text in agent.templates)
-    return any(one is None or name in one.names for one in templates)
+                yield subject.no_effect(("agents", name, key), message, remedy)
 
 
 _TRIED = "retries are counted and paid by loopkit: write `retry: {attempts: N}` on the agent"
@@ -257,12 +244,11 @@ RESERVED = {
 }
 
 
-def check_models(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_models(subject: Subject) -> Found:
     for path, asked in _asked_models(subject.machine):
-        for key, code, message, remedy in wrong_options(asked.params or {}):
-            place = (*path, "params", key)
-            at_key = key in RESERVED
-            yield subject.problem(place, code, message, remedy, key=at_key)
+        for key, *told in wrong_options(asked.params or {}):
+            yield subject.problem((*path, "params", key), *told)
 
 
 def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str, str]]:
@@ -284,10 +270,24 @@ def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fall
             yield ("agents", name, "fallbacks", index), fallback
 
 
-def check_providers(subject: Subject) -> Iterator[Problem]:
+USUAL = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
+
+
+@of_machine()
+def check_providers(subject: Subject) -> Found:
     """LiteLLM knows each provider. A newer version may know more; a misspelt name is an error."""
+    named = subject.machine.models
     for path, model in unknown_models(subject.machine):
-        message, remedy, severity = _unknown_model(model, subject.machine.models)
+        provider, slash, _ = model.partition("/")
+        near = meant_model(model) if slash else closest(model, named)
+        remedy = f"did you mean `{near}`?" if near else USUAL
+        severity: Severity = "error" if slash and near else "warning"
+        message = (
+            f"LiteLLM knows no provider `{provider}`" if slash else f"`{model}` has no provider"
+        )
+        if not slash and model in named:
+            message, remedy = f"`{model}` is a name under `models:` itself", "write the model here"
+            severity = "error"
         yield subject.problem(path, "unknown-provider", message, remedy, severity=severity)
 
 
@@ -299,21 +299,6 @@ def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
                 yield path, model
 
 
-def _unknown_model(model: str, names: Collection[str]) -> tuple[str, str, Severity]:
-    """Message, remedy and severity for an unknown model; `names` are those under `models:`."""
-    provider, slash, _ = model.partition("/")
-    usual = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
-    if slash:
-        meant = meant_model(model)
-        remedy = f"did you mean `{meant}`?" if meant else usual
-        return f"LiteLLM knows no provider `{provider}`", remedy, "error" if meant else "warning"
-    if model in names:
-        return f"`{model}` is a name under `models:` itself", "write the model here", "error"
-    near = closest(model, names)
-    remedy = f"did you mean `{near}`?" if near else usual
-    return f"`{model}` has no provider", remedy, "warning"
-
-
 def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model with its place, which is under `models:` for those that agents use by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
@@ -323,59 +308,65 @@ def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
         yield from (((*path, "model", i), rung) for i, rung in rungs if rung not in named)
 
 
-def check_outside_agents(subject: Subject) -> Iterator[Problem]:
+@of_rules(JudgeRule)
+def check_outside_agents(subject: Subject, placed: PlacedRule[JudgeRule]) -> Found:
     """No judge is played from outside: whoever delivers work must not judge it."""
-    agents = subject.machine.agents
-    for placed in subject.rules_of(JudgeRule):
-        judge = placed.rule.judge
-        if judge in agents and not agents[judge].is_called:
-            message = f"`{judge}` is played from outside, and such an agent never judges"
-            remedy = "name a model or a program, or let a person decide in a `human` state"
-            path = (*placed.path, "judge")
-            yield subject.problem(path, "outside-judge", message, remedy)
+    agents, judge = subject.machine.agents, placed.rule.judge
+    if judge in agents and not agents[judge].is_called:
+        message = f"`{judge}` is played from outside, and such an agent never judges"
+        remedy = "name a model or a program, or let a person decide in a `human` state"
+        yield subject.problem((*placed.path, "judge"), "outside-judge", message, remedy)
 
 
-def check_plugins(subject: Subject) -> Iterator[Problem]:
-    """The entry point, or the module and the function, of each `python:` rule; for a tool, the
-    module and the function."""
-    for placed in subject.rules_of(PythonRule):
-        path = (*placed.path, "python")
-        if ":" not in placed.rule.python:
-            yield from _check_entry_point(subject, path, placed.rule.python)
-        else:
-            yield from _check_function(subject, path, placed.rule.python, placed.rule.folder)
-    for tool_path, tool in subject.tools_of(PythonTool):
-        yield from _check_function(subject, (*tool_path, "python"), tool.python, tool.folder)
+@of_machine()
+def check_plugins(subject: Subject) -> Found:
+    plugins: list[tuple[DocPath, PythonRule | PythonTool]] = [*subject.tools_of(PythonTool)]
+    plugins += ((placed.path, placed.rule) for placed in subject.rules_of(PythonRule))
+    for path, named in plugins:
+        if told := _flaw_of(named):
+            yield subject.problem((*path, "python"), "unknown-plugin", *told)
 
 
-def _offered() -> list[str]:
+Flaw = tuple[str, str] | None
+"""What is wrong, and what to do."""
+
+
+def _flaw_of(named: PythonRule | PythonTool) -> Flaw:
+    flaw = _flaw_of_function if ":" in named.python else _flaw_of_entry_point
+    return flaw(named.python, named.folder)
+
+
+def _flaw_of_entry_point(name: str, _: str | None) -> Flaw:
     from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
 
-    return sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+    offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+    remedy = "install the package that offers it, or write `module:function`"
+    message = f"no installed package offers the plug-in `{name}`"
+    return None if name in offered else (message, did_you_mean(name, offered) or remedy)
 
 
-def _check_entry_point(subject: Subject, path: DocPath, name: str) -> Iterator[Problem]:
-    offered = _offered()
-    if name not in offered:
-        remedy = did_you_mean(name, offered)
-        remedy = remedy or "install the package that offers it, or write `module:function`"
-        message = f"no installed package offers the plug-in `{name}`"
-        yield subject.problem(path, "unknown-plugin", message, remedy)
-
-
-def _check_function(
-    subject: Subject, path: DocPath, name: str, folder: str | None
-) -> Iterator[Problem]:
+def _flaw_of_function(name: str, folder: str | None) -> Flaw:
     module, _, function = name.partition(":")
     spec = _spec(module, folder)
     if spec is None:
-        message = f"there is no module `{module}`"
         remedy = "put it beside the machine file, name its `folder:`, or install its package"
         if module.endswith(".py"):
             remedy = f"write `{module.removesuffix('.py')}:{function}`"
-        yield subject.problem(path, "unknown-plugin", message, remedy)
-    elif spec.origin is not None and spec.origin.endswith(".py"):
-        yield from _check_binding(subject, path, Path(spec.origin), name)
+        return f"there is no module `{module}`", remedy
+    if spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    try:
+        with tokenize.open(spec.origin) as stream:
+            text = stream.read()
+        symbols = symtable.symtable(text, Path(spec.origin).name, "exec").get_symbols()
+    except (OSError, SyntaxError, ValueError) as error:
+        return f"the module `{module}` can't be read: {error}", "correct the module"
+    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+    # `import *` may bind any.
+    if function in bound or "import *" in text or "__getattr__" in bound:
+        return None
+    remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
+    return f"the module `{module}` has no function `{function}`", remedy
 
 
 def missing_plug_in(machine: Machine) -> str | None:
@@ -383,11 +374,8 @@ def missing_plug_in(machine: Machine) -> str | None:
     rules = (rule for named in machine.validators.values() for rule in rules_of(named))
     tools = (tool for agent in machine.agents.values() for tool in agent.callable_tools.values())
     for one in (*rules, *tools):
-        if isinstance(one, PythonRule | PythonTool):
-            module, colon, _ = one.python.partition(":")
-            found = _spec(module, one.folder) if colon else one.python in _offered()
-            if not found:
-                return one.python
+        if isinstance(one, PythonRule | PythonTool) and _flaw_of(one):
+            return one.python
     children = (state.child for state in machine.states_of(ChildrenState).values())
     return next(filter(None, map(missing_plug_in, children)), None)
 
@@ -409,79 +397,46 @@ def _spec(module: str, folder: str | None) -> ModuleSpec | None:
     return spec
 
 
-def _check_binding(subject: Subject, path: DocPath, file: Path, name: str) -> Iterator[Problem]:
-    """A problem if the text of a module does not bind a name; `import *` may bind any."""
-    module, _, function = name.partition(":")
-    try:
-        with tokenize.open(file) as stream:
-            text = stream.read()
-        symbols = symtable.symtable(text, file.name, "exec").get_symbols()
-    except (OSError, SyntaxError, ValueError) as error:
-        message = f"the module `{module}` can't be read: {error}"
-        yield subject.problem(path, "unknown-plugin", message, "correct the module")
-        return
-    bound = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
-    if function not in bound and "import *" not in text and "__getattr__" not in bound:
-        message = f"the module `{module}` has no function `{function}`"
-        remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
-        yield subject.problem(path, "unknown-plugin", message, remedy)
-
-
-def check_questions(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(HumanState).items():
-        for index, choice in enumerate(state.choices):
-            if state.choices.index(choice) < index:
-                message = f"the choice `{choice}` is offered twice"
-                path = ("states", name, "choices", index)
-                yield subject.problem(path, "duplicate-choice", message, "delete one")
-        yield from _absence(subject, name, state)
-
-
-def _absence(subject: Subject, name: str, state: HumanState) -> Iterator[Problem]:
-    path: DocPath = ("states", name, "otherwise")
+@of_states(HumanState)
+def check_questions(subject: Subject, name: str, state: HumanState) -> Found:
+    path: DocPath = ("states", name)
+    for index, choice in enumerate(state.choices):
+        if state.choices.index(choice) < index:
+            message = f"the choice `{choice}` is offered twice"
+            at = (*path, "choices", index)
+            yield subject.problem(at, "duplicate-choice", message, "delete one")
+    onward = [choice for choice in state.choices if _revises(subject, name, choice) is None]
     if state.timeout is not None and state.otherwise is None:
         message = "no choice is set for when the timeout ends"
-        choice = next(iter(_forward_choices(subject, name, state)), "CHOICE")
-        remedy = f"set the choice that counts then: `otherwise: {choice}`"
-        path = ("states", name, "timeout")
-        yield subject.problem(path, "missing-otherwise", message, remedy, key=True)
-    if state.otherwise is None:
-        return
-    if state.timeout is None:
+        remedy = f"set the choice that counts then: `otherwise: {(*onward, 'CHOICE')[0]}`"
+        yield subject.problem((*path, "timeout"), "missing-otherwise", message, remedy)
+    path = (*path, "otherwise")
+    if state.otherwise is not None and state.timeout is None:
         message = "without a timeout the question waits forever, so this never applies"
-        remedy = "add `timeout: 24h`"
-        yield subject.problem(path, "missing-timeout", message, remedy, key=True)
-    if state.otherwise not in state.choices:
-        message = f"there is no choice `{state.otherwise}`"
-        remedy = did_you_mean(state.otherwise, state.choices)
-        yield subject.problem(path, "unknown-choice", message, remedy)
-    else:
-        yield from _absent_answer(subject, name, state, path)
+        yield subject.problem(path, "missing-timeout", message, "add `timeout: 24h`")
+    if state.otherwise is not None and state.otherwise not in state.choices:
+        what = "there is no choice"
+        yield subject.unknown(path, "unknown-choice", what, state.otherwise, state.choices)
+    elif state.otherwise is not None:
+        yield from _absent_answer(subject, path, state, onward)
 
 
 def _absent_answer(
-    subject: Subject, name: str, state: HumanState, path: DocPath
-) -> Iterator[Problem]:
+    subject: Subject, path: DocPath, state: HumanState, onward: Collection[str]
+) -> Found:
     fields = parse_record(state.form).fields or {}
     required = next((field for field, known in fields.items() if known.required), None)
     if required is not None:
         message = f"nobody fills in the field `{required}` of the form after the timeout"
         remedy = f"make it optional: `{required}: optional …`, or give it a default"
         yield subject.problem(path, "unanswerable-form", message, remedy)
-    back = _revises(subject, name, state.otherwise or "")
+    back = _revises(subject, str(path[1]), state.otherwise or "")
     if back is not None:
-        message = (
-            f"`{state.otherwise}` may lead back to `{back.target}` with nobody to give feedback"
-        )
-        choices = _forward_choices(subject, name, state)
-        remedy = "name a choice that only leads forward"
-        listed = ", ".join(f"`{choice}`" for choice in choices)
-        remedy += f": {listed}" if choices else ""
+        message = f"`{state.otherwise}` may lead back to `{back.target}`"
+        message += " with nobody to give feedback"
+        listed = ", ".join(f"`{choice}`" for choice in onward)
+        remedy = "name a choice that only leads forward" + (f": {listed}" if listed else "")
         yield subject.problem(path, "otherwise-revises", message, remedy)
-
-
-def _forward_choices(subject: Subject, name: str, state: HumanState) -> list[str]:
-    return [choice for choice in state.choices if _revises(subject, name, choice) is None]
 
 
 def _revises(subject: Subject, name: str, choice: str) -> Edge | None:
@@ -496,47 +451,8 @@ def _revises(subject: Subject, name: str, choice: str) -> Edge | None:
     return None
 
 
-def check_servers(subject: Subject) -> Iterator[Problem]:
-    """The servers of tools. Their tools are known only at the first call."""
-    servers = subject.machine.mcp
-    for path, tool in subject.tools_of(McpTool):
-        if tool.server not in servers:
-            remedy = did_you_mean(tool.server, servers)
-            remedy = remedy or f"declare it: `mcp: {{{tool.server}: {{command: [PROGRAM]}}}}`"
-            message = f"there is no MCP server `{tool.server}`"
-            yield subject.problem((*path, "mcp"), "unknown-server", message, remedy)
-
-
-def check_targets(subject: Subject) -> Iterator[Problem]:
-    for name, path in _target_names(subject):
-        if name not in subject.states:
-            remedy = did_you_mean(name, subject.states)
-            message = f"there is no state `{name}`"
-            yield subject.problem(path, "unknown-target", message, remedy)
-    machine, is_key = subject.machine, subject.machine.initial is None
-    if machine.start in machine.finals:
-        path = ("states", machine.start) if is_key else ("initial",)
-        message = f"the run would start at its end: `{machine.start}` is a final state"
-        remedy = "put the state that works first on top, or name it with `initial:`"
-        yield subject.problem(path, "starts-at-end", message, remedy, key=is_key)
-
-
-def _target_names(subject: Subject) -> Iterator[tuple[str, DocPath]]:
-    machine = subject.machine
-    if machine.initial is not None:
-        yield machine.initial, ("initial",)
-    if machine.limits.then is not None:
-        yield machine.limits.then, ("limits", "then")
-    for edge in subject.graph.edges:
-        if edge.event != "limit":
-            yield edge.target, target_path(edge)
-    for name, state in machine.states_of(WorkingState).items():
-        for index, transition in enumerate(state.transitions or ()):
-            for at, reset in enumerate(transition.resets):
-                yield reset, ("states", name, "transitions", index, "resets", at)
-
-
-def check_names_in_data(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_names_in_data(subject: Subject) -> Found:
     written = subject.machine.input
     given = list[tuple[DocPath, object, DataType]]()
     for name, known in (parse_record(written).fields or {}).items():
@@ -545,6 +461,8 @@ def check_names_in_data(subject: Subject) -> Iterator[Problem]:
         given.append((("states", name, "input"), state.input, parse_record(state.child.input)))
     for path, value, known in given:
         for steps, meant in near_misses(value, known):
-            message = f"no field is called `{steps[-1]}`"
-            remedy = f"did you mean `{meant}`?"
-            yield subject.warning((*path, *steps), "unknown-field", message, remedy, key=True)
+            message, remedy = f"no field is called `{steps[-1]}`", f"did you mean `{meant}`?"
+            at = (*path, *steps)
+            yield subject.problem(
+                at, "unknown-field", message, remedy, severity="warning", key=True
+            )

@@ -1,36 +1,36 @@
 """Checks of how reports and texts are read: `map`, `verdict`, patterns and schemas.
 
-`bad-path`, `empty`, `form-untold`: a `map` whose parts overlap or whose judge lacks its form.
-`unknown-field`, `unknown-word`, `bad-path`: a `map` does not fit its agent's `schema:`.
-`bad-word`, `one-sided`: tables with one word twice, or with one outcome only.
-`bad-pattern`, `unknown-pattern`, `empty-range`: patterns and counts that can't be used.
-`missing-group`, `unknown-group`, `two-readings`: `verdict:` can't read the answer.
-`no-keyword`: a JSON Schema, or a file in place of one, that says nothing about data.
+`bad-path`, `empty`, `form-untold`, `unknown-field`, `unknown-word`, `bad-word`, `one-sided`,
+`bad-pattern`, `unknown-pattern`, `empty-range`, `missing-group`, `unknown-group`, `two-readings`,
+`no-keyword`, `no-effect`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from loopkit.checks.references import is_plain_id
-from loopkit.checks.subject import Subject
+from loopkit.checks.subject import Found, Subject, Texts, of_machine, of_rules
 from loopkit.document.document import DocPath, Document
-from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_mean
+from loopkit.document.problems import Problem, ProblemsFound, Severity, closest, did_you_mean
 from loopkit.document.reading import read
 from loopkit.language.bundling import schemas_in
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import DEFINITIONS, Silence, keywords, silent_parts
 from loopkit.language.section import WAITS, ErrorRule
+from loopkit.language.template.errors import TemplateError
 from loopkit.language.validators import MatchesRule, Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.language.validators.report_map import GROUPS, ReportMap, VerdictReading
+from loopkit.language.validators.report_map import GROUPS, ReportMap
+from loopkit.language.validators.rule import RuleBase
+from loopkit.proof.outcomes.analysis import PlacedRule
 from loopkit.text import fold
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.values import Value
@@ -44,46 +44,32 @@ OF_BOOLS = '; a bool\'s are "true" and "false"'
 TABLES = ("verdicts", "severities", "codes", "origins")
 
 
-def check_report_maps(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules:
-        rule, path = placed.rule, (*placed.path, "map")
-        if rule.report_map is None:
-            continue
-        if isinstance(rule, JudgeRule):
-            yield from _check_form(subject, path, rule)
-        yield from _of_map(subject, path, rule.report_map)
-
-
-def _of_map(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
+@of_rules(RuleBase)
+def check_report_maps(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    rule, path, read = placed.rule, (*placed.path, "map"), placed.rule.report_map
+    if read is None:
+        return
+    judge = rule.judge if isinstance(rule, JudgeRule) and rule.prompt is None else ""
+    if judge in subject.machine.agents and subject.machine.agents[judge].schema_ is None:
+        message = "nothing tells this judge to answer in the form that `map` reads"
+        remedy = f"give the agent `{judge}` a `schema:`, or write a `prompt:` here "
+        remedy += "that says how to answer"
+        yield subject.problem(path, "form-untold", message, remedy)
     if read == ReportMap():
         message = "`map` maps nothing, so it has no effect"
         remedy = "name the parts that have other names in the report, such as `findings: issues`"
-        yield subject.problem(path, "empty", message, remedy, key=True)
-    yield from _two_in_one(subject, path, read)
-    for table in TABLES:
-        words: Mapping[str, object] = getattr(read, table)
-        yield from ambiguous(subject, (*path, table), words)
-    yield from one_sided(subject, (*path, "verdicts"), read.verdicts, OF_BOOLS)
-    if read.origin is not None and not subject.machine.origins:
-        message = "`origin` is not read: the machine declares no `origins`"
-        yield subject.no_effect((*path, "origin"), message)
-
-
-def _check_form(subject: Subject, path: DocPath, rule: JudgeRule) -> Iterator[Problem]:
-    agent = subject.machine.agents.get(rule.judge)
-    if rule.prompt is None and agent is not None and agent.schema_ is None:
-        message = "nothing tells this judge to answer in the form that `map` reads"
-        remedy = f"give the agent `{rule.judge}` a `schema:`, or write a `prompt:` here "
-        remedy += "that says how to answer"
-        yield subject.problem(path, "form-untold", message, remedy, key=True)
-
-
-def _two_in_one(subject: Subject, path: DocPath, read: ReportMap) -> Iterator[Problem]:
+        yield subject.problem(path, "empty", message, remedy)
     verdict, findings = read.verdict, read.findings
     if verdict is not None and (_leads_into(verdict, findings) or _leads_into(findings, verdict)):
         message = f"`{verdict}` cannot be the verdict where `{findings}` is the list of findings"
         remedy = "name the field whose value is the word of the verdict"
         yield subject.problem((*path, "verdict"), "bad-path", message, remedy)
+    for table in TABLES:
+        yield from ambiguous(subject, (*path, table), getattr(read, table))
+    yield from one_sided(subject, (*path, "verdicts"), read.verdicts, OF_BOOLS)
+    if read.origin is not None and not subject.machine.origins:
+        message = "`origin` is not read: the machine declares no `origins`"
+        yield subject.no_effect((*path, "origin"), message)
 
 
 def _leads_into(outer: str, inner: str) -> bool:
@@ -92,7 +78,7 @@ def _leads_into(outer: str, inner: str) -> bool:
 
 def ambiguous(
     subject: Subject, path: DocPath, words: Mapping[str, object], taken: Sequence[str] = ()
-) -> Iterator[Problem]:
+) -> Found:
     """Words that the reader does not distinguish, or that are taken, and an empty word."""
     known = {fold(word): f"{word}`, which has a meaning already" for word in taken}
     for word in words:
@@ -104,46 +90,45 @@ def ambiguous(
             remedy = "words are compared without regard to case; delete one of them"
         else:
             continue
-        yield subject.problem((*path, word), "bad-word", message, remedy, key=True)
+        yield subject.problem((*path, word), "bad-word", message, remedy)
 
 
-def one_sided(
-    subject: Subject, path: DocPath, words: Mapping[str, str], more: str = ""
-) -> Iterator[Problem]:
-    meanings = set(words.values())
-    if not meanings or ("fail" in meanings and meanings & {"pass", "warn"}):
-        return
-    lacking = "accept" if "fail" in meanings else "reject"
-    only = "reject" if lacking == "accept" else "accept"
-    message = f"with these words the judge can only {only}"
-    remedy = f"add the word with which it would {lacking}{more}"
-    yield subject.warning(path, "one-sided", message, remedy, key=True)
+def one_sided(subject: Subject, path: DocPath, words: Mapping[str, str], more: str = "") -> Found:
+    accepts, rejects = not {"pass", "warn"}.isdisjoint(words.values()), "fail" in words.values()
+    if words and not (accepts and rejects):
+        only, lacking = ("reject", "accept") if rejects else ("accept", "reject")
+        message = f"with these words the judge can only {only}"
+        remedy = f"add the word with which it would {lacking}{more}"
+        yield subject.problem(path, "one-sided", message, remedy)
 
 
-def check_patterns(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_patterns(subject: Subject) -> Found:
     """Those under `patterns:`, in rules, in `fields:` of an output and in `errors:` of an agent."""
     named = subject.machine.patterns
     for name, pattern in named.items():
         yield from _pattern(subject, ("patterns", name), pattern)
     for path, pattern in pattern_places(subject):
-        if pattern not in named:
-            yield from _pattern(subject, path, pattern)
-            yield from _misspelt_pattern(subject, path, pattern)
+        if pattern in named:
+            continue
+        yield from _pattern(subject, path, pattern)
+        near = closest(pattern, named) if is_plain_id(pattern) else None
+        if near is not None:
+            message = f"there is no pattern `{pattern}`, so this looks for the word itself"
+            yield subject.problem(path, "unknown-pattern", message, f"did you mean `{near}`?")
     agents = subject.machine.agents.items()
     placed: list[tuple[DocPath, tuple[ErrorRule, ...]]] = [
         *((("agents", name), agent.error_rules) for name, agent in agents),
         *((placed.path, placed.rule.errors) for placed in subject.rules_of(CommandRule)),
     ]
-    for path, errors in placed:
-        for index, rule in enumerate(errors):
-            for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
-                if text is not None:
-                    at = (*path, "errors", index, key)
-                    faults = list(_pattern(subject, at, text))
-                    yield from faults or _groups(subject, at, text)
+    for path, index, rule in ((p, i, r) for p, errors in placed for i, r in enumerate(errors)):
+        for key, text in (("stderr", rule.stderr), ("stdout", rule.stdout)):
+            if text is not None:
+                at = (*path, "errors", index, key)
+                yield from [*_pattern(subject, at, text)] or _groups(subject, at, text)
 
 
-def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def pattern_places(subject: Subject) -> Texts:
     """Every place where a pattern, or the name of one, is written."""
     for placed in subject.rules:
         yield from (((*placed.path, *at), pattern) for at, pattern in placed.rule.patterns)
@@ -155,23 +140,19 @@ def pattern_places(subject: Subject) -> Iterator[tuple[DocPath, str]]:
                     yield ("states", name, "output", "fields", field, key), pattern
 
 
-def _pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+def _pattern(subject: Subject, path: DocPath, pattern: str) -> Found:
     try:
         compile_pattern(pattern)
     except PatternError as error:
-        before = pattern[: error.position or 0]
+        before = pattern[: error.position or 0].split("\n")
         message = f"this is not a regular expression: {error.reason}"
-        remedy = (
-            "to match such a character literally, put a backslash before it: `\\(`, `\\[`, `\\*`"
-        )
-        line = before.count("\n") + 1
-        column = len(before) - (before.rfind("\n") + 1) + 1
-        yield subject.source.problem_inside(
-            path, "bad-pattern", message, help=remedy, line=line, column=column
-        )
+        remedy = "to match such a character literally, put a backslash before it: "
+        remedy += "`\\(`, `\\[`, `\\*`"
+        at, column = len(before), len(before[-1]) + 1
+        yield subject.fault(path, TemplateError("bad-pattern", message, at, column, help=remedy))
 
 
-def _groups(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
+def _groups(subject: Subject, path: DocPath, pattern: str) -> Found:
     """The groups of a pattern under `errors:`, which say when to go on."""
     for name in sorted(compile_pattern(pattern).groupindex.keys() - WAITS):
         near = closest(name, sorted(WAITS))
@@ -179,23 +160,13 @@ def _groups(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
         yield subject.no_effect(path, f"nothing reads the group `{name}`", remedy)
 
 
-def _misspelt_pattern(subject: Subject, path: DocPath, pattern: str) -> Iterator[Problem]:
-    near = closest(pattern, subject.machine.patterns) if is_plain_id(pattern) else None
-    if near is not None:
-        message = f"there is no pattern `{pattern}`, so this looks for the word itself"
-        remedy = f"did you mean `{near}`?"
-        yield subject.warning(path, "unknown-pattern", message, remedy)
-
-
-def check_counts(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules_of(MatchesRule):
-        least = placed.rule.count.min
-        most = placed.rule.count.max
-        if most is not None and least > most:
-            message = f"no count is at least {least} and at most {most}"
-            remedy = "swap them" if most else "use `not_matches:` for what must not match"
-            path = (*placed.path, "count")
-            yield subject.problem(path, "empty-range", message, remedy)
+@of_rules(MatchesRule)
+def check_counts(subject: Subject, placed: PlacedRule[MatchesRule]) -> Found:
+    least, most = placed.rule.count.min, placed.rule.count.max
+    if most is not None and least > most:
+        message = f"no count is at least {least} and at most {most}"
+        remedy = "swap them" if most else "use `not_matches:` for what must not match"
+        yield subject.problem((*placed.path, "count"), "empty-range", message, remedy)
 
 
 KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
@@ -224,24 +195,23 @@ class _Fit(Value, frozen=True):
         return bool(getattr(self.form.parts, key) != getattr(ReportMap(), key))
 
 
-def check_report_schemas(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules_of(JudgeRule):
-        rule, machine = placed.rule, subject.machine
-        agent = machine.agents.get(rule.judge)
-        if rule.map is not None and agent is not None and agent.schema_:
-            # What reads reports is not loaded for a machine without a map.
-            from loopkit.validators.judges.form import report_form_of  # noqa: PLC0415
+@of_rules(JudgeRule)
+def check_report_schemas(subject: Subject, placed: PlacedRule[JudgeRule]) -> Found:
+    rule, machine = placed.rule, subject.machine
+    agent = machine.agents.get(rule.judge)
+    if rule.map is not None and agent is not None and agent.schema_:
+        # What reads reports is not loaded for a machine without a map.
+        from loopkit.validators.judges.form import report_form_of  # noqa: PLC0415
 
-            form = report_form_of(rule, agent, machine.levels, machine.origins)
-            report = parse_fields(agent.schema_)
-            path = (*placed.path, "map")
-            fit = _Fit(subject, path, rule.judge, form, report)
-            yield from _verdict(fit)
-            yield from _findings(fit)
-            yield from _results(fit)
+        form = report_form_of(rule, agent, machine.levels, machine.origins)
+        report = parse_fields(agent.schema_)
+        fit = _Fit(subject, (*placed.path, "map"), rule.judge, form, report)
+        yield from _verdict(fit)
+        yield from _findings(fit)
+        yield from _results(fit)
 
 
-def _verdict(fit: _Fit) -> Iterator[Problem]:
+def _verdict(fit: _Fit) -> Found:
     found = _at(fit.report, fit.form.verdict)
     if isinstance(found, tuple) and fit.form.has_verdict:
         yield _no_field(fit, "verdict", fit.form.verdict, found)
@@ -252,7 +222,7 @@ def _verdict(fit: _Fit) -> Iterator[Problem]:
         yield from _words(fit, "verdicts", found, fit.form.verdicts)
 
 
-def _findings(fit: _Fit) -> Iterator[Problem]:
+def _findings(fit: _Fit) -> Found:
     path = fit.form.parts.findings
     found = _at(fit.report, path)
     if isinstance(found, tuple):
@@ -265,16 +235,14 @@ def _findings(fit: _Fit) -> Iterator[Problem]:
         yield fit.problem("findings", "bad-path", message, "name the list of findings")
 
 
-def _results(fit: _Fit) -> Iterator[Problem]:
+def _results(fit: _Fit) -> Found:
     parts = fit.form.parts
     numbers: dict[DocPath, str | None] = {("met",): parts.met, ("checked",): parts.checked}
     numbers |= {("counts", severity): path for severity, path in parts.counts.items()}
     places = [(at, path, "a number") for at, path in numbers.items() if path is not None]
     places += [(("checks", path), path, "true or false") for path in parts.checks]
     for at, path, kind in places:
-        found = _at(fit.report, path)
-        place = (*fit.path, *at)
-        is_key = at[0] == "checks"
+        found, place, is_key = _at(fit.report, path), (*fit.path, *at), at[0] == "checks"
         if isinstance(found, tuple):
             message = f"the schema of `{fit.judge}` has no field `{path}`"
             remedy = did_you_mean(path, found)
@@ -290,7 +258,7 @@ def _is_open(found: DataType) -> bool:
     return found.scalar is None and found.fields is None and found.items is None
 
 
-def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
+def _of_item(fit: _Fit, item: DataType) -> Found:
     if item.fields is None:
         return
     required = {"message", *(["severity"] if fit.form.has_severity else [])}
@@ -310,39 +278,26 @@ def _of_item(fit: _Fit, item: DataType) -> Iterator[Problem]:
         yield from _words(fit, "origins", words, fit.form.origin_words)
 
 
-def _words(
-    fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]
-) -> Iterator[Problem]:
+def _words(fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]) -> Found:
     """Words that the schema allows and the table does not know, and vice versa."""
-    allowed = _possible_words(datatype)
-    known = {fold(word) for word in words}
-    unknown = [word for word in allowed if fold(word) not in known]
-    if unknown:
-        named = ", ".join(f"`{word}`" for word in unknown)
-        message = f"`{table}` does not know {named}, which the schema of `{fit.judge}` allows"
-        remedy = f"say under `{table}:` what it means"
-        yield fit.problem(table, "unknown-word", message, remedy)
-    written: Mapping[str, object] = getattr(fit.form.parts, table)
-    for word in written if allowed else ():
-        if word not in allowed:
-            yield _misspelt_word(fit, table, word, allowed)
-
-
-def _misspelt_word(fit: _Fit, table: str, word: str, allowed: Sequence[str]) -> Problem:
-    """A word that no report can have, or that the schema spells differently."""
-    near = next((one for one in allowed if fold(one) == fold(word)), None)
-    message = f"the schema of `{fit.judge}` does not allow `{word}` there"
-    remedy = f"write it as there: `{near}`" if near else did_you_mean(word, allowed)
-    path = (*fit.path, table, word)
-    tell = fit.subject.warning if near else fit.subject.problem
-    return tell(path, "unknown-word", message, remedy, key=True)
-
-
-def _possible_words(datatype: DataType) -> tuple[str, ...]:
-    """The words that a report can have there; empty if they cannot be listed."""
-    words = ("true", "false") if datatype.scalar == "bool" else datatype.values
+    allowed = ("true", "false") if datatype.scalar == "bool" else datatype.values
+    if not allowed:
+        # They cannot be listed.
+        return
     # An optional value that is left out is null.
-    return (*words, "null") if words and datatype.optional else words
+    allowed = (*allowed, *(("null",) if datatype.optional else ()))
+    known = {fold(word) for word in words}
+    unknown = ", ".join(f"`{word}`" for word in allowed if fold(word) not in known)
+    if unknown:
+        message = f"`{table}` does not know {unknown}, which the schema of `{fit.judge}` allows"
+        yield fit.problem(table, "unknown-word", message, f"say under `{table}:` what it means")
+    for word in (word for word in getattr(fit.form.parts, table) if word not in allowed):
+        near = next((one for one in allowed if fold(one) == fold(word)), None)
+        message = f"the schema of `{fit.judge}` does not allow `{word}` there"
+        remedy = f"write it as there: `{near}`" if near else did_you_mean(word, allowed)
+        severity: Severity = "warning" if near else "error"
+        at = (*fit.path, table, word)
+        yield fit.subject.problem(at, "unknown-word", message, remedy, severity=severity)
 
 
 def _at(datatype: DataType, path: str) -> DataType | tuple[str, ...] | None:
@@ -372,23 +327,21 @@ def _no_field(fit: _Fit, key: str, path: str, choices: tuple[str, ...]) -> Probl
 _DATA = "a file of data is the default of an input: `{type: {...: any}, default: {file: %s}}`"
 
 
-def check_silent_schemas(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_silent_schemas(subject: Subject) -> Found:
     machine = json.loads(subject.loaded.resolved)["machine"]
-    for path, schema in schemas_in(machine):
-        for silence in silent_parts(schema):
-            yield _problem(subject, path, silence)
-
-
-def _problem(subject: Subject, path: DocPath, silence: Silence) -> Problem:
-    here = (*path, *silence.steps)
-    if here in subject.source.included:
-        name = unquote(str(here[-1]))
-        message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
-        is_part = silence.words <= DEFINITIONS
-        remedy = f"name one of its parts: `$ref: {name}#/$defs/NAME`" if is_part else _DATA % name
-        return _place(subject, (*path, *silence.referred_from), message, remedy)
-    message = "this JSON Schema has no keyword, so it allows anything"
-    return _place(subject, here, message, _remedy(silence))
+    silences = ((path, one) for path, schema in schemas_in(machine) for one in silent_parts(schema))
+    for path, silence in silences:
+        here, remedy = (*path, *silence.steps), _remedy(silence)
+        message = "this JSON Schema has no keyword, so it allows anything"
+        if here in subject.source.included:
+            name = unquote(str(here[-1]))
+            here = (*path, *silence.referred_from)
+            message = f"`{name}` has no keyword of JSON Schema, so it allows anything"
+            remedy = _DATA % name
+            if silence.words <= DEFINITIONS:
+                remedy = f"name one of its parts: `$ref: {name}#/$defs/NAME`"
+        yield _placed(subject, subject.problem(here, "no-keyword", message, remedy), here)
 
 
 def _remedy(silence: Silence) -> str:
@@ -405,16 +358,14 @@ def _keyword_like(word: str) -> str | None:
     return closest(word, sorted(keywords()), 0.75)
 
 
-def _place(subject: Subject, path: DocPath, message: str, remedy: str) -> Problem:
+def _placed(subject: Subject, problem: Problem, path: DocPath) -> Problem:
     """A problem at its place, which may be in a file that became a part of the schema."""
-    warning = subject.warning(path, "no-keyword", message, remedy)
     for length in range(len(path), 0, -1):
         file = subject.source.included.get(path[:length])
         if file is not None:
             document = _document(file.text, file.file)
-            span = warning.span if document is None else document.span(path[length:])
-            return warning.replace(span=span)
-    return warning
+            return problem.replace(span=document.span(path[length:])) if document else problem
+    return problem
 
 
 @lru_cache(maxsize=8)
@@ -429,47 +380,36 @@ OF_REPORTS = ("map", "score")
 """Keys of a judge that read a report in JSON."""
 
 
-def check_verdict_readings(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules:
-        path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
-        if reading is None:
-            continue
-        yield from _two_readings(subject, path, rule)
-        yield from ambiguous(subject, (*path, "verdict", "words"), reading.words)
-        taken = (*(reading.words or ("PASS", "WARN", "FAIL")), *subject.machine.levels.levels)
-        yield from ambiguous(subject, (*path, "verdict", "severities"), reading.severities, taken)
-        yield from one_sided(subject, (*path, "verdict", "words"), reading.words)
-        yield from _without_groups(subject, (*path, "verdict"), reading)
-
-
-def _two_readings(subject: Subject, path: DocPath, rule: Rule) -> Iterator[Problem]:
+@of_rules(RuleBase)
+def check_verdict_readings(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    path, rule, reading = placed.path, placed.rule, placed.rule.verdict_reading
+    if reading is None:
+        return
     for key in OF_REPORTS if rule.asks is not None else ():
         if getattr(rule, key) is not None:
             message = f"`{key}` reads a report in JSON, and `verdict` reads text"
             remedy = "a judge answers in one form; delete the other key"
-            yield subject.problem((*path, key), "two-readings", message, remedy, key=True)
-
-
-def _without_groups(subject: Subject, path: DocPath, reading: VerdictReading) -> Iterator[Problem]:
-    for place, written in (((*path, *at), text) for at, text in reading.patterns):
-        pattern = subject.pattern(written)
-        if pattern is None:
-            continue
-        if place[-1] == "findings":
+            yield subject.problem((*path, key), "two-readings", message, remedy)
+    path = (*path, "verdict")
+    taken = (*(reading.words or ("PASS", "WARN", "FAIL")), *subject.machine.levels.levels)
+    yield from ambiguous(subject, (*path, "words"), reading.words)
+    yield from ambiguous(subject, (*path, "severities"), reading.severities, taken)
+    yield from one_sided(subject, (*path, "words"), reading.words)
+    for at, written in reading.patterns:
+        pattern, place = subject.pattern(written), (*path, *at)
+        if pattern is not None and place[-1] == "findings":
             yield from _of_findings(subject, place, pattern)
-        elif not pattern.groups:
+        elif pattern is not None and not pattern.groups:
             what = "word of the verdict" if place[-1] == "pattern" else "number"
             message = f"no group of this pattern captures the {what}"
             remedy = "put parentheses around it, as in `^Result: (PASS|FAIL)$`"
             yield subject.problem(place, "missing-group", message, remedy)
 
 
-def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Iterator[Problem]:
+def _of_findings(subject: Subject, path: DocPath, pattern: Pattern[str]) -> Found:
     for name in pattern.groupindex:
         if name not in GROUPS:
-            message = f"a finding has no field `{name}`"
-            remedy = did_you_mean(name, GROUPS)
-            yield subject.problem(path, "unknown-group", message, remedy)
+            yield subject.unknown(path, "unknown-group", "a finding has no field", name, GROUPS)
     if "message" not in pattern.groupindex:
         message = "no group of this pattern captures the message of a finding"
         remedy = "add a named group, as in `^- (?P<severity>PASS|FAIL): (?P<message>.+)$`"

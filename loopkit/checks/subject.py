@@ -1,7 +1,8 @@
-"""The subject of every check: the machine, its graph, its source, and the names known where.
+"""The subject of every check, and the rules that subscribe to the nouns of a machine.
 
-`no-effect`, which several checks give, is made here. Names mentioned in a text are read
-generously: a name is unused only if no text mentions it. Paths are the shortest to a goal.
+To add a rule, write one function in the file of its topic and one row in the table of codes. Names
+mentioned in a text are read generously: a name is unused only if no text mentions it. Paths are the
+shortest to a goal. `no-effect`, which many rules give, is made here.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from loopkit.checks.codes import CODES
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, Severity
+from loopkit.document.problems import Problem, Severity, did_you_mean
 from loopkit.language.agents.tools import ToolBase
 from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
+from loopkit.language.states.state import StateBase
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.grammar import Shape
+from loopkit.language.transitions import ErrorEdge, Transition
+from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.edges import Edge
+from loopkit.machine.flow import Token
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.analysis import Analysis
@@ -29,6 +35,9 @@ if TYPE_CHECKING:
     from regex import Pattern
 
 T = TypeVar("T", bound=ToolBase)
+Found = Iterator[Problem]
+Texts = Iterator[tuple[DocPath, str]]
+StatePath = tuple[str, ...]
 
 
 class Subject(Analysis, frozen=True, dict=True, kw_only=True):
@@ -65,6 +74,80 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     def names_read(self, name: str) -> frozenset[str]:
         return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
 
+    @property
+    def revise_edges(self) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:
+        """Every back edge, and as it is written, each once."""
+        for path, edge in {edge.path: edge for edge in self.graph.edges if edge.back}.items():
+            written = getattr(self.states[edge.source], str(path[2]))
+            if edge.event == "done":
+                found = written[path[3]]
+            else:
+                found = getattr(written, str(path[-1]), written)
+            if isinstance(found, Transition | ErrorEdge):
+                yield edge, found
+
+    @property
+    def validators_named(self) -> Texts:
+        """Every name of a validator, with its place in a state or in a tool of an agent."""
+        for state, judging in self.judges.items():
+            for index, item in enumerate(judging.by):
+                if isinstance(item, str):
+                    yield ("states", state, "by", index), item
+        for agent in self.machine.agents:
+            yield from self.validators_of_tools(agent)
+
+    def validators_of_tools(self, agent: str) -> Texts:
+        declared = self.machine.agents.get(agent)
+        for name, tool in declared.callable_tools.items() if declared is not None else ():
+            for index, validator in enumerate(tool.validators):
+                yield ("agents", agent, "tools", name, "by", index), validator
+
+    def shortest_path(
+        self, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
+    ) -> StatePath | None:
+        """The states of a shortest path to a goal, over edges that `follows` accepts."""
+        before: dict[str, str | None] = {start: None}
+        front = [start]
+        for name in front:
+            if goal(name):
+                way = [name]
+                while (earlier := before[way[-1]]) is not None:
+                    way.append(earlier)
+                return tuple(reversed(way))
+            for edge in self.graph.outgoing.get(name, ()):
+                if edge.target in self.states and edge.target not in before and follows(edge):
+                    before[edge.target] = name
+                    front.append(edge.target)
+        return None
+
+    def forward_path(self, start: str, goal: str, without: str = "") -> StatePath | None:
+        """The states of a shortest path over forward edges, none of which leads to `without`."""
+        return self.shortest_path(
+            start, lambda name: name == goal, lambda way: way.forward and way.target != without
+        )
+
+    def way_without(self, token: Token, state: str, *, on_errors: bool = True) -> StatePath | None:
+        """A path from the start to a state on which a token does not come into being, if any."""
+        flow = self.scope.flow
+        if token in (flow.entering if on_errors else flow.entering_as_done)[state].surely:
+            # Searching a path for each name would take time quadratic in the states.
+            return None
+
+        def follows(edge: Edge) -> bool:
+            counts = on_errors or edge.event == "done"
+            return counts and not flow.brings(edge, token)
+
+        return self.shortest_path(self.machine.start, lambda name: name == state, follows)
+
+    def leading_to(self, goals: set[str]) -> set[str]:
+        """Every state from which some path leads to a goal, the goals included."""
+        seen, front = set(goals), list(goals)
+        while front:
+            sources = {edge.source for edge in self.graph.incoming.get(front.pop(), ())} - seen
+            seen |= sources
+            front += sources
+        return seen
+
     def pattern(self, written: str) -> Pattern[str] | None:
         """A pattern by its name or its text; None if it can't be read, which is reported once."""
         try:
@@ -79,25 +162,22 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return named <= machine.states.keys() and start not in machine.finals
 
     def problem(
-        self,
-        path: DocPath,
-        code: str,
-        message: str,
-        remedy: str = "",
-        *,
-        severity: Severity = "error",
-        key: bool = False,
-    ) -> Problem:
-        """A problem at a place of the machine's file, at its key with `key`."""
+        self, path: DocPath, code: str, message: str, remedy: str = "", *,
+        severity: Severity | None = None, key: bool | None = None,
+    ) -> Problem:  # fmt: skip
+        """A problem at a place of the machine's file, as the row of its code says."""
+        row = CODES[code]
+        severity, key = severity or row.severity, row.at_key if key is None else key
         return self.source.problem(path, code, message, help=remedy, severity=severity, key=key)
 
-    def warning(
-        self, path: DocPath, code: str, message: str, remedy: str = "", *, key: bool = False
+    def unknown(
+        self, path: DocPath, code: str, what: str, name: str, known: Iterable[str], add: str = ""
     ) -> Problem:
-        return self.problem(path, code, message, remedy, severity="warning", key=key)
+        """A name that is not among the known ones; `add` is the remedy where none is to be told."""
+        return self.problem(path, code, f"{what} `{name}`", did_you_mean(name, known) or add)
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
-        return self.warning(path, "no-effect", message, remedy, key=True)
+        return self.problem(path, "no-effect", message, remedy)
 
     def fault(self, path: DocPath, fault: GuardProblem | TemplateError) -> Problem:
         """The fault of a guard, of another text in its language, or of a template at a path."""
@@ -110,6 +190,53 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     def with_use(self, problem: Problem, path: DocPath) -> Problem:
         used_here = ("used here", self.source.document.span(path))
         return problem.replace(also=(*problem.also, used_here))
+
+
+Check = Callable[[Subject], Found]
+Stage = Literal["parts", "paths", "unneeded"]
+"""Single parts; paths, which mean little while an edge leads to no state; and unneeded parts, which
+wait for all errors, because a misspelt name may need one."""
+RULES: dict[Stage, list[Check]] = {"parts": [], "paths": [], "unneeded": []}
+"""Each is total on every machine that loads, sound or not."""
+
+
+C = TypeVar("C", bound=Callable[..., Found])
+
+
+def of_machine(stage: Stage = "parts") -> Callable[[C], C]:
+    """A rule of a machine as a whole."""
+
+    def subscribe(rule: C) -> C:
+        RULES[stage].append(rule)
+        return rule
+
+    return subscribe
+
+
+Subscribe = Callable[[Callable[..., Found]], Check]
+
+
+def of_each(nouns: Callable[[Subject], Iterable[tuple[Any, ...]]], stage: Stage) -> Subscribe:
+    """A rule that is asked for each of some nouns."""
+
+    def subscribe(rule: Callable[..., Found]) -> Check:
+        return of_machine(stage)(
+            lambda subject: (found for noun in nouns(subject) for found in rule(subject, *noun))
+        )
+
+    return subscribe
+
+
+def of_states(noun: type[StateBase], stage: Stage = "parts") -> Subscribe:
+    return of_each(lambda subject: subject.machine.states_of(noun).items(), stage)
+
+
+def of_rules(noun: type[RuleBase], stage: Stage = "parts") -> Subscribe:
+    return of_each(lambda subject: ((placed,) for placed in subject.rules_of(noun)), stage)
+
+
+def of_edges(stage: Stage = "parts") -> Subscribe:
+    return of_each(lambda subject: ((edge,) for edge in subject.graph.edges), stage)
 
 
 def target_path(edge: Edge) -> DocPath:
@@ -151,7 +278,8 @@ def in_code(text: str) -> Mentions:
     return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))
 
 
-StatePath = tuple[str, ...]
+def either(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
 
 
 def arrows(way: Iterable[str]) -> str:
@@ -165,39 +293,3 @@ def arrows(way: Iterable[str]) -> str:
 def on_path(way: StatePath) -> str:
     """`on the path draft → validate`, for the end of a sentence."""
     return f"on the path {arrows(way)}" if len(way) > 1 else f"when a run starts with `{way[0]}`"
-
-
-def shortest_path(
-    graph: Graph, start: str, goal: Callable[[str], bool], follows: Callable[[Edge], bool]
-) -> StatePath | None:
-    """The states of a shortest path from `start` to a goal, over edges that `follows` accepts."""
-    before: dict[str, str | None] = {start: None}
-    front = [start]
-    for name in front:
-        if goal(name):
-            way = [name]
-            while (earlier := before[way[-1]]) is not None:
-                way.append(earlier)
-            return tuple(reversed(way))
-        for edge in graph.outgoing.get(name, ()):
-            if edge.target in graph.states and edge.target not in before and follows(edge):
-                before[edge.target] = name
-                front.append(edge.target)
-    return None
-
-
-def forward_path(graph: Graph, start: str, goal: str, without: str = "") -> StatePath | None:
-    """The states of a shortest path over forward edges, none of which leads to `without`."""
-    return shortest_path(
-        graph, start, lambda name: name == goal, lambda way: way.forward and way.target != without
-    )
-
-
-def leading_to(graph: Graph, goals: set[str]) -> set[str]:
-    """Every state from which some path leads to a goal, the goals included."""
-    seen, front = set(goals), list(goals)
-    while front:
-        sources = {edge.source for edge in graph.incoming.get(front.pop(), ())} - seen
-        seen |= sources
-        front += sources
-    return seen

@@ -1,23 +1,30 @@
 """Checks of templates, with the list of all templates and the names that each may read.
 
-`unknown-name`, `may-be-missing`: templates that can't be read, or filled on every path; also
-names under `needs`, with `no-effect`, and under `sees:`, with `unknown-field`.
-`before-first-work`: a `baseline` command needs more than the input, and runs before any work.
-`missing-feedback`, `undelivered-feedback`: a revise edge does not tell the author why;
-`not-a-template`: template braces in a text that is sent unchanged.
+`unknown-name`, `may-be-missing`, `no-effect`, `unknown-field`, `before-first-work`,
+`missing-feedback`, `undelivered-feedback`, `not-a-template`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
-from loopkit.checks.artifacts import way_without
-from loopkit.checks.references import is_plain_id, validators_of_tools
-from loopkit.checks.subject import Subject, arrows, forward_path, on_path, target_path
+from loopkit.checks.references import is_plain_id
+from loopkit.checks.subject import (
+    Found,
+    Subject,
+    Texts,
+    arrows,
+    of_edges,
+    of_machine,
+    of_rules,
+    on_path,
+    target_path,
+)
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, closest, did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.tools import ToolBase
 from loopkit.language.section import INPUT_FILE
@@ -29,6 +36,7 @@ from loopkit.language.template.rendering import check, parse, parse_if_valid
 from loopkit.language.validators import Rule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT, Token
 from loopkit.machine.graph import Graph, names_in_templates, names_needed
@@ -50,17 +58,16 @@ OF_PROGRAMS: Names = {INPUT_FILE: Scalar()}
 OF_AGENTS: Names = {"system": Scalar(), "agent": Fields({"tools": Items(Scalar())})}
 """Names of the agent itself that its templates know, if it has them."""
 
-KNOWN_TO = (
-    (
-        ("choice", "comment"),
-        "only the feedback of `human` states knows it; elsewhere write `STATE.comment`",
+KNOWN_TO = {
+    "only the feedback of `human` states knows it; elsewhere write `STATE.comment`": (
+        "choice", "comment",
     ),
-    (OF_MESSAGES, "only the `message:` of a rule that may find several things knows it"),
-    (("artifact",), "only rules and judges know it; elsewhere write the artifact's own name"),
-    (OF_COMMANDS, "only the command of an agent knows it"),
-    (OF_PROGRAMS, "only the command of an agent or of a rule knows it"),
-    (OF_AGENTS, "only the command of an agent with `file`, `system` or `tools` knows it"),
-)
+    "only the `message:` of a rule that may find several things knows it": OF_MESSAGES,
+    "only rules and judges know it; elsewhere write the artifact's own name": ("artifact",),
+    "only the command of an agent knows it": OF_COMMANDS,
+    "only the command of an agent or of a rule knows it": OF_PROGRAMS,
+    "only the command of an agent with `file`, `system` or `tools` knows it": OF_AGENTS,
+}  # fmt: skip
 
 
 class Use(Value, frozen=True):
@@ -73,7 +80,8 @@ class Use(Value, frozen=True):
     """The place that fills it, if it is written elsewhere."""
 
 
-def check_templates(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_templates(subject: Subject) -> Found:
     for use in uses(subject):
         try:
             template = parse(use.text)
@@ -88,8 +96,7 @@ def check_templates(subject: Subject) -> Iterator[Problem]:
 
 def explain(subject: Subject, use: Use, error: TemplateError) -> TemplateError:
     """The error with the path on which a name is missing, or the place where it is known."""
-    shown = error.message.partition("`")[2].partition("`")[0]
-    name, _, field = shown.partition(".")
+    name, _, field = error.message.partition("`")[2].partition("`")[0].partition(".")
     remedy = error.help
     empty = subject.scope.always_empty(use.state) if use.state is not None else {}
     if error.code == "unknown-name" and name in empty:
@@ -109,17 +116,15 @@ def _missing_on(subject: Subject, state: str, name: str, field: str) -> str:
     token: Token = ANY_REPORT if name in REPORT_NAMES else ("artifact", name)
     if name in subject.states and name not in subject.graph.artifacts:
         token = ("facts", name)
-    way = way_without(subject, token, state)
+    way = subject.way_without(token, state)
     if way is not None:
         return f"it is missing {on_path(way)}"
     authors = [subject.states[author] for author in subject.graph.artifacts.get(name, ())]
     if field and any(author.child is not None for author in authors):
         return "what another machine leaves depends on where it ends"
     if field and authors:
-        return (
-            "an answer that violates its schema has no fields; use them after `guard: valid`,"
-            " or catch such answers with `on_error: {content: STATE}`"
-        )
+        told = "an answer that violates its schema has no fields; use them after `guard: valid`,"
+        return told + " or catch such answers with `on_error: {content: STATE}`"
     return ""
 
 
@@ -130,7 +135,7 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
         return "" if closest(name, use.names or ()) else f"a tool sees only its `input`; {only}"
     if use.path[0] == "artifacts":
         return "what an artifact is at first can be made of `input` alone"
-    if told := next((text for names, text in KNOWN_TO if name in names), ""):
+    if told := next((text for text, names in KNOWN_TO.items() if name in names), ""):
         return told
     if closest(name, use.names or ()) is not None:
         return ""
@@ -147,13 +152,10 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
 
 def uses(subject: Subject) -> Iterator[Use]:
     """Every template of a machine, in each place that fills it."""
-    yield from _of_states(subject)
-    yield from _of_workspaces(subject)
-    yield from _of_feedback(subject)
-    yield from _of_events(subject)
-    yield from _of_rules(subject)
-    yield from _of_agents(subject)
-    yield from _of_tools(subject)
+    for of in (_of_states, _of_workspaces, _of_feedback, _of_events):
+        yield from of(subject)
+    for of in (_of_rules, _of_agents, _of_tools):
+        yield from of(subject)
 
 
 def _of_states(subject: Subject) -> Iterator[Use]:
@@ -182,7 +184,7 @@ def _of_workspaces(subject: Subject) -> Iterator[Use]:
             yield from (Use(path, text, subject.entering[name], name) for name in placed.judged_at)
 
 
-def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
+def workspace_of(subject: Subject, name: str) -> Texts:
     """The path of the workspace in which a state works: its own, its agent's or the machine's."""
     state = subject.states[name]
     own: DocPath = ("states", name)
@@ -193,11 +195,11 @@ def workspace_of(subject: Subject, name: str) -> Iterator[tuple[DocPath, str]]:
 
 def _workspace(
     subject: Subject, asked: str | None, *own: tuple[DocPath, Workspace | None]
-) -> Iterator[tuple[DocPath, str]]:
+) -> Texts:
     agent = subject.machine.agents.get(asked or "")
     of_agent = agent.workspace if agent is not None else None
-    of_machine: tuple[DocPath, Workspace | None] = ((), subject.machine.workspace)
-    for path, workspace in (*own, (("agents", asked or ""), of_agent), of_machine):
+    of_all: tuple[DocPath, Workspace | None] = ((), subject.machine.workspace)
+    for path, workspace in (*own, (("agents", asked or ""), of_agent), of_all):
         if workspace is not None:
             yield (*path, "workspace", "path"), workspace.path
             return
@@ -242,11 +244,17 @@ def _of_events(subject: Subject) -> Iterator[Use]:
 
 def _of_rules(subject: Subject) -> Iterator[Use]:
     for placed in subject.rules:
-        for path, text, own in _texts_of_rule(placed):
+        rule = placed.rule
+        # What finds one thing finds it in the whole artifact, and not at an item.
+        told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}
+        own = OF_PROGRAMS if rule.program else {}
+        texts = [(told, *placed_text) for placed_text in rule.finding_templates]
+        for known, at, text in (*texts, *((own, *placed_text) for placed_text in rule.templates)):
+            path = (*placed.path, *at)
             if not placed.used_at:
                 yield Use(path, text, None)
             for state in placed.used_at:
-                names = over(own, subject.judging[state])
+                names = over(known, subject.judging[state])
                 yield Use(path, text, names, state, _item_at(subject, placed, state))
 
 
@@ -255,35 +263,12 @@ def _item_at(subject: Subject, placed: PlacedRule[Rule], state: str) -> DocPath 
     inline rule."""
     if placed.path[0] == "states":
         return None
-    if state not in subject.judges:
-        return next(
-            at
-            for agent in subject.states[state].asks
-            for at, name in validators_of_tools(subject, agent)
-            if name == placed.path[1]
-        )
-    return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
-
-
-def _texts_of_rule(placed: PlacedRule[Rule]) -> Iterator[tuple[DocPath, str, Names]]:
-    rule, path = placed.rule, placed.path
-    # What finds one thing finds it in the whole artifact, and not at an item.
-    told = OF_MESSAGES if rule.most_findings > 1 else {"value": OF_MESSAGES["value"]}
-    yield from (((*path, *at), text, told) for at, text in rule.finding_templates)
-    own = OF_PROGRAMS if rule.program else {}
-    yield from (((*path, *at), text, own) for at, text in rule.templates)
-
-
-def _of_agents(subject: Subject) -> Iterator[Use]:
-    """The arguments and the input of command agents, wherever these write or judge."""
-    for name, agent in subject.machine.agents.items():
-        known = {**OF_COMMANDS, **{own: OF_AGENTS[own] for own in agent.own_names}}
-        for at, text in agent.templates:
-            path: DocPath = ("agents", name, *at)
-            if at[0] == "resume":
-                yield Use(path, text, known)
-            else:
-                yield from _uses_by_states(subject, name, path, text, {**known, **OF_PROGRAMS})
+    if state in subject.judges:
+        return ("states", state, "by", subject.judges[state].by.index(placed.path[1]))
+    tools = (
+        tool for one in subject.states[state].asks for tool in subject.validators_of_tools(one)
+    )
+    return next(at for at, name in tools if name == placed.path[1])
 
 
 def _of_tools(subject: Subject) -> Iterator[Use]:
@@ -294,21 +279,33 @@ def _of_tools(subject: Subject) -> Iterator[Use]:
         yield from (Use((*path, *at), text, fields) for at, text in tool.templates)
 
 
-def _uses_by_states(
-    subject: Subject, agent: str, path: DocPath, text: str, own: Names
-) -> Iterator[Use]:
-    """One template of a command agent for each state that asks it."""
-    for name in (name for name, asked in subject.machine.authoring.items() if agent in asked):
-        names = over(own, subject.entering[name])
-        yield Use(path, text, names, name, ("states", name, "agent"))
+def _of_agents(subject: Subject) -> Iterator[Use]:
+    """The arguments and the input of command agents, for each state that asks one."""
+    asking, judging = defaultdict[str, list[str]](list), defaultdict[str, list[DocPath]](list)
+    for name, agents in subject.machine.authoring.items():
+        for agent in dict.fromkeys(agents):
+            asking[agent].append(name)
     for placed in subject.rules_of(JudgeRule):
-        if placed.rule.judge == agent:
-            # A judge's command is filled with its request and with what the run was given.
-            given = {"input": subject.entering[subject.machine.start]["input"]}
-            yield Use(path, text, {**own, **given}, None, (*placed.path, "judge"))
+        judging[placed.rule.judge].append((*placed.path, "judge"))
+    for agent, declared in subject.machine.agents.items():
+        known = {**OF_COMMANDS, **{own: OF_AGENTS[own] for own in declared.own_names}}
+        own = {**known, **OF_PROGRAMS}
+        for at, text in declared.templates:
+            path: DocPath = ("agents", agent, *at)
+            if at[0] == "resume":
+                yield Use(path, text, known)
+                continue
+            for name in asking[agent]:
+                names = over(own, subject.entering[name])
+                yield Use(path, text, names, name, ("states", name, "agent"))
+            for judge in judging[agent]:
+                # A judge's command is filled with its request and with what the run was given.
+                given = {"input": subject.entering[subject.machine.start]["input"]}
+                yield Use(path, text, {**own, **given}, None, judge)
 
 
-def check_baselines(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_baselines(subject: Subject) -> Found:
     places: dict[DocPath, str] = {}
     for placed in subject.rules_of(CommandRule):
         if placed.rule.baseline:
@@ -316,80 +313,57 @@ def check_baselines(subject: Subject) -> Iterator[Problem]:
             for name in placed.judged_at:
                 places.update(workspace_of(subject, name))
     for path, text in places.items():
-        yield from _too_early(subject, path, text)
+        template = parse_if_valid(text)
+        named = frozenset[str]() if template is None else template.names
+        for name in sorted(named - {"input", INPUT_FILE}):
+            message = f"`{name}` does not exist yet where this is filled in for the `baseline`"
+            remedy = "it runs before the first work, when there is nothing but `input`"
+            yield subject.source.problem_inside(path, "before-first-work", message, help=remedy)
 
 
-def _too_early(subject: Subject, path: DocPath, text: str) -> Iterator[Problem]:
-    template = parse_if_valid(text)
-    named = frozenset[str]() if template is None else template.names
-    for name in sorted(named - {"input", INPUT_FILE}):
-        yield subject.source.problem_inside(
-            path,
-            "before-first-work",
-            f"`{name}` does not exist yet where this is filled in for the `baseline`",
-            help="it runs before the first work, when there is nothing but `input`",
-        )
-
-
-def check_feedback(subject: Subject) -> Iterator[Problem]:
-    for edge in subject.graph.edges:
-        if edge.back and not edge.judges_again(subject.states):
-            yield from _check_presence(subject, edge)
-            yield from _check_delivery(subject, edge)
-
-
-def _check_presence(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    source = subject.states[edge.source]
-    if edge.feedback is not None or source.judges is not None or edge.origin is not None:
-        # Findings that go to an origin were made before.
+@of_edges("paths")
+def check_feedback(subject: Subject, edge: Edge) -> Found:
+    if not edge.back or edge.judges_again(subject.states):
         return
-    example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
-    message = f"`{edge.source}` judges nothing, so it has no findings to send back"
-    remedy = f"say what has to change: `feedback: {example}`"
-    path = target_path(edge)
-    yield subject.problem(path, "missing-feedback", message, remedy, key=True)
-
-
-def _check_delivery(subject: Subject, edge: Edge) -> Iterator[Problem]:
-    """Only agents and templates read feedback; else it waits for the artifact's author."""
+    source = subject.states[edge.source]
+    # Findings that go to an origin were made before.
+    if edge.feedback is None and source.judges is None and edge.origin is None:
+        example = '"{{ comment }}"' if source.waits else '"What has to change: …"'
+        message = f"`{edge.source}` judges nothing, so it has no findings to send back"
+        remedy = f"say what has to change: `feedback: {example}`"
+        yield subject.problem(target_path(edge), "missing-feedback", message, remedy)
     target = subject.states.get(edge.target)
     if isinstance(target, ChildrenState) and Graph(target.child).first_author is None:
         message = f"no state of `{target.machine.file}` that reads feedback is on all of its paths"
-        remedy = "a child that runs again is not told why"
-        yield subject.warning(target_path(edge), "undelivered-feedback", message, remedy)
-    if target is None or target.reads_feedback or target.ends:
-        return
-    judged = subject.states[edge.source].judges
-    path = target_path(edge)
+        path, remedy = target_path(edge), "a child that runs again is not told why"
+        yield subject.problem(path, "undelivered-feedback", message, remedy, severity="warning")
+    # Only agents and templates read feedback; else it waits for the artifact's author.
+    if target is not None and not target.reads_feedback and not target.ends:
+        for message, remedy in islice(_undelivered(subject, edge, source.judges), 1):
+            yield subject.problem(target_path(edge), "undelivered-feedback", message, remedy)
+
+
+def _undelivered(subject: Subject, edge: Edge, judged: str | None) -> Iterator[tuple[str, str]]:
+    authors = subject.graph.artifacts.get(judged or "")
     # A first value that no state writes anew has no author.
-    if judged is None or not subject.graph.artifacts.get(judged, "unknown"):
+    if judged is None or (authors is not None and not authors):
+        readers = [
+            f"`{name}`"
+            for name, state in subject.states.items()
+            if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
+        ]
         message = f"`{edge.target}` reads no feedback: it is neither an agent nor a template"
-        readers = _readers(subject, edge)
-        remedy = f"revise the state that has to change something{readers}"
-        yield subject.problem(path, "undelivered-feedback", message, remedy)
-        return
-    for author in subject.graph.artifacts.get(judged, ()):
-        way = forward_path(subject.graph, edge.target, edge.source, without=author)
+        listed = f": {', '.join(readers[:5])}" if readers else ""
+        yield message, f"revise the state that has to change something{listed}"
+    for author in authors or ():
+        way = subject.forward_path(edge.target, edge.source, without=author)
         if way is not None and author != edge.target:
-            message = (
-                f"the feedback is for `{author}`, which does not work on every path from there"
-            )
-            remedy = f"not on {arrows(way)}; revise `{author}` itself"
-            yield subject.problem(path, "undelivered-feedback", message, remedy)
-            return
+            message = f"the feedback is for `{author}`, which does not work on every path"
+            yield f"{message} from there", f"not on {arrows(way)}; revise `{author}` itself"
 
 
-def _readers(subject: Subject, edge: Edge) -> str:
-    """The states before an edge that read feedback, for a remedy."""
-    states = [
-        name
-        for name, state in subject.states.items()
-        if state.reads_feedback and edge.source in subject.graph.reachable(name, back=False)
-    ]
-    return ": " + ", ".join(f"`{name}`" for name in states[:5]) if states else ""
-
-
-def check_needs(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_needs(subject: Subject) -> Found:
     for name, state in subject.states.items():
         yield from _missing(subject, name, state)
         if state.needed is None or name in subject.graph.keeping:
@@ -399,7 +373,7 @@ def check_needs(subject: Subject) -> Iterator[Problem]:
             yield subject.no_effect(("states", name, "needs"), _why_not(subject, name, state))
 
 
-def _missing(subject: Subject, name: str, state: State) -> Iterator[Problem]:
+def _missing(subject: Subject, name: str, state: State) -> Found:
     if not state.needed:
         # Testing every artifact for each state would take time quadratic in the states.
         return
@@ -425,23 +399,19 @@ def _why_not(subject: Subject, name: str, state: State) -> str:
     return "no way leads here again but by a revision, so there is nothing to keep"
 
 
-def check_plain_texts(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_plain_texts(subject: Subject) -> Found:
+    remedy = "move the variable part into the prompt"
+    message = "this is not a template; it is sent as written"
+    fault = TemplateError("not-a-template", message, help=remedy, length=2)
     for path, text in _plain_texts(subject):
         for number, line in enumerate(text.split("\n"), 1):
             if "{{" in line and "}}" in line:
-                problem = subject.source.problem_inside(
-                    path,
-                    "not-a-template",
-                    "this is not a template; it is sent as written",
-                    help="move the variable part into the prompt",
-                    line=number,
-                    column=line.index("{{") + 1,
-                    length=2,
-                )
-                yield problem.replace(severity="warning")
+                here = replace(fault, line=number, column=line.index("{{") + 1)
+                yield subject.fault(path, here).replace(severity="warning")
 
 
-def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
+def _plain_texts(subject: Subject) -> Texts:
     for name, agent in subject.machine.agents.items():
         yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
     for placed in subject.rules_of(JudgeRule):
@@ -453,39 +423,28 @@ def _plain_texts(subject: Subject) -> Iterator[tuple[DocPath, str]]:
             yield (*mapping.path, "map", "checks", at, "message"), met.message or ""
 
 
-def check_sees(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules:
-        for index, seen in enumerate(placed.rule.shown):
-            path = (*placed.path, "sees", index)
-            for state in placed.used_at:
-                yield from unseen(subject, path, seen, subject.judging[state])
+@of_rules(RuleBase)
+def check_sees(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    for index, seen in enumerate(placed.rule.shown):
+        for state in placed.used_at:
+            yield from unseen(subject, (*placed.path, "sees", index), seen, subject.judging[state])
 
 
-def unseen(
-    subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]
-) -> Iterator[Problem]:
+def unseen(subject: Subject, path: DocPath, seen: str, names: Mapping[str, Shape]) -> Found:
     """A problem if a dotted name, written at `path`, is not among the names or their fields."""
     shape: Shape = Fields(names)
-    before: list[str] = []
+    holder = ""
     for step in seen.split("."):
         if isinstance(shape, Anything):
             return
-        known = member(shape, step)
-        if known is None:
-            fields = shape.fields if isinstance(shape, Fields) else {}
-            yield _unknown(subject, path, seen, ".".join(before), step, fields)
+        known, fields = member(shape, step), shape.fields if isinstance(shape, Fields) else {}
+        if known is None and not holder:
+            yield subject.unknown(path, "unknown-name", "unknown name", step, fields)
             return
-        shape = known
-        before.append(step)
-
-
-def _unknown(
-    subject: Subject, path: DocPath, seen: str, holder: str, step: str, fields: Mapping[str, Shape]
-) -> Problem:
-    if not holder:
-        remedy = did_you_mean(step, fields)
-        return subject.problem(path, "unknown-name", f"unknown name `{step}`", remedy)
-    remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
-    remedy = remedy or "it is a list or a single value"
-    message = f"`{holder}` has no field `{step}`"
-    return subject.problem(path, "unknown-field", message, remedy)
+        if known is None:
+            remedy = did_you_mean(seen, [f"{holder}.{name}" for name in fields])
+            remedy = remedy or "it is a list or a single value"
+            message = f"`{holder}` has no field `{step}`"
+            yield subject.problem(path, "unknown-field", message, remedy)
+            return
+        shape, holder = known, f"{holder}.{step}" if holder else step

@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from loopkit.checks.subject import CODE, Subject
+from loopkit.checks.subject import CODE, Found, Subject, of_machine
 from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem
+from loopkit.document.problems import Problem, Severity
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.section import Place
@@ -224,9 +224,8 @@ Node = tuple[str, Path]
 Wrote = tuple[str, str]
 
 
-def check_text_as_code(
-    subject: Subject, given: Mapping[str, str] | None = None
-) -> Iterator[Problem]:
+@of_machine()
+def check_text_as_code(subject: Subject, given: Mapping[str, str] | None = None) -> Found:
     """The commands of a machine, and of those that it hands such text to.
 
     `given` says who wrote each input where the machine runs inside another one.
@@ -290,10 +289,9 @@ def _problem(
         argv = [w if plain.fullmatch(w) else json.dumps(w) for w in words]
         listed = ", ".join((*argv, how.script, f'"{{{{ {name} }}}}"'))
         remedy = f"give it as an argument after the code: `[{listed}]`"
-    if by == USER:
-        remedy = "whoever starts a run can have anything run here"
-        return subject.problem(at, "text-as-code", message, remedy, severity="note")
-    return subject.problem(at, "text-as-code", message, remedy)
+    remedy = "whoever starts a run can have anything run here" if by == USER else remedy
+    severity: Severity = "note" if by == USER else "error"
+    return subject.problem(at, "text-as-code", message, remedy, severity=severity)
 
 
 class _Texts:

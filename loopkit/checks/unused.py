@@ -1,10 +1,6 @@
 """Checks of what a machine declares or makes and nothing uses.
 
-`unused`: a model, MCP server, agent, validator, guard, pattern, feedback, budget, field or input.
-`no-effect`: keys that do nothing where they stand: `on_error`, keys of outputs and of judges.
-`unread-verdict`: a report, or a failure, that no later transition reads and nobody is shown.
-`unknown-field`, `wrong-kind`: `infeasible:` does not name a field that tells.
-`infeasible-success`: an artifact that its author declares impossible ends as a success.
+`unused`, `no-effect`, `infeasible-success`, `unread-verdict`, `unknown-field`, `wrong-kind`.
 """
 
 from __future__ import annotations
@@ -17,17 +13,20 @@ from typing import Any
 
 from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
-from loopkit.checks.guards import uses
-from loopkit.checks.references import is_plain_id, revise_edges, unknown_models, validators_of_tools
+from loopkit.checks.references import is_plain_id, unknown_models
 from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import (
+    Found,
     Mentions,
     StatePath,
     Subject,
     arrows,
+    either,
     in_code,
     in_template,
-    shortest_path,
+    of_machine,
+    of_rules,
+    of_states,
     target_path,
 )
 from loopkit.document.document import DocPath
@@ -39,61 +38,47 @@ from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT
-from loopkit.language.states.kinds import FilledState
+from loopkit.language.states.kinds import FilledState, ValidateState
 from loopkit.language.states.state import WorkingState
 from loopkit.language.template.rendering import prints_value
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.scope import own_names
-from loopkit.proof.outcomes.analysis import levels_at, may_block, parse_or_problem
+from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
 from loopkit.proof.outcomes.table import Exit, Row, Table
 
-WORDS = {"feedback": "feedback", "mcp": "MCP server"}
-"""The word for a part of a section, if it is not the singular of the section."""
+NUMBERS = ("int", "num")
+NOTED = frozenset({"model", "validator"})
+"""What can be named on the command line, too, so that it is only noted."""
 
 
-def check_unused(subject: Subject) -> Iterator[Problem]:
-    """A warning for each declaration that nothing names; a note for models and validators.
-
-    Those can be named on the command line, too.
-    """
+@of_machine()
+def check_unused(subject: Subject) -> Found:
     machine = subject.machine
-    budgets = {name for _, written in revise_edges(subject) for _, name in written.budgets}
-    feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
-    patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
-    items = (item for state in subject.judges.values() for item in state.by)
-    validators = {item for item in items if isinstance(item, str)}
-    validators.update(name for a in machine.agents for _, name in validators_of_tools(subject, a))
-    yield from _check_section(subject, ("models",), machine.models, _models(subject), "note")
-    servers = {tool.server for _, tool in subject.tools_of(McpTool)}
-    yield from _check_section(subject, ("mcp",), machine.mcp, servers)
     agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
     agents.update(*machine.authoring.values())
-    # A folder of agents may have more than are used.
-    agents |= subject.source.roles
-    yield from _check_section(subject, ("agents",), machine.agents, agents)
-    yield from _check_section(subject, ("validators",), machine.validators, validators, "note")
-    yield from _check_section(subject, ("guards",), machine.guards, _guards(subject))
-    yield from _check_section(subject, ("patterns",), machine.patterns, patterns)
-    yield from _check_section(subject, ("feedback",), machine.feedback, feedback)
-    yield from _check_section(subject, ("limits", "budgets"), machine.limits.budgets, budgets)
-
-
-def _check_section(
-    subject: Subject,
-    section: tuple[str, ...],
-    declared: Mapping[str, object],
-    used: Set[object],
-    severity: Severity = "warning",
-) -> Iterator[Problem]:
-    word = WORDS.get(section[-1]) or section[-1].removesuffix("s")
-    if used - {None, *declared}:
+    validators = {name for _, name in subject.validators_named}
+    patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
+    feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
+    budgets = {name for _, written in subject.revise_edges for _, name in written.budgets}
+    sections: list[tuple[DocPath, str, Mapping[str, object], Set[object]]] = [
+        (("models",), "model", machine.models, _models(subject)),
+        (("mcp",), "MCP server", machine.mcp, {one.server for _, one in subject.tools_of(McpTool)}),
+        # A folder of agents may have more than are used.
+        (("agents",), "agent", machine.agents, agents | subject.source.roles),
+        (("validators",), "validator", machine.validators, validators),
+        (("guards",), "guard", machine.guards, _guards(subject)),
+        (("patterns",), "pattern", machine.patterns, patterns),
+        (("feedback",), "feedback", machine.feedback, feedback),
+        (("limits", "budgets"), "budget", machine.limits.budgets, budgets),
+    ]
+    for section, word, declared, used in sections:
         # An unknown name may mean one of these; it is reported elsewhere.
-        return
-    for name in declared:
-        if name not in used:
-            yield _unused(subject, (*section, name), word, severity)
+        for name in declared if used <= {None, *declared} else ():
+            if name not in used:
+                severity: Severity = "note" if word in NOTED else "warning"
+                yield _unused(subject, (*section, name), word, severity)
 
 
 def _models(subject: Subject) -> set[object]:
@@ -106,86 +91,39 @@ def _models(subject: Subject) -> set[object]:
 
 
 def _guards(subject: Subject) -> set[object]:
-    parsed = (parse_or_problem(use.text) for use in uses(subject))
-    guards = (guard for guard in parsed if isinstance(guard, Guard))
+    parsed = (parse_or_problem(use.text) for use in guards.uses(subject))
+    whole = (guard for guard in parsed if isinstance(guard, Guard))
     named = subject.machine.guards.keys()
-    direct = {name for guard in guards for name in guard.names & named}
-    through = (subject.guards.reached.get(name, frozenset()) for name in direct)
-    return direct.union(*through)
+    direct = {name for guard in whole for name in guard.names & named}
+    return direct.union(*(subject.guards.reached.get(name, frozenset()) for name in direct))
 
 
-def check_infeasible(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_infeasible(subject: Subject) -> Found:
     for name, agent in subject.machine.agents.items():
-        if agent.infeasible is None:
+        told, path = agent.infeasible, ("agents", name, "infeasible")
+        if told is None:
             continue
         fields = (parse_fields(agent.schema_).fields or {}) if agent.schema_ else {}
-        path = ("agents", name, "infeasible")
-        if agent.infeasible not in fields:
-            message = f"the schema has no field `{agent.infeasible}`"
-            near = closest(agent.infeasible, fields)
-            add = f"add it: `schema: {{…, {agent.infeasible}: bool}}`"
-            remedy = f"did you mean `{near}`?" if near else add
+        known = fields.get(told)
+        is_always_said = known and (known.required or known.values or known.scalar in NUMBERS)
+        if known is None:
+            near, message = closest(told, fields), f"the schema has no field `{told}`"
+            remedy = f"did you mean `{near}`?" if near else f"add it: `schema: {{…, {told}: bool}}`"
             yield subject.problem(path, "unknown-field", message, remedy)
-            continue
-        known = fields[agent.infeasible]
-        is_always_said = known.required or known.values or known.scalar in ("int", "num")
-        if known.scalar != "bool" and is_always_said:
-            message = f"the field `{agent.infeasible}` of the schema is neither true nor false, "
+        elif is_always_said and known.scalar != "bool":
+            message = f"the field `{told}` of the schema is neither true nor false, "
             message += "and no optional text, list or record"
-            remedy = f"make it `{agent.infeasible}: bool`"
-            yield subject.problem(path, "wrong-kind", message, remedy)
-
-
-def check_infeasible_success(subject: Subject) -> Iterator[Problem]:
-    """A warning for each edge of such a report that leads to a success without another judgement.
-
-    A validate state, a person, and another writing of the artifact count as judging again.
-    """
-    for name, state in subject.judges.items():
-        if may_be_infeasible(subject, name):
-            for edge in _edges_of_infeasible(subject, name):
-                yield from _check_path(subject, edge, state.validate_)
-
-
-def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
-    table = table_of(subject, name)
-    if table is None:
-        return []
-    taken = _edges_taken(table, lambda _, row: table.verdict(row) == "infeasible")
-    # If no guard names it, such a report is an error of the class content.
-    return taken or subject.graph.on(name, "content")
-
-
-def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge]:
-    """The edges that a row may take of which this holds."""
-    rows = map(table.with_derived_facts, table.rows())
-    every = ((exit_, row) for row in rows for exit_ in table.exits_of(row)[0])
-    return [*{exit_.edge.id: exit_.edge for exit_, row in every if is_one(exit_, row)}.values()]
-
-
-def _check_path(subject: Subject, edge: Edge, artifact: str) -> Iterator[Problem]:
-    def is_judged(name: str) -> bool:
-        state = subject.states[name]
-        rewrites = subject.graph.written.get(name) == artifact
-        return state.waits or state.judges is not None or rewrites
-
-    way = _way_to_success(subject, edge, is_judged)
-    if way is not None:
-        message = f"`{artifact}` may be infeasible here, and the run succeeds without judging it"
-        path = arrows((edge.source, *way))
-        remedy = f"on the path {path}; let `infeasible` lead elsewhere"
-        yield subject.warning(target_path(edge), "infeasible-success", message, remedy)
+            yield subject.problem(path, "wrong-kind", message, f"make it `{told}: bool`")
 
 
 def _way_to_success(
     subject: Subject, edge: Edge, is_read: Callable[[str], bool]
 ) -> StatePath | None:
     """The states of a shortest path along an edge to a success, past no state that `is_read`."""
-    states = subject.states
-    return shortest_path(
-        subject.graph,
+    return subject.shortest_path(
         edge.target,
-        lambda name: states[name].succeeds and not is_read(name),
+        lambda name: subject.states[name].succeeds and not is_read(name),
         lambda onward: onward.event != "limit" and not is_read(onward.source),
     )
 
@@ -193,15 +131,15 @@ def _way_to_success(
 OF_TEXTS = {"fence": "it is found in fences anyway", "fields": "its fields are those of the schema"}
 
 
-def check_errors(subject: Subject) -> Iterator[Problem]:
-    for name, state in subject.machine.states_of(WorkingState).items():
-        if state.on_error is not None and not state.faults:
-            path = ("states", name, "on_error")
-            message = f"{state.doing} cannot fail, so this edge is never taken"
-            yield subject.no_effect(path, message)
+@of_states(WorkingState)
+def check_errors(subject: Subject, name: str, state: WorkingState) -> Found:
+    if state.on_error is not None and not state.faults:
+        message = f"{state.doing} cannot fail, so this edge is never taken"
+        yield subject.no_effect(("states", name, "on_error"), message)
 
 
-def check_outputs(subject: Subject) -> Iterator[Problem]:
+@of_machine()
+def check_outputs(subject: Subject) -> Found:
     for name, filled in subject.machine.states_of(FilledState).items():
         written = filled.output_at(name)
         if written.else_ is not None:
@@ -211,49 +149,33 @@ def check_outputs(subject: Subject) -> Iterator[Problem]:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
     for name, state in subject.states.items():
-        output = state.output_at(name)
         if all(agent.schema_ is None for agent in subject.machine.agents_at(name)):
             continue
         for key, instead in OF_TEXTS.items():
-            if getattr(output, key):
-                asked = " or ".join(map("`{}`".format, state.asks))
-                message = f"the answer of {asked} is data, by its `schema`: {instead}"
+            if getattr(state.output_at(name), key):
+                message = f"the answer of {either(state.asks)} is data, by its `schema`: {instead}"
                 yield subject.no_effect(("states", name, "output", key), message)
 
 
-def check_opinions(subject: Subject) -> Iterator[Problem]:
-    for placed in subject.rules_of(JudgeRule):
-        rule = placed.rule
-        levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
-        never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
-        if rule.confirm is not None and never_fails:
-            message = "this judge never fails: with its `severity` it only advises"
-            yield subject.no_effect((*placed.path, "confirm"), message)
-        if rule.samples > 1 and never_fails:
-            message = "there is nothing to vote on: with its `severity` this judge only advises"
-            yield subject.no_effect((*placed.path, "samples"), message)
-        if rule.samples == 1 and "combine" in rule.model_fields_set:
-            message = "there is one sample, so there is nothing to combine"
-            yield subject.no_effect((*placed.path, "combine"), message)
+@of_rules(JudgeRule)
+def check_opinions(subject: Subject, placed: PlacedRule[JudgeRule]) -> Found:
+    rule = placed.rule
+    levels = [levels_at(subject.machine, subject.judges[name]) for name in placed.judged_at]
+    never_fails = bool(levels) and not any(may_block(rule, at) for at in levels)
+    if rule.confirm is not None and never_fails:
+        message = "this judge never fails: with its `severity` it only advises"
+        yield subject.no_effect((*placed.path, "confirm"), message)
+    if rule.samples > 1 and never_fails:
+        message = "there is nothing to vote on: with its `severity` this judge only advises"
+        yield subject.no_effect((*placed.path, "samples"), message)
+    if rule.samples == 1 and "combine" in rule.model_fields_set:
+        message = "there is one sample, so there is nothing to combine"
+        yield subject.no_effect((*placed.path, "combine"), message)
 
 
 OF_REPORTS = frozenset(
     {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
 )
-
-
-def check_unread_verdict(subject: Subject) -> Iterator[Problem]:
-    if not subject.judges or _is_shown(subject):
-        return
-    read = subject.guards.names_in(use.text for use in guards.uses(subject))
-    for name in subject.judges:
-        own = own_names(subject.graph, name).keys() & subject.names_read(name)
-        decides = own or any(edge.back for edge in subject.graph.on(name, "done"))
-        if not decides and not any(is_of(fact, name) for fact in read):
-            message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
-            remedy = "add a transition with `guard: valid`, or one that revises; "
-            remedy += "or delete the state"
-            yield subject.warning(("states", name), "unread-verdict", message, remedy, key=True)
 
 
 OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE, SEVERITY})
@@ -263,7 +185,8 @@ SILENT_OF_CHILD = RESULT.keys() - OF_CHILD - {"findings"}
 """What a child leaves that does not say whether it failed."""
 
 
-def check_unread_failures(subject: Subject) -> Iterator[Problem]:
+@of_machine("unneeded")
+def check_unread_failures(subject: Subject) -> Found:
     """A warning for each failure with which a run may succeed though nothing on its way reads it.
 
     It is read by a person, by guards and templates that name it, by an agent that is given the
@@ -298,7 +221,7 @@ def check_unread_failures(subject: Subject) -> Iterator[Problem]:
                 path = f"on the path {arrows((name, *way))}"
                 read = "print `findings`" if state.judges else f"decide by `{decisive}`"
                 remedy = f"{path}: {read}, ask a person, or end in a failure"
-                yield subject.warning(target_path(edge), "unread-verdict", message, remedy)
+                yield subject.problem(target_path(edge), "unread-verdict", message, remedy)
 
 
 def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
@@ -368,45 +291,106 @@ def _is_shown(subject: Subject) -> bool:
     return picks or shows or any(OF_REPORTS & mentions.names for mentions in used)
 
 
-def check_unused_fields(subject: Subject) -> Iterator[Problem]:
+@of_machine("unneeded")
+def check_unread_verdict(subject: Subject) -> Found:
+    if not subject.judges or _is_shown(subject):
+        return
+    read = subject.guards.names_in(use.text for use in guards.uses(subject))
+    for name in subject.judges:
+        own = own_names(subject.graph, name).keys() & subject.names_read(name)
+        decides = own or any(edge.back for edge in subject.graph.on(name, "done"))
+        if not decides and not any(is_of(fact, name) for fact in read):
+            message = f"nothing reads the verdict of `{name}`, so it has no effect on the run"
+            remedy = "add a transition with `guard: valid`, or one that revises; "
+            remedy += "or delete the state"
+            yield subject.problem(("states", name), "unread-verdict", message, remedy, key=True)
+
+
+@of_states(ValidateState, "unneeded")
+def check_infeasible_success(subject: Subject, name: str, state: ValidateState) -> Found:
+    """A warning for each edge of such a report that leads to a success without another judgement.
+
+    A validate state, a person, and another writing of the artifact count as judging again.
+    """
+    artifact = state.validate_
+
+    def is_judged(name: str) -> bool:
+        one = subject.states[name]
+        return one.waits or one.judges is not None or subject.graph.written.get(name) == artifact
+
+    for edge in _edges_of_infeasible(subject, name) if may_be_infeasible(subject, name) else ():
+        way = _way_to_success(subject, edge, is_judged)
+        if way is not None:
+            message = f"`{artifact}` may be infeasible here,"
+            message += " and the run succeeds without judging it"
+            remedy = f"on the path {arrows((edge.source, *way))}; let `infeasible` lead elsewhere"
+            yield subject.problem(target_path(edge), "infeasible-success", message, remedy)
+
+
+def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
+    table = table_of(subject, name)
+    if table is None:
+        return []
+    taken = _edges_taken(table, lambda _, row: table.verdict(row) == "infeasible")
+    # If no guard names it, such a report is an error of the class content.
+    return taken or subject.graph.on(name, "content")
+
+
+def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge]:
+    """The edges that a row may take of which this holds."""
+    rows = map(table.with_derived_facts, table.rows())
+    every = ((exit_, row) for row in rows for exit_ in table.exits_of(row)[0])
+    return [*{exit_.edge.id: exit_.edge for exit_, row in every if is_one(exit_, row)}.values()]
+
+
+@of_machine("unneeded")
+def check_unused_fields(subject: Subject) -> Found:
     """A note for each input, and each field of a schema, a form or an output, that nothing names.
 
     Whatever uses a whole artifact, answer or input uses all of its fields; of a text, only a
-    result does, whose fields others may read in the events.
+    result does, whose fields others may read in the events. The arguments of a tool are known only
+    to its own templates.
     """
-    said = _Said(subject)
-    yield from said.find_unused(("input",), _fields_of(subject.machine.input), "input", "input")
-    for name, state in subject.states.items():
-        form = _fields_of(state.asked_form)
-        yield from said.find_unused(("states", name, "form"), form, "field", name)
-        output = state.output_at(name)
-        if output is not None and output.name not in said.results:
-            path = ("states", name, "output", "fields")
-            yield from said.find_unused(path, output.fields, "field", None)
-    yield from _of_tools(subject)
-    for agent in _authors(subject):
-        yield from _of_schema(subject, said, agent)
-
-
-def _of_tools(subject: Subject) -> Iterator[Problem]:
-    """The arguments of a tool, which only the tool's templates know."""
+    mentions = [*_mentions(subject)]
+    names = frozenset[str]().union(*(each.names for each in mentions))
+    whole = frozenset[str]().union(*(each.whole for each in mentions))
+    shown = (name for state in subject.states.values() for _, name in state.shown)
+    file = {"input"} if INPUT_FILE in whole else ()
+    for path, fields in _declared(subject, whole.union(shown, subject.graph.judged, file)):
+        unused = (field for field in fields if field not in names)
+        word = "input" if path == ("input",) else "field"
+        yield from (_unused(subject, (*path, field), word) for field in unused)
     for path, tool in subject.tools_of(ToolBase):
-        fields = tool.accepts.fields if tool.accepts is not None else None
+        accepted = tool.accepts.fields if tool.accepts is not None else None
         named = frozenset[str]().union(*(in_template(text).names for _, text in tool.templates))
-        unused = (field for field in fields or {} if field not in named)
+        unused = (field for field in accepted or {} if field not in named)
         yield from (_unused(subject, (*path, "input", field), "field") for field in unused)
 
 
-def _of_schema(subject: Subject, said: _Said, agent: str) -> Iterator[Problem]:
-    declared = subject.machine.agents[agent]
-    written = {
-        subject.graph.written.get(name)
-        for name, asked in subject.machine.authoring.items()
-        if agent in asked
-    }
-    if not written & said.used_whole:
-        fields = [field for field in _fields_of(declared.schema_) if field != declared.infeasible]
-        yield from said.find_unused(("agents", agent, "schema"), fields, "field", None)
+def _declared(subject: Subject, whole: Set[str]) -> Iterator[tuple[DocPath, Iterable[str]]]:
+    """The fields of what is not used as a `whole`."""
+    if "input" not in whole:
+        yield ("input",), _fields_of(subject.machine.input)
+    results = {name for final in subject.machine.finals.values() for name in final.result}
+    for name, state in subject.states.items():
+        if name not in whole:
+            yield ("states", name, "form"), _fields_of(state.asked_form)
+        output = state.output_at(name)
+        if output is not None and output.name not in results:
+            yield ("states", name, "output", "fields"), output.fields
+    # The report of an agent that judges would be read whole.
+    judging = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
+    written: dict[str, set[str | None]] = {}
+    for name, asked in subject.machine.authoring.items():
+        for agent in asked:
+            written.setdefault(agent, set()).add(subject.graph.written.get(name))
+    for agent in written.keys() & subject.machine.agents.keys() - judging:
+        declared = subject.machine.agents[agent]
+        if not written[agent] & whole:
+            fields = [
+                field for field in _fields_of(declared.schema_) if field != declared.infeasible
+            ]
+            yield ("agents", agent, "schema"), fields
 
 
 def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
@@ -416,41 +400,9 @@ def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
     return list(parse_fields(notation).fields or {})
 
 
-def _authors(subject: Subject) -> list[str]:
-    """The agents that write and do not judge, whose reports would be read whole."""
-    judging = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    authors = subject.machine.authoring.values()
-    asked = dict.fromkeys(agent for agents in authors for agent in agents)
-    return [name for name in asked if name in subject.machine.agents and name not in judging]
-
-
 def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "note") -> Problem:
     message = f"nothing uses the {word} `{path[-1]}`"
-    return subject.problem(path, "unused", message, key=True, severity=severity)
-
-
-class _Said:
-    """All names that the texts of a machine mention."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        mentions = list(_mentions(subject))
-        self._names = frozenset[str]().union(*(each.names for each in mentions))
-        finals = subject.machine.finals.values()
-        self.results = {name for final in finals for name in final.result}
-        shown = (name for state in subject.states.values() for _, name in state.shown)
-        whole = frozenset[str]().union(*(each.whole for each in mentions))
-        file = {"input"} if INPUT_FILE in whole else ()
-        self.used_whole = whole.union(shown, subject.graph.judged, file)
-
-    def find_unused(
-        self, path: DocPath, fields: Iterable[str], word: str, holder: str | None
-    ) -> Iterator[Problem]:
-        if holder in self.used_whole:
-            return
-        for name in fields:
-            if name not in self._names:
-                yield _unused(self._subject, (*path, name), word)
+    return subject.problem(path, "unused", message, severity=severity)
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:

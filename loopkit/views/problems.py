@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from loopkit import __version__
-from loopkit.checks.codes import MEANINGS
+from loopkit.checks.codes import CODES
 from loopkit.document.problems import Problem, Severity, Span, render
 from loopkit.values import Value, field
 
@@ -74,7 +74,7 @@ def _rule(code: str) -> dict[str, Any]:
     link = f"See [{code}]({page}) of loopkit."
     return {
         "id": code,
-        "shortDescription": {"text": MEANINGS.get(code, code)},
+        "shortDescription": {"text": CODES[code].meaning if code in CODES else code},
         # `helpUri` would have to be absolute, and this page comes with loopkit.
         "help": {"text": f"See {page} of loopkit.", "markdown": link},
     }
