@@ -231,6 +231,7 @@ def durable(
         return Desk(tmp_path, in_memory=False)
     # Without a state folder, the project folder is the current one.
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOOPKIT_JOURNAL", url_of(tmp_path))
     return Desk(tmp_path, in_memory=False, url=url_of(tmp_path))
 
 

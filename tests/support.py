@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -376,12 +375,6 @@ class Desk:
     @property
     def state_folder(self) -> Path | str | None:
         return self.url or (None if self.in_memory else self.folder / ".loopkit")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """That of a command on the same journal."""
-        state = str(self.folder / ".loopkit")
-        return {**os.environ, "LOOPKIT_STATE": state, "LOOPKIT_JOURNAL": self.url}
 
     async def _play(
         self,

@@ -175,8 +175,7 @@ async def test_a_run_that_was_killed_while_it_was_cancelled_is_cancelled_with_it
     durable: Desk,
 ) -> None:
     prepare(durable, AGENT)
-    argv = ["-m", "loopkit", "run", "family.yaml", "--output", "quiet"]
-    process = Process(argv, env=durable.environment)
+    process = Process(["-m", "loopkit", "run", "family.yaml", "--output", "quiet"])
     until(lambda: len(pids_in(durable.folder)) == 4)
     process.send_signal(signal.SIGSTOP)
     async with App.open(durable.state_folder) as app:

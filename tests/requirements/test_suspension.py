@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,7 +184,7 @@ states:
 
 def test_the_command_of_a_run_state_is_not_started_again_without_asking(durable: Desk) -> None:
     durable.write("machine.yaml", KILLING)
-    killed = command(durable, "run", "machine.yaml")
+    killed = command(durable.folder, "run", "machine.yaml")
     assert killed.wait(timeout=60) == -signal.SIGKILL
     asked = durable.resume(asyncio.run(only_run(durable)))
     assert [event.policy for event in asked.of(InDoubt)] == ["ask"]
@@ -237,8 +239,9 @@ def test_an_answer_that_leads_to_such_a_text_is_refused(durable: Desk) -> None:
     assert durable.resume(waiting.state.run).state.status == "waiting"
 
 
-def command(desk: Desk, *arguments: str) -> Process:
-    return Process(["-m", "loopkit", *arguments], cwd=desk.folder, env=desk.environment)
+def command(folder: Path, *arguments: str) -> Process:
+    environment = {**os.environ, "LOOPKIT_STATE": str(folder / ".loopkit")}
+    return Process(["-m", "loopkit", *arguments], cwd=folder, env=environment)
 
 
 async def only_run(durable: Desk) -> str:
