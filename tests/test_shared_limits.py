@@ -24,6 +24,7 @@ from loopkit.language.load import Loaded, load
 from loopkit.scenario.cases import load_scenario
 from tests.support import scenario
 from tests.support_postgres import server, url_of
+from tests.warm import ran_loopkit
 
 BATCH = "spend-0123abcd"
 MACHINE = """
@@ -84,6 +85,20 @@ def row(url: str) -> tuple[float, float]:
         found = db.execute(f"SELECT spent::float8, held::float8 FROM {schema}.accounts")
         [(spent, held)] = found.fetchall()
     return spent, held
+
+
+async def test_a_batch_that_is_submitted_has_one_limit_for_all_who_drive_it(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path, PRICED)
+    (tmp_path / "lines.jsonl").write_text("{}\n{}\n")
+    monkeypatch.setenv("LOOPKIT_JOURNAL", url)
+    argv = ("machine.yaml", "--script", "script.yaml", "--batch", "lines.jsonl", "--max-cost", "1")
+    done = await asyncio.to_thread(ran_loopkit, "submit", *argv, cwd=tmp_path)
+    async with App.open(url) as app:
+        ended = [await app.drive(await app.resume(run)) for run in done.stdout.split()]
+    assert [one.suspended and one.suspended.reason for one in ended] == [None, "limit"]
+    assert row(url) == (pytest.approx(0.31), 0.0)
 
 
 async def test_a_batch_limit_of_10_usd_over_4_processes_is_kept_to_the_cent(

@@ -179,7 +179,7 @@ async def _check(worker: Worker) -> int:
 @input_options
 @script_options("agents, commands and people")
 @model_options
-@max_cost_option("The cost limit of this run.")
+@max_cost_option("The cost limit of this run, or of all runs of a batch.")
 @click.option(
     "--batch", type=PATH, metavar="FILE", help="Submit a run for each line, as `run --batch` does."
 )
@@ -220,10 +220,8 @@ def submit_command(
         return with_app(lambda app: _hand_over(app, run, needs))
     if batch is None and (key or results):
         raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
-    if batch is not None and max_cost is not None:
-        raise Stop(USAGE, "error: `--max-cost` limits one run: write `limits:` into the machine")
     with report_errors():
-        loaded = load_changed(Path(target), changes, max_cost)
+        loaded = load_changed(Path(target), changes, None if batch else max_cost)
         played = load_script(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
@@ -235,7 +233,8 @@ def submit_command(
             lines = Batch(loaded.machine, batch, results, shared, key)
             warn_of_secrets(loaded.machine, shared)
             return with_app(
-                lambda app: _submit_lines(app, loaded, lines, played, needs), makes_journal=True
+                lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
+                makes_journal=True,
             )
         inputs = read_inputs(loaded.machine, input_file, sets, set_json)
         warn_of_secrets(loaded.machine, inputs)
@@ -258,10 +257,22 @@ async def _hand_over(app: App, run: str, needs: tuple[str, ...]) -> int:
 
 
 async def _submit_lines(
-    app: App, loaded: Loaded, batch: Batch, script: Script | None, needs: tuple[str, ...]
+    app: App,
+    loaded: Loaded,
+    batch: Batch,
+    script: Script | None,
+    needs: tuple[str, ...],
+    max_cost: float | None,
 ) -> int:
     """Submit the lines that have no run yet; 1 if some are no inputs."""
     refused = 0
+    if max_cost is not None:
+        if app.journal.limits is None:
+            raise Stop(
+                USAGE, "error: only a database holds workers to one `--max-cost`: name it by "
+                "`--journal`, or write `limits:` into the machine",
+            )  # fmt: skip
+        await app.journal.limits.open_account(batch.name, max_cost, 0.0)
 
     async def submit(line: Line) -> str:
         if not await app.journal.has(line.run):
