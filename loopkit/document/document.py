@@ -66,7 +66,7 @@ class Document(Value, frozen=True, dict=True):
         return LINE_BREAK.split(self.text)
 
     def plain(self) -> Any:
-        """The values alone: dict, list, str, int, float, bool and None, nothing shared."""
+        """The values alone, as in JSON, nothing shared."""
         return _plain(self.root)
 
     def as_written(self, path: Path) -> tuple[str | int, ...]:
@@ -108,16 +108,14 @@ class Document(Value, frozen=True, dict=True):
         self, path: Path, code: str, message: str, remedy: str = "", *,
         key: bool = False, severity: Severity = "error",
     ) -> Problem:  # fmt: skip
-        """A problem at the value, or the key, that a path leads to."""
         span, also = self.places(path, key=key)
         return Problem(code, message, span, ".".join(map(str, path)), remedy, severity, also)
 
     def inside(self, path: Path, line: int, column: int, length: int) -> Span:
         """The place in the file of a piece of the text at `path`.
 
-        `line` and `column` count from 1 in the text, `length` in characters on that line. Exact
-        for literal block scalars, and for plain or quoted text on one line without escapes; of
-        any other value the whole place is returned.
+        `line` and `column` count from 1 in the text. Exact for literal block scalars, and for text
+        on one line without escapes; of any other value the whole place is returned.
         """
         node = self.node(path)
         is_here = node is not None and node.span.file == self.file
@@ -130,7 +128,7 @@ class Document(Value, frozen=True, dict=True):
         return Span(self.file, at, before + start + 1, at, before + end + 1)
 
     def _locate_line(self, node: Node, line: int) -> tuple[int, int, int] | None:
-        """The file's line, the columns before the text on it, and the text's length."""
+        """The line, the columns before the text on it, and the text's length."""
         if not isinstance(node.value, str):
             return None
         literal = node.style == "literal"
@@ -145,7 +143,6 @@ class Document(Value, frozen=True, dict=True):
         return (at, before, len(text)) if row[before : before + len(text)] == text else None
 
     def _steps(self, path: Path) -> list[tuple[Span | None, Node]]:
-        """The keys and values on the way, as far as there are any."""
         steps: list[tuple[Span | None, Node]] = [(None, self.root)]
         for part in path:
             value = steps[-1][1].value
@@ -169,7 +166,7 @@ def _plain(node: Node) -> Any:
 def looks_like_unquoted_colon(node: Node) -> str | None:
     """The text that was meant, where a colon in it made YAML see a mapping.
 
-    `- The plan: has a colon` is a mapping of one plain field to a plain scalar on its line.
+    `- The plan: has a colon` is a mapping of one plain field.
     """
     if node.style != "block" or not isinstance(node.value, Mapping) or len(node.value) != 1:
         return None
@@ -186,12 +183,10 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMERIC_START = frozenset("+-.0123456789")
-_DECIMAL = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_INTEGERS = ((r"[-+]?[0-9]+", 10), (r"0o[0-7]+", 8), (r"0x[0-9a-fA-F]+", 16))
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-# More digits than 64 bits can need; Python itself refuses to convert thousands of them.
+# More than 64 bits can need; Python itself refuses to convert thousands.
 _DIGITS = 24
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -211,12 +206,12 @@ def resolve(text: str) -> Scalar:
 
 
 def _number(text: str) -> str | int | float:
-    if _DECIMAL.fullmatch(text):
-        return _integer(text, 10)
-    if _OCTAL.fullmatch(text):
-        return _integer(text[2:], 8)
-    if _HEXADECIMAL.fullmatch(text):
-        return _integer(text[2:], 16)
+    for digits, base in _INTEGERS:
+        if re.fullmatch(digits, text):
+            is_long = len(text.lstrip("+-0ox")) > _DIGITS
+            if is_long or not _SMALLEST <= int(text, base) <= _LARGEST:
+                raise UnusableNumber("does not fit into 64 bits")
+            return int(text, base)
     if _NOT_FINITE.fullmatch(text):
         raise UnusableNumber("is not a finite number")
     if not _FLOAT.fullmatch(text):
@@ -224,9 +219,3 @@ def _number(text: str) -> str | int | float:
     if math.isinf(number := float(text)):
         raise UnusableNumber("is too large for a number")
     return number
-
-
-def _integer(digits: str, base: int) -> int:
-    if len(digits.lstrip("+-0")) > _DIGITS or not _SMALLEST <= int(digits, base) <= _LARGEST:
-        raise UnusableNumber("does not fit into 64 bits")
-    return int(digits, base)

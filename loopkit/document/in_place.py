@@ -1,4 +1,4 @@
-"""Values set in a YAML or JSON file in place: all else in it stays as it is, byte by byte."""
+"""Values set in a YAML or JSON file; all else in it stays, byte by byte."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from loopkit.text.json_text import canonical, entries_of
 from loopkit.values import Value
 
 EACH = "[]"
-"""The step of a path that goes to each item of a list, or to each value of a mapping."""
+"""The step of a path to each item of a list, or each value of a mapping."""
 _BOM = b"\xef\xbb\xbf"
 _Edit = tuple[int, int, str]
-"""A piece of the text, by its start and end, and its replacement."""
+"""A start, an end, and what replaces the text between."""
 
 
 class NotSet(Exception):
-    """Values can't be set because of what stands in the file; the message says why."""
+    """What stands in the file does not allow it; the message says why."""
 
 
 class ToSet(Value, frozen=True):
-    """Values for keys of the one mapping in a file that a path and a condition select."""
+    """Values for keys of one mapping of a file."""
 
     steps: Sequence[str]
-    """The keys that lead to it from the root, and `[]` for all items on the way."""
+    """The keys from the root to it, and `[]` for all items on the way."""
     where: Mapping[str, Any]
     """Its keys that tell it from the other items."""
     values: Mapping[str, Any]
     expect: Mapping[str, Any]
-    """What has to stand under some of its keys; a list has all that may stand there."""
+    """What has to stand under keys; a list has all that may."""
 
     def place_in(self, document: Document, *, again: bool) -> DocPath:
         """Where that mapping is.
 
-        Raises NotSet if there is none, or more than one, or if something else stands there than is
-        expected; `again` says that what stands there, and tells it, may be the new values.
+        Raises NotSet if that is not one place, or has something else than is expected; `again` says
+        that it may have the new values.
         """
         places = list(self._places(document))
         found = [(place, data) for place, data in places if _fits(data, self.where)]
@@ -92,9 +92,9 @@ def set_in_file(
 ) -> tuple[Any, str]:
     """Set values in a file; its data then, and the SHA-256 of its bytes.
 
-    It is replaced as a whole or not at all. `fit` completes the data, or raises NotSet if they do
-    not fit their type. `again` says that this may have been done before. Others who set values in
-    files of this folder wait. Raises NotSet, NotWritable.
+    It is replaced as a whole or not at all. `fit` completes the data, or raises NotSet. `again`
+    says that this may have been done before. Others who do it in this folder wait. Raises NotSet,
+    NotWritable.
     """
     if not path.parent.is_dir():
         raise NotSet(f"`{path}` can't be read: there is no folder `{path.parent}`")
@@ -114,7 +114,7 @@ def set_in_file(
 
 
 def with_values(document: Document, place: DocPath, values: Mapping[str, Any]) -> str:
-    """The text of a document with other values under keys of the mapping at a place.
+    """The text of a document with other values under keys of a mapping.
 
     A key that is not there is added behind the last one. Raises NotSet.
     """
@@ -132,7 +132,7 @@ def with_values(document: Document, place: DocPath, values: Mapping[str, Any]) -
 
 
 def _fault(text: str, wanted: object) -> str:
-    """Why a text may not be written, because it does not hold the wanted data; else empty."""
+    """Why a text does not hold the wanted data; else empty."""
     try:
         is_same = read(text, "").plain() == wanted
     except ProblemsFound as found:
@@ -174,11 +174,10 @@ class _Editor:
 
     def _replacement(self, holder: Node, entry: Entry, value: Any) -> _Edit:
         node, key = entry.node, entry.key
-        behind_key = self._text.index(":", self._source.offset(key.end_line, key.end_column)) + 1
+        behind_key = self._text.index(":", self._source.offsets(key)[1]) + 1
         start = end = behind_key
         if not node.is_unwritten:
-            start = self._source.offset(node.span.line, node.span.column)
-            end = self._source.offset(node.span.end_line, node.span.end_column)
+            start, end = self._source.offsets(node.span)
         is_below = node.style == "block"
         if is_below and value and isinstance(value, list | dict) and not self._is_short:
             # Items and keys stand where those before them did.
@@ -196,10 +195,9 @@ class _Editor:
         return start, end, made.lstrip(" ")
 
     def _addition(self, holder: Node, entries: Sequence[Entry], added: Mapping[str, Any]) -> _Edit:
-        """The edit that puts keys behind the last one of a mapping."""
         pairs = [f"{self._write(key)}: {self._write(value)}" for key, value in added.items()]
         if not entries:
-            start = self._source.offset(holder.span.line, holder.span.column) + 1
+            start = self._source.offsets(holder.span)[0] + 1
             return start, start, ", ".join(pairs)
         last = max(map(self._end, entries))
         if holder.style == "block":
@@ -210,7 +208,7 @@ class _Editor:
             gap = "\n" + " " * indent
             return end, end, "".join(f"{gap}{self._write(key)}:{made}" for key, made in behind)
         key = entries[-1].key
-        _, line = self._source.line_around(self._source.offset(key.line, key.column))
+        _, line = self._source.line_around(self._source.offsets(key)[0])
         before = line[: key.column - 1]
         gap = " " if before.strip() else f"\n{before}"
         return last, last, "".join(f",{gap}{pair}" for pair in pairs)
@@ -218,11 +216,10 @@ class _Editor:
     def _end(self, entry: Entry) -> int:
         """Where a key of a mapping ends, with its value."""
         span = entry.key if entry.node.is_unwritten else entry.node.used_at or entry.node.span
-        end = self._source.offset(span.end_line, span.end_column)
+        _, end = self._source.offsets(span)
         return self._text.index(":", end) + 1 if entry.node.is_unwritten else end
 
     def _behind_key(self, value: Any, indent: int) -> str:
-        """What stands behind the colon of a key with a value, on the same line or below it."""
         if self._is_short:
             return f" {self._write(value)}"
         return to_yaml({"x": value}, indent).removeprefix(f"{' ' * indent}x:").rstrip("\n")

@@ -1,16 +1,14 @@
 """The parser: YAML text → a document, with every mistake of it.
 
-It is ruamel's in pure Python, because the C parser crashes the process on deep nesting, without
-some of its waste: that recomputes known facts for every question about a token, and checks the
-context for each character of a word. Its events stay the same. The tree is built here from them,
-because the parser's own trees lose tags and aliases, and let a few aliases grow without bounds.
-Slips of authors that are valid YAML of another meaning are found on the way.
+It is ruamel's in pure Python, because the C parser crashes on deep nesting, made faster. Its events
+stay the same. The tree is built from them, because ruamel's trees lose the places of aliases, let
+a few grow without bounds, and are lost at the first error. Slips that are valid YAML are found too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -19,12 +17,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
+    CollectionEndEvent,
     CollectionStartEvent,
     DocumentStartEvent,
     Event,
-    MappingEndEvent,
     ScalarEvent,
-    SequenceEndEvent,
     SequenceStartEvent,
     StreamEndEvent,
 )
@@ -47,33 +44,18 @@ from loopkit.document.problems import (
     short,
 )
 from loopkit.document.text import SourceText, describe
-from loopkit.values import Value
 
 QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
 _OPENERS = ("{{", "{%", "{#")
 _CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _NAME_AND_VALUE = re.compile(r"([a-z_][a-z0-9_]*):(?!//)(\S+)")
 TOO_DEEP = "brackets are nested too deep"
-"""The reason when the parser was stopped because of that."""
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(
     r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
 )
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
-
-
-class _Anchored(Value, frozen=True):
-    """The value of an anchor, with its size and depth after its aliases are expanded."""
-
-    node: Node
-    values: int
-    levels: int
-
-
-class _Unfinished:
-    """Stands for what an anchor names while that is still being read."""
 
 
 class Builder:
@@ -87,7 +69,8 @@ class Builder:
         """The last quoted text read, with its quotes."""
         self.source = source
         self._events: Iterator[Any] = events(source.text)
-        self._anchors: dict[str, _Anchored | _Unfinished] = {}
+        self._anchors: dict[str, tuple[Node, int, int] | None] = {}
+        """Each with its size and depth, aliases expanded; None while it is read."""
         self._values = 0
         self._deepest = 0
 
@@ -100,17 +83,16 @@ class Builder:
         next(self._events)
         following = next(self._events)
         if isinstance(following, DocumentStartEvent):
-            place = self.source.span(*_offsets(following))
-            self.problems.append(mistake("several-documents", place))
+            self._note("several-documents", self.source.span(*_offsets(following)))
         if root.value is None and not root.raw:
             return self._empty()
         if not isinstance(root.value, Mapping):
-            self.problems.append(mistake("not-a-mapping", root.span, kind=kind_of(root)))
+            self._note("not-a-mapping", root.span, kind=kind_of(root))
         return root
 
     def _empty(self) -> Node:
         place = self.source.span(0, 0)
-        self.problems.append(mistake("empty-file", place))
+        self._note("empty-file", place)
         return Node(place, None, None, "plain")
 
     def _node(self, event: AliasEvent | _ValueEvent, level: int) -> Node:
@@ -121,7 +103,7 @@ class Builder:
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
-            self.problems.append(mistake("tag", self.source.span(start, start + 1)))
+            self._note("tag", self.source.span(start, start + 1))
         if event.ctag is not None or event.anchor is not None:
             start = self._behind_properties(event, start)
         if event.anchor is None:
@@ -134,114 +116,89 @@ class Builder:
         return min(behind, event.end_mark.index) if isinstance(event, ScalarEvent) else behind
 
     def _anchor(self, event: _ValueEvent, start: int, level: int) -> Node:
-        mark = self._anchors[event.anchor] = _Unfinished()
+        self._anchors[event.anchor] = None
         values, deepest = self._values, self._deepest
         self._deepest = level - 1
         node = self._content(event, start, level)
         # An anchor of the same name inside is the later one.
-        if self._anchors[event.anchor] is mark:
+        if self._anchors[event.anchor] is None:
             size = self._values - values + 1
             levels = self._deepest - level + 1
-            self._anchors[event.anchor] = _Anchored(node, size, levels)
+            self._anchors[event.anchor] = node, size, levels
         self._deepest = max(self._deepest, deepest)
         return node
 
     def _alias(self, name: str, start: int, end: int, level: int) -> Node:
         self.end = end
         place = self.source.span(start, end)
-        target = self._anchors.get(name)
-        if isinstance(target, _Anchored):
-            self._count(target.values, start, end)
-            self._descend(level + target.levels - 1, start)
-            return target.node.replace(used_at=place)
-        if target is None:
+        if target := self._anchors.get(name):
+            node, values, levels = target
+            self._count(values, start, end)
+            self._descend(level + levels - 1, start)
+            return node.replace(used_at=place)
+        if name in self._anchors:
+            self._note("recursive-alias", place, name=short(name))
+        else:
             near = did_you_mean(name, self._anchors)
             near = f"{near}; " if near else ""
-            self.problems.append(mistake("unknown-alias", place, name=short(name), near=near))
-        else:
-            self.problems.append(mistake("recursive-alias", place, name=short(name)))
+            self._note("unknown-alias", place, name=short(name), near=near)
         return Node(place, MappingProxyType({}), None, "flow")
 
     def _content(self, event: _ValueEvent, start: int, level: int) -> Node:
         if isinstance(event, ScalarEvent):
             return self._scalar(event, start)
         self._descend(level, start)
-        if isinstance(event, SequenceStartEvent):
-            return self._sequence(event, start, level)
+        known = len(self.problems)
+        node = self._collection(event, start, level)
         if event.flow_style and opens_template(self.source, start):
-            return self._template(event, start, level)
-        return self._mapping(event, start, level)
+            # The mapping that YAML reads from the braces is not a second mistake.
+            self.problems[known:] = [unquoted_template(self.source, start)]
+        return node
 
     def _scalar(self, event: ScalarEvent, start: int) -> Node:
+        text = event.value
         style = _STYLES.get(event.style, "plain")
         end = max(start, event.end_mark.index)
         if style in {"literal", "folded"}:
             end = start + len(self.source.text[start:end].rstrip())
+        elif style != "plain":
+            self.quoted = (start, end)
         self.end = end
         span = self.source.span(start, end)
         if style == "plain":
-            return Node(span, self._resolve(event.value, span), None, style, event.value)
-        if style in {"single", "double"}:
-            self.quoted = (start, end)
-        text = self._unescape(event.value, span) if style == "double" else event.value
+            return Node(span, self._resolve(text, span), None, style, text)
+        if style == "double":
+            # Escaped surrogate pairs are joined, as in JSON.
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+            if found := _UNUSABLE.search(text):
+                self._note("forbidden-character", span, character=describe(found.group()))
         return Node(span, text, None, style, text)
 
     def _resolve(self, text: str, span: Span) -> Scalar:
         try:
             return resolve(text)
         except UnusableNumber as error:
-            reason = str(error)
-            self.problems.append(mistake("unusable-number", span, raw=short(text), reason=reason))
+            self._note("unusable-number", span, raw=short(text), reason=str(error))
             return text
 
-    def _unescape(self, text: str, span: Span) -> str:
-        """The text with its escaped surrogate pairs joined, as in JSON."""
-        joined = _PAIR.sub(
-            lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text
-        )
-        if found := _UNUSABLE.search(joined):
-            self.problems.append(
-                mistake("forbidden-character", span, character=describe(found.group()))
-            )
-        return joined
-
-    def _sequence(self, event: SequenceStartEvent, start: int, level: int) -> Node:
+    def _collection(self, event: CollectionStartEvent, start: int, level: int) -> Node:
         items: list[Node] = []
-        while not isinstance(item := next(self._events), SequenceEndEvent):
-            items.append(self._node(item, level + 1))
-            if _is_stage(len(items)):
-                self._refuse_more([*self.problems, *_slips(event, items)])
-        self.problems += _slips(event, items)
-        return self._collection(event, start, item, tuple(items))
-
-    def _mapping(self, event: CollectionStartEvent, start: int, level: int) -> Node:
-        pairs: list[tuple[Node, Node]] = []
-        while not isinstance(key := next(self._events), MappingEndEvent):
-            pairs.append((self._node(key, level + 1), self._node(next(self._events), level + 1)))
-            if _is_stage(len(pairs)):
-                self._refuse_more([*self.problems, *_fields(event, pairs)[1]])
-        fields, problems = _fields(event, pairs)
+        for_each = 1 if isinstance(event, SequenceStartEvent) else 2
+        while not isinstance(following := next(self._events), CollectionEndEvent):
+            items.append(self._node(following, level + 1))
+            count, half = divmod(len(items), for_each)
+            # At 64, 128, 256, …: so looking costs no more than a second reading.
+            if not half and count >= MAX_PROBLEMS and count & (count - 1) == 0:
+                self._refuse_more([*self.problems, *_contents(event, items)[1]])
+        value, problems = _contents(event, items)
         self.problems += problems
-        return self._collection(event, start, key, MappingProxyType(fields))
-
-    def _template(self, event: CollectionStartEvent, start: int, level: int) -> Node:
-        # The mapping that YAML reads from the braces is not a second mistake.
-        known = len(self.problems)
-        node = self._mapping(event, start, level)
-        self.problems[known:] = [unquoted_template(self.source, start)]
-        return node
-
-    def _collection(
-        self,
-        event: CollectionStartEvent,
-        start: int,
-        last: Event,
-        value: tuple[Node, ...] | Mapping[str, Entry],
-    ) -> Node:
         if event.flow_style:
-            self.end = max(self.end, last.end_mark.index)
+            self.end = max(self.end, following.end_mark.index)
         span = self.source.span(start, max(start, self.end))
         return Node(span, value, None, "flow" if event.flow_style else "block")
+
+    def _note(self, code: str, place: Span, **words: str) -> None:
+        self.problems.append(mistake(code, place, **words))
 
     def _count(self, values: int, start: int, end: int) -> None:
         self._values += values
@@ -256,31 +213,21 @@ class Builder:
             raise ProblemsFound([*self.problems, mistake("too-deep", place)])
 
     def _refuse_more(self, problems: list[Problem]) -> None:
-        """Stop after so many mistakes that the rest of the file tells nothing new."""
         if len(problems) > MAX_PROBLEMS:
             place = self.source.span(self.end, self.end + 1)
             reported = problems[:MAX_PROBLEMS]
             raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
 
-def _is_stage(count: int) -> bool:
-    """Whether so many items are worth a look before the collection ends: 64, 128, 256, …
-
-    So looking costs no more than a second reading, however long the collection is.
-    """
-    return count >= MAX_PROBLEMS and count & (count - 1) == 0
-
-
-def _slips(event: CollectionStartEvent, items: list[Node]) -> Iterable[Problem]:
-    return in_flow_sequence(items) if event.flow_style else ()
-
-
-def _fields(
-    event: CollectionStartEvent, pairs: list[tuple[Node, Node]]
-) -> tuple[dict[str, Entry], list[Problem]]:
+def _contents(
+    event: CollectionStartEvent, items: list[Node]
+) -> tuple[tuple[Node, ...] | Mapping[str, Entry], list[Problem]]:
+    if isinstance(event, SequenceStartEvent):
+        return tuple(items), list(in_flow_sequence(items)) if event.flow_style else []
+    pairs = list(zip(items[::2], items[1::2], strict=True))
     fields, problems = fields_of(pairs)
-    slipped = in_flow_mapping(pairs) if event.flow_style else ()
-    return fields, [*slipped, *problems]
+    slips = in_flow_mapping(pairs) if event.flow_style else ()
+    return MappingProxyType(fields), [*slips, *problems]
 
 
 def _offsets(event: Event) -> tuple[int, int]:
@@ -298,17 +245,23 @@ def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], lis
     those, wherever they are written, and of two of one name that are merged in, the first.
     """
     own, problems = _own_fields(pairs)
-    if _MERGE not in own:
+    merge = own[_MERGE].node if _MERGE in own else None
+    if merge is None:
         return own, problems
     fields: dict[str, Entry] = {}
     for name, entry in own.items():
-        found = _fields_of_merge(entry.node) if name == _MERGE else [(name, entry)]
-        for merged, its in found:
-            fields.setdefault(merged, own.get(merged, its))
-    for node in _sources(own[_MERGE].node):
-        if not isinstance(node.value, Mapping):
-            place = node.used_at or node.span
-            problems.append(mistake("merge-not-mapping", place, kind=kind_of(node)))
+        if name != _MERGE:
+            fields.setdefault(name, entry)
+            continue
+        for node in merge.value if isinstance(merge.value, tuple) else (merge,):
+            use = node.used_at or merge.used_at
+            if not isinstance(node.value, Mapping):
+                place = node.used_at or node.span
+                problems.append(mistake("merge-not-mapping", place, kind=kind_of(node)))
+                continue
+            for merged, its in node.value.items():
+                moved = its.node.replace(used_at=use or its.node.used_at)
+                fields.setdefault(merged, own.get(merged, Entry(its.key, moved)))
     return fields, problems
 
 
@@ -336,19 +289,6 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
     return own, problems
 
 
-def _fields_of_merge(merged: Node) -> Iterator[tuple[str, Entry]]:
-    """The fields of one mapping or of a list of them, each with the place of its use."""
-    for node in _sources(merged):
-        if isinstance(node.value, Mapping):
-            use = node.used_at or merged.used_at
-            for name, entry in node.value.items():
-                yield name, Entry(entry.key, entry.node.replace(used_at=use or entry.node.used_at))
-
-
-def _sources(merged: Node) -> tuple[Node, ...]:
-    return merged.value if isinstance(merged.value, tuple) else (merged,)
-
-
 def kind_of(node: Node) -> str:
     if isinstance(node.value, Mapping):
         return "a mapping"
@@ -359,7 +299,6 @@ def kind_of(node: Node) -> str:
 
 
 def opens_template(source: SourceText, offset: int) -> bool:
-    """Whether a template starts at `offset`, where YAML takes a brace for a mapping."""
     return source.text.startswith(_OPENERS, offset)
 
 
@@ -373,14 +312,14 @@ def unquoted_template(source: SourceText, offset: int) -> Problem:
 
 
 def missing_space(found: re.Match[str], span: Span) -> Problem:
-    """The problem of `name:value`, found as such groups, which YAML takes for one text."""
+    """The problem of `name:value`, with a group for each."""
     message = "a space is missing after the colon"
     remedy = f"write `{found[1]}: {found[2].strip()}`"
     return Problem("missing-space", message, span, help=remedy)
 
 
 def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
-    """The slips in the fields of `{...}`: text that a comma cuts, `key:value`."""
+    """The slips in `{...}`: text that a comma cuts, `key:value`."""
     torn = False
     for number, (key, value) in enumerate(pairs):
         bare = value.is_unwritten
@@ -397,7 +336,7 @@ def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
 
 
 def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
-    """The slips in the items of `[...]`: quoted text inside text that a comma cuts."""
+    """The slips in `[...]`: quoted text that a comma cuts."""
     odd = [item for item in items if _odd_quotes(item)]
     for first, _ in zip(odd[::2], odd[1::2], strict=False):
         yield _torn_text(first)
@@ -423,12 +362,12 @@ _QUOTED = re.compile(
     r"'[^'\0\r\n\x85\u2028\u2029\ufeff]*+'(?!')"
     r'|"[^"\\\0\r\n\x85\u2028\u2029\ufeff]*+"'
 )
-"""A quoted text in one line in which every character stands for itself."""
+"""A quoted text in one line, without escapes."""
 _PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")
 
 
 class ParserGaveUp(Exception):
-    """The exception of the parser, whatever its type, with the places that it knows."""
+    """The parser's exception, whatever its type, with the places that it knows."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -454,17 +393,19 @@ def events(text: str) -> Iterator[Any]:
     try:
         yield from yaml.parse(text)
     except Exception as error:
-        # Beside its own errors the parser lets out those of `chr` and `int`; whatever it is,
-        # the author of the file gets a place and a reason.
+        # Beside its own errors the parser lets out those of `chr` and `int`.
         raise ParserGaveUp(error) from error
 
 
 class _Reader(Reader):
-    def forward_in_line(self, length: int) -> None:
-        """Go forward over characters that take one column each."""
-        self.pointer += length
-        self.index += length
-        self.column += length
+    def forward(self, length: int = 1) -> None:
+        """Go forward; over characters that take one column each in one step."""
+        if self.buffer[self.pointer : self.pointer + length].isprintable():
+            self.pointer += length
+            self.index += length
+            self.column += length
+        else:
+            super().forward(length)
 
 
 class _Parser(Parser):
@@ -472,61 +413,31 @@ class _Parser(Parser):
     def scanner(self) -> Any:
         return self.loader.scanner
 
-    def parse_node(self, block: bool = False, indentless_sequence: bool = False) -> Any:
-        token = self.scanner.peek_token()
-        if not isinstance(token, ScalarToken):
-            return super().parse_node(block, indentless_sequence)
-        self.scanner.get_token()
-        self.state = self.states.pop()
-        return ScalarEvent(
-            None, None, (token.plain, not token.plain), token.value,
-            token.start_mark, token.end_mark, style=token.style, comment=token.comment,
-        )  # fmt: skip
-
 
 class _Scanner(Scanner):
-    """Stops at brackets that are too deep, and at names of anchors and tags that are none.
+    """Refuses what costs the square of its size: open brackets, and names of anchors and tags."""
 
-    What the scanner reads ahead costs the square of the open brackets, and of the length of a tag.
-    """
-
+    scanner_processing_version = (1, 2)
     _is_ready = False
-    """Whether the next token is known; it stays the same until it is taken."""
-
-    @cached_property
-    def reader(self) -> Any:
-        return self.loader.reader
-
-    def reset_scanner(self) -> None:
-        self._is_ready = False
-        super().reset_scanner()
+    """Whether the next token is known, until it is taken."""
 
     def check_token(self, *choices: Any) -> bool:
+        token = self.peek_token()
+        return token is not None and (not choices or isinstance(token, choices))
+
+    def get_token(self) -> Any:
+        if (token := self.peek_token()) is not None:
+            self._is_ready = False
+            self.tokens_taken += 1
+            del self.tokens[0]
+        return token
+
+    def peek_token(self) -> Any:
         if not self._is_ready:
             while self.need_more_tokens():
                 self.fetch_more_tokens()
             self._is_ready = bool(self.tokens)
-        return bool(self.tokens) and (not choices or isinstance(self.tokens[0], choices))
-
-    def get_token(self) -> Any:
-        if not self.check_token():
-            return None
-        self._is_ready = False
-        self.tokens_taken += 1
-        return self.tokens.pop(0)
-
-    def peek_token(self) -> Any:
-        return self.tokens[0] if self._is_ready or self.check_token() else None
-
-    def need_more_tokens(self) -> bool:
-        if self.done or not self.tokens:
-            return not self.done
-        if not self.possible_simple_keys:
-            return False
-        self.stale_possible_simple_keys()
-        # The first is the oldest: no level has a key while another is saved above it.
-        oldest = next(iter(self.possible_simple_keys.values()), None)
-        return oldest is not None and oldest.token_number == self.tokens_taken
+        return self.tokens[0] if self.tokens else None
 
     def check_key(self) -> Any:
         return bool(super().check_key()) and not self._is_plain_question()
@@ -544,22 +455,21 @@ class _Scanner(Scanner):
         super().fetch_flow_collection_start(TokenClass, to_push)
 
     def scan_plain(self) -> Any:
-        reader = self.reader
-        found = _WORDS.match(reader.buffer, reader.pointer)
+        found = _WORDS.match(self.reader.buffer, self.reader.pointer)
         if found is None or (found[1] and not self.flow_level):
             return super().scan_plain()
-        start = reader.get_mark()
-        reader.forward_in_line(len(found[0]))
-        return ScalarToken(found[0], True, start, reader.get_mark())
+        return self._text_in_line(found[0], found[0], None)
 
     def scan_flow_scalar(self, style: Any) -> Any:
-        reader = self.reader
-        found = _QUOTED.match(reader.buffer, reader.pointer)
+        found = _QUOTED.match(self.reader.buffer, self.reader.pointer)
         if found is None:
             return super().scan_flow_scalar(style)
-        start = reader.get_mark()
-        reader.forward_in_line(len(found[0]))
-        return ScalarToken(found[0][1:-1], False, start, reader.get_mark(), style)
+        return self._text_in_line(found[0], found[0][1:-1], style)
+
+    def _text_in_line(self, written: str, text: str, style: str | None) -> ScalarToken:
+        start = self.reader.get_mark()
+        self.reader.forward(len(written))
+        return ScalarToken(text, style is None, start, self.reader.get_mark(), style)
 
     def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803
         self._refuse_long_names("while scanning an anchor")

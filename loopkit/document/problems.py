@@ -21,7 +21,7 @@ _CUT = "..."
 _WINDOW = 120
 _BEFORE_CARET = 40
 _MARGIN = 9
-"""Columns beside a line of a file and its number: a bar with blanks, and the marks of a cut."""
+"""Columns beside a line and its number: a bar with blanks, and the marks of a cut."""
 _LISTED = 12
 _LONGEST_WORD = 100
 _COMPARED = 300
@@ -78,9 +78,8 @@ class ProblemsFound(Exception):
 def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
     """The choice that `word` was most likely meant to be, or None where none is near.
 
-    A choice of less `likeness`, from 0 to 1, is not near. Capitals do not count; a word of more
-    than 100 characters is nobody's typing mistake, and of more than 300 choices the first are
-    compared.
+    A choice of less `likeness`, from 0 to 1, is not near. Capitals do not count; words of more than
+    100 characters are not looked up, and of the choices the first 300 are compared.
     """
     if len(word) > _LONGEST_WORD:
         return None
@@ -93,16 +92,15 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
         matcher.set_seq1(choice)
         if matcher.real_quick_ratio() >= likeness and (alike := matcher.quick_ratio()) >= likeness:
             most.append((alike, choice))
-    near: tuple[float, str] | None = None
-    # What is alike at most comes first, because how much it is takes far longer to tell.
+    near = likeness
+    found = ""
+    # The most alike come first, because the exact likeness takes far longer.
     for bound, choice in sorted(most, reverse=True):
-        if near and bound < near[0]:
+        if bound < near:
             break
         matcher.set_seq1(choice)
-        told = matcher.ratio(), choice
-        if told[0] >= likeness:
-            near = max(near or told, told)
-    return by_folded[near[1]] if near else None
+        near, found = max((near, found), (matcher.ratio(), choice))
+    return by_folded[found] if found else None
 
 
 def is_slip(word: str, meant: str) -> bool:
@@ -134,14 +132,11 @@ def render(
 ) -> str:
     """The problems as text for a terminal, by file, line and column, a blank line between.
 
-    `sources` maps the files that the spans name to their texts; a place in any other file is
-    shown without its line; a line is cut to fit so many `columns`. Problems without a place come
-    first. Of more than ten with one code in one file three are shown, and the others counted. No
-    control character of a file or a message is passed through, so nothing here can move the cursor
-    or colour the screen.
+    `sources` has the texts of files; a place in any other is shown without its line; a line is cut
+    to fit so many `columns`. Problems without a place come first. Of more than ten with one code in
+    one file three are shown, and the others counted. No control character is passed through.
     """
-    # An empty text, or one that could not be read, has no line to show. Columns are counted without
-    # a byte order mark, as editors show them.
+    # Columns are counted without a byte order mark, as editors show them.
     read = ((file, text.removeprefix("\ufeff")) for file, text in sources.items() if text)
     lines = _Excerpts({file: LINE_BREAK.split(text) for file, text in read}, columns)
     return "\n\n".join(_blocks(sorted(problems, key=place_of), lines))
@@ -166,7 +161,7 @@ def _blocks(problems: Sequence[Problem], lines: _Excerpts) -> Iterator[str]:
         kind = _kind(problem)
         shown[kind] += 1
         if found[kind] <= _OF_A_KIND or shown[kind] <= _SHOWN_OF_MANY:
-            yield _block(problem, lines)
+            yield "\n".join(_block(problem, lines))
         elif shown[kind] == _SHOWN_OF_MANY + 1:
             rest = found[kind] - _SHOWN_OF_MANY
             yield f"… and {rest:,} more {problem.severity}[{problem.code}] in {_printable(kind[0])}"
@@ -181,43 +176,22 @@ def place_of(problem: Problem) -> tuple[str, int, int]:
     return (span.file, span.line, span.column) if span else ("", 0, 0)
 
 
-def _block(problem: Problem, lines: _Excerpts) -> str:
-    spans = [problem.span] if problem.span else []
-    spans += [span for _, span in problem.also]
-    gutter = max((len(str(span.line)) for span in spans), default=1)
-    message = _printable(short(problem.message, _LONGEST_TEXT))
-    return "\n".join(
-        [
-            f"{problem.severity}[{problem.code}]: {message}",
-            *_primary(problem, lines, gutter),
-            *(
-                row
-                for label, span in problem.also[:_PLACES]
-                for row in _further(label, span, lines, gutter)
-            ),
-            *_help(short(problem.help, _LONGEST_TEXT)),
-        ]
-    )
-
-
-def _primary(problem: Problem, lines: _Excerpts, gutter: int) -> list[str]:
+def _block(problem: Problem, lines: _Excerpts) -> Iterator[str]:
+    spans = [problem.span, *(span for _, span in problem.also)]
+    gutter = max((len(str(span.line)) for span in spans if span), default=1)
+    yield f"{problem.severity}[{problem.code}]: {_printable(short(problem.message, _LONGEST_TEXT))}"
     path = f"({_printable(short(problem.path, _LONGEST_TEXT))})" if problem.path else ""
-    if problem.span is None:
-        return [f"  {path}"] if path else []
-    arrow = f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")
-    return [arrow, *_snippet(problem.span, lines, gutter)]
-
-
-def _further(label: str, span: Span, lines: _Excerpts, gutter: int) -> Iterable[str]:
-    rows = [f"  ::: {_position(span)}", *_snippet(span, lines, gutter)]
-    rows[-1] = f"{rows[-1]} {_printable(label)}".rstrip()
-    return rows
-
-
-def _help(text: str) -> list[str]:
-    first, *others = text.splitlines() or [""]
-    rows = [f"  help: {_printable(first)}", *(f"        {_printable(row)}" for row in others)]
-    return [row.rstrip() for row in rows] if text else []
+    if problem.span:
+        yield f"  --> {_position(problem.span)}" + (f"   {path}" if path else "")
+        yield from _snippet(problem.span, lines, gutter)
+    elif path:
+        yield f"  {path}"
+    for label, span in problem.also[:_PLACES]:
+        rows = [f"  ::: {_position(span)}", *_snippet(span, lines, gutter)]
+        rows[-1] = f"{rows[-1]} {_printable(label)}".rstrip()
+        yield from rows
+    for number, row in enumerate(short(problem.help, _LONGEST_TEXT).splitlines()):
+        yield f"{' ' * 8 if number else '  help: '}{_printable(row)}".rstrip()
 
 
 def _position(span: Span) -> str:
@@ -246,7 +220,7 @@ def _underline(line: str, span: Span, window: int) -> tuple[str, int, int]:
 
 
 def _window(line: str, at: int, window: int) -> tuple[int, int]:
-    """The slice round character `at` that fits the terminal: all of a line that does."""
+    """The slice round character `at` that fits: all of a line that does."""
     after = _fitting(line[at : at + window], window)
     room = max(min(_BEFORE_CARET, window // 2), window - after)
     before = _fitting(line[max(0, at - window) : at][::-1], room)
@@ -255,7 +229,7 @@ def _window(line: str, at: int, window: int) -> tuple[int, int]:
 
 
 def _fitting(text: str, columns: int) -> int:
-    """How many characters of `text` fit, each taken as one column wide at the least."""
+    """How many characters fit, each at least one column wide."""
     for count, char in enumerate(text):
         columns -= max(1, _columns(char))
         if columns < 0:
@@ -294,7 +268,7 @@ MAX_BYTES = 1_000_000
 MAX_LEVELS = 64
 MAX_VALUES = 200_000
 MAX_PROBLEMS = 50
-"""The maximum number of mistakes reported in one file's YAML; after these, reading stops."""
+"""Mistakes in one file's YAML after which reading stops."""
 
 MISTAKES: Mapping[str, tuple[str, str]] = {
     "unreadable-file": ("the file cannot be read: {reason}", "{remedy}"),
@@ -356,7 +330,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
 
 
 def mistake(code: str, place: Span, **words: str) -> Problem:
-    """A problem from the table of mistakes, with the words for its placeholders."""
+    """A problem of the table, with words for its placeholders."""
     message, remedy = MISTAKES[code]
     return Problem(code, message.format(**words), place, help=remedy.format(**words))
 

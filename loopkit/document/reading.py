@@ -1,4 +1,4 @@
-"""Reading files: a document, the front matter of a Markdown file, a text beside a machine file."""
+"""Reading files: documents, front matter of Markdown, texts beside a machine file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(text: str, file: str) -> Document:
 
 
 def why_unread(found: ProblemsFound) -> str:
-    """The first problem of a text that could not be read, with its line, for a sentence."""
+    """The first problem, with its line, for a sentence."""
     problem = found.problems[0]
     return problem.message + (f" at line {problem.span.line}" if problem.span else "")
 
@@ -59,16 +59,17 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
 
 
 def read_bytes(path: Path, file: str) -> bytes:
-    """What is in the file, which messages call `file`; raises `ProblemsFound`."""
+    """What is in a file; raises `ProblemsFound`."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        problem = _unreadable(file, "it is a folder", "name a file in it")
-        raise ProblemsFound([problem]) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        problem = _unreadable(file, reason, "check its name and permissions")
+        remedy = "check its name and permissions"
+        if isinstance(error, IsADirectoryError):
+            reason = "it is a folder"
+            remedy = "name a file in it"
+        problem = mistake("unreadable-file", _start_of(file), reason=reason, remedy=remedy)
         raise ProblemsFound([problem]) from error
     if len(content) > MAX_BYTES:
         raise ProblemsFound([mistake("too-large", _start_of(file))])
@@ -76,7 +77,7 @@ def read_bytes(path: Path, file: str) -> bytes:
 
 
 def decode(content: bytes, file: str) -> str:
-    """Return UTF-8 content as text; raises `ProblemsFound` at the first byte that is none."""
+    """UTF-8 as text; raises `ProblemsFound` at the first byte that is none."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -85,10 +86,6 @@ def decode(content: bytes, file: str) -> str:
         before = SourceText.of(content[: error.start].decode("utf-8").removeprefix("\ufeff"), file)
         end = len(before.text)
         raise ProblemsFound([mistake("not-utf-8", before.span(end, end), reason=reason)]) from error
-
-
-def _unreadable(file: str, reason: str, remedy: str) -> Problem:
-    return mistake("unreadable-file", _start_of(file), reason=reason, remedy=remedy)
 
 
 def _start_of(file: str) -> Span:
@@ -140,7 +137,7 @@ class Included(Value, frozen=True):
 
 
 class CannotInclude(Exception):
-    """A file whose text cannot be included; the message is a sentence with the reason."""
+    """A file that cannot be included; the message says why."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -153,8 +150,7 @@ def _outside(relative: str) -> CannotInclude:
 
 
 def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
-    """The files with this suffix in a folder inside another one, by their paths from that, in order
-    of their names; raises CannotInclude, also if there are none."""
+    """The files with this suffix in a folder, by name; raises CannotInclude if there are none."""
     root = folder.resolve()
     try:
         place = (root / relative).resolve()
@@ -173,7 +169,8 @@ def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
 
 def read_included(folder: Path, relative: str) -> str:
     """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
-    root, data = folder.resolve(), None
+    root = folder.resolve()
+    data = None
     try:
         path = (root / relative).resolve()
         mode = path.stat().st_mode if path.is_relative_to(root) else None

@@ -11,8 +11,8 @@ from loopkit.document.problems import LINE_BREAK, Problem, Span
 from loopkit.text import is_broken
 from loopkit.values import Value
 
-# YAML 1.2 takes U+0085, U+2028 and U+2029 for ordinary characters; many editors, and parts of
-# the parser, take them for line ends. Nobody can see them, so they have to be written as escapes.
+# Editors, and parts of the parser, take U+0085, U+2028 and U+2029 for line ends, YAML 1.2 does not.
+# Nobody sees them, so they have to be escapes.
 _FORBIDDEN = re.compile(
     # What is forbidden, not what is allowed: a class of 50,000 characters takes 5 ms to compile.
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
@@ -44,11 +44,14 @@ class SourceText(Value, frozen=True):
         line = bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
-    def offset(self, line: int, column: int) -> int:
-        return self.starts[line - 1] + column - 1
+    def offsets(self, span: Span) -> tuple[int, int]:
+        """Where a place starts and ends."""
+        start = self.starts[span.line - 1] + span.column - 1
+        end = self.starts[span.end_line - 1] + span.end_column - 1
+        return start, end
 
     def line_around(self, offset: int) -> tuple[int, str]:
-        """The offset of the line that `offset` is in, and the line without its break."""
+        """The start of the line at `offset`, and the line without its break."""
         line, _ = self.position(offset)
         end = self.starts[line] if line < len(self.starts) else len(self.text)
         start = self.starts[line - 1]
@@ -56,12 +59,12 @@ class SourceText(Value, frozen=True):
 
 
 def obstacles(source: SourceText) -> list[Problem]:
-    """The problems that make the text unreadable as a file, whatever its YAML."""
+    """What makes the text unreadable, whatever its YAML."""
     return [*_forbidden_characters(source), *_directives(source), *_conflicts(source)]
 
 
 def _forbidden_characters(source: SourceText) -> Iterator[Problem]:
-    # A picture by mistake has a million of them; the first few say it.
+    # A picture has a million of them; the first few say it.
     for found in islice(_FORBIDDEN.finditer(source.text), _REPORTED):
         yield Problem(
             "forbidden-character",
@@ -82,7 +85,7 @@ def describe(char: str) -> str:
 
 
 def _directives(source: SourceText) -> Iterator[Problem]:
-    """A problem for each line such as `%YAML 1.1` above the document."""
+    """A problem for each line such as `%YAML 1.1`."""
     head = _BEFORE_CONTENT.match(source.text)
     for found in islice(_DIRECTIVE.finditer(head.group() if head else ""), _REPORTED):
         if not _ACCEPTED_DIRECTIVE.fullmatch(found.group().rstrip()):
@@ -96,7 +99,7 @@ def _directives(source: SourceText) -> Iterator[Problem]:
 
 
 def _conflicts(source: SourceText) -> list[Problem]:
-    """A problem for each merge conflict that was left in the text.
+    """A problem for each merge conflict.
 
     A row of `=` counts only inside a conflict: alone, in a text, it may underline a title.
     """
@@ -113,7 +116,6 @@ def _conflicts(source: SourceText) -> list[Problem]:
 
 
 def conflict(first: Span, rest: list[Span]) -> Problem:
-    """The problem of a merge conflict with these marker lines."""
     return Problem(
         "conflict-marker",
         "a merge conflict was left in the file",

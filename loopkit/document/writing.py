@@ -66,7 +66,7 @@ def _quote(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON on one line, without the characters that YAML does not take as they are."""
+    """A value as JSON on one line that is YAML too."""
     written = json.dumps(value, ensure_ascii=False)
     return re.sub(_ESCAPED, lambda found: f"\\u{ord(found[0]):04x}", written)
 
@@ -112,7 +112,7 @@ def _indent(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _has_blocks(value: Any) -> bool:
-    """Whether a value reads badly on one line: texts of many lines, collections in collections."""
+    """Whether a value reads badly on one line."""
     match value:
         case str():
             return "\n" in value
@@ -131,7 +131,7 @@ class NotWritable(Exception):
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raise NotWritable where `replace_file` would fail, or write over what is protected."""
+    """Raise NotWritable where `replace_file` would fail or should."""
     real = Path(os.path.realpath(path))
     if os.path.isdir(real):
         raise NotWritable(f"`{path}` is a folder")
@@ -143,7 +143,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def refuse_hard_link(path: Path) -> None:
-    """Raise NotWritable where a file has another name, which would not be changed with it."""
+    """Raise NotWritable where a file has another name."""
     if os.path.exists(path) and path.stat().st_nlink > 1:
         raise NotWritable(f"`{path}` is a hard link to another file; put a copy there")
 
@@ -171,7 +171,7 @@ def replace_file(path: Path, text: str | bytes) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait for others who have locked a folder, and let them wait; raises NotWritable."""
+    """Lock a folder when nobody else does; raises NotWritable."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
@@ -192,10 +192,10 @@ def size_of(path: Path) -> int:
 
 
 def add_to_file(path: Path, text: str, after: int) -> None:
-    """Add a text to a file that had `after` bytes before, unless that has been done already.
+    """Add a text to a file that had `after` bytes before, unless it is there already.
 
-    Nobody else may add the same text to it meanwhile: it would count as this one. Of what was added
-    in part, because the computer stopped, the rest is added. Raises NotWritable.
+    Nobody else may add the same text meanwhile: it would count as this one. Of what was added in
+    part before a stop the rest is added. Raises NotWritable.
     """
     refuse_unwritable(path)
     refuse_hard_link(path)
