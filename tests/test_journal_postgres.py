@@ -401,8 +401,8 @@ async def test_a_claim_that_a_cut_overtakes_is_lost(brief: str, is_new: bool) ->
         with Beside(brief) as beside:
             beside.ask("SELECT id FROM @runs FOR UPDATE")
             beside.ask(
-                "INSERT INTO @runs (run, machine, definition, created_at, epoch) "
-                "VALUES ('new', 'm', 'd', 1, 1)"
+                "INSERT INTO @runs (run, machine, definition, created_at, format, epoch) "
+                "VALUES ('new', 'm', 'd', 1, 1, 1)"
             )
             before = journal.owner
             asking = asyncio.create_task(created(journal, "new") if is_new else journal.claim("r"))
