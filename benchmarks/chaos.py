@@ -158,7 +158,10 @@ def main() -> None:
     parser.add_argument("--show", nargs="*", choices=SHOWS, help="make these shows, or all")
     options = parser.parse_args()
     options.out = options.out.absolute()
-    options.out.mkdir(parents=True, exist_ok=True)
+    project = options.out / "project"
+    project.mkdir(parents=True, exist_ok=True)
+    # The programs work there: workers look at all files of the folder after each.
+    os.chdir(project)
     try:
         is_sound = asyncio.run(run(options))
     except asyncio.CancelledError:

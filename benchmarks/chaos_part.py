@@ -23,7 +23,7 @@ from loopkit.journal.postgres.migration import migrate
 from loopkit.journal.records import NOW
 from loopkit.language.load import load
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 MACHINE = HERE / "chaos.yaml"
 LONGEST_S = 900.0
 """How long the last runs may take once nothing fails any more."""
