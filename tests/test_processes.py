@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -543,12 +543,31 @@ def test_a_command_and_its_descendants_end_with_the_process_that_ran_them(
     assert not alive(lock)
 
 
-def test_a_watcher_that_was_ended_is_replaced() -> None:
+@pytest.fixture
+def output() -> Iterator[int]:
+    """The end of a pipe that a command gets."""
+    reader, writer = os.pipe()
+    yield writer
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_command_ends_whose_process_was_killed_before_it_could_register_it(output: int) -> None:
+    groups = Groups()
+    with groups.start(output):
+        sleeper = subprocess.Popen(["sleep", "600"], stdout=output, start_new_session=True)
+        # As the end of this process would.
+        groups.after_fork()
+        assert sleeper.wait(SOON_S) == -signal.SIGKILL
+    groups.after_fork()
+
+
+def test_a_watcher_that_was_ended_is_replaced(output: int) -> None:
     groups = Groups()
     sleepers = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     before = children()
     for sleeper in sleepers:
-        with groups.start() as add:
+        with groups.start(output) as add:
             for watcher in children() - before:
                 os.kill(watcher, signal.SIGKILL)
                 os.waitid(os.P_PID, watcher, os.WEXITED)

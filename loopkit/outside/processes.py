@@ -256,19 +256,20 @@ def _start(
         cause = f"the folder {str(cwd)!r} in which it works is a link now"
         raise CommandNotStarted(_message(argv[0], cause, "put the folder back"))
     try:
-        with holding(stdin) as source, GROUPS.start() as add:
+        with holding(stdin) as source, _piped() as (reader, output), GROUPS.start(output) as add:
             process = subprocess.Popen(  # noqa: S603 - commands are what this is about
                 argv,
                 executable=_on_path(argv[0], env),
                 cwd=cwd,
                 env=env,
                 stdin=source,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
             )
             add(process.pid)
+            process.stdout = open(reader, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         cause, remedy = _explain(argv[0], cwd, env, error)
         is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
@@ -338,6 +339,19 @@ def _quote(text: str) -> str:
 
 _PIPE_BYTES = 65_536
 _READ_BYTES = 262_144
+
+
+@contextmanager
+def _piped() -> Iterator[tuple[int, int]]:
+    """Both ends of a pipe for an output; the reading one stays open unless the start fails."""
+    reader, writer = os.pipe()
+    try:
+        yield reader, writer
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
 
 
 @contextmanager
@@ -451,17 +465,20 @@ class Groups:
         self._forget()
 
     @contextmanager
-    def start(self) -> Iterator[Callable[[int], None]]:
-        """Guard the start of a command; gives the function that registers its group.
+    def start(self, output: int) -> Iterator[Callable[[int], None]]:
+        """Guard the start of a command with this pipe as its output, by which the watcher finds it.
 
-        Raises `OSError` where no watcher can be started.
+        Gives the function that registers its group. Raises `OSError` where no watcher can be
+        started.
         """
-        self._tell("")
+        pipe = f"pipe:[{os.fstat(output).st_ino}]"
+        self._tell(f"?{pipe}\n")
         self._starts += 1
         try:
             yield self._add
         finally:
             self._starts -= 1
+            self._tell(f"!{pipe}\n")
             if self._leave is not None:
                 self.end(self._leave)
 
