@@ -765,7 +765,8 @@ class Replay:
         known: dict[Any, Paths] = {ENDED: Paths(), SUCCESS: Paths(best=NOTHING)}
         for key in TopologicalSorter(after).static_order():
             if key not in known:
-                known[key] = _beside(_before(step, known[target]) for step, target in ways[key])
+                onward = (_before(step, known[target]) for step, target in ways[key])
+                known[key] = reduce(Paths.beside, onward, Paths())
         return replace(known[first], count=_counted(ways, first))
 
     def _all_of(self, run: RunState) -> Any:
@@ -864,10 +865,6 @@ def _counted(ways: Mapping[Any, Sequence[tuple[Step, Any]]], first: Any) -> int:
         kind = alike.setdefault(frozenset(onward), len(alike))
         kinds[key] = kind, sum(count for *_, count in onward) or 1
     return kinds[first][1]
-
-
-def _beside(every: Iterable[Paths]) -> Paths:
-    return reduce(Paths.beside, every, Paths())
 
 
 def _before(step: Step, onward: Paths) -> Paths:

@@ -392,12 +392,9 @@ class Desk:
         filled = with_files(filled, parse_fields(loaded.machine.input), self.folder)
         if len(_ENGINES) > MOST_ENGINES:
             _ENGINES.clear()
-        app = self._app(_ENGINES)
-        try:
+        async with self._app(_ENGINES) as app:
             active = await app.start(loaded, filled, self.script(script), limits)
             return await self._drive(app, active, hang_at)
-        finally:
-            await app.close()
 
     def script(self, script: str | Path | None) -> Script | None:
         """A scenario of this text or file, as a run takes it."""
@@ -418,13 +415,10 @@ class Desk:
         answer: HumanAnswer | Delivery | None,
         mend: Mend = AS_IT_IS,
     ) -> Played:
-        app = self._app()
-        try:
+        async with self._app() as app:
             if answer is not None:
                 await app.post(run, answer)
             return await self._drive(app, await app.resume(run, limits, mend), 0)
-        finally:
-            await app.close()
 
     async def _drive(self, app: App, active: ActiveRun, hang_at: int) -> Played:
         requests: list[Request] = []

@@ -372,26 +372,13 @@ def test_a_version_that_was_given_up_counts_with_those_that_led_to_it_when_it_is
 
 
 def test_the_proof_knows_that_an_earlier_attempt_may_be_judged_again(desk: Desk) -> None:
-    machine = f"""
-loopkit: 1
-agents: {{writer: {{model: some/model}}}}
-validators: {{letters: [{RULES}]}}
-states:
-  draft: {{agent: writer, prompt: Write it., output: plan, next: note}}
-  note: {{render: "{{{{ feedback }}}}", next: check}}
-  check:
-    validate: plan
-    by: [letters]
-    transitions:
-      - {{guard: valid, target: done}}
-      - {{guard: attempt == 1, revise: draft, max: 1}}
-      - {{guard: attempt == 2, revise: note, from: best, max: 1}}
-      - {{guard: attempt == 1, target: older}}
-      - {{target: failed}}
-  done: {{final: success, result: plan}}
-  older: {{final: failure, result: plan}}
-  failed: {{final: failure, result: plan}}
-"""
+    rows = """{guard: attempt == 1, revise: draft, max: 1}
+      - {guard: attempt == 2, revise: note, from: best, max: 1}
+      - {guard: attempt == 1, target: older}"""
+    machine = MACHINE.replace("{revise: draft, max: 5, from: best}", rows)
+    note = 'note: {render: "{{ feedback }}", next: check}'
+    machine = machine.replace("next: check}", f"next: note}}\n  {note}")
+    machine += "  older: {final: failure, result: plan}\n"
     assert not [p for p in desk.problems(machine) if p.code == "dead-transition"]
     run = drafts(desk, "A", "B C", machine=machine)
     assert (run.outcome, run.result) == ("older", {"plan": "A"})

@@ -21,7 +21,6 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.engine.events import Kept
-from loopkit.engine.state import RunState
 from loopkit.language.guard.kleene import Held
 from loopkit.language.load import load, load_text
 from loopkit.language.machine import Machine
@@ -282,27 +281,6 @@ def test_stalling_takes_an_earlier_attempt() -> None:
     assert "check[1]" in once.untaken
 
 
-def test_judging_one_attempt_again_is_no_progress_to_miss() -> None:
-    states = """
-  draft: {agent: writer, prompt: Write., next: check}
-  check:
-    validate: draft
-    by: [{min_chars: 9}]
-    transitions:
-      - {guard: stalled, target: failed}
-      - {target: ask}
-  ask:
-    human: Look again?
-    choices: [again, done]
-    transitions:
-      - {guard: choice == "again", revise: check, feedback: Again.}
-      - {target: done}
-"""
-    analysis = machine(states)
-    assert "check[0]" in explore(analysis).untaken
-    assert replayed(analysis.machine, 10_000, 1) == "replayed"
-
-
 # -- what is odd -------------------------------------------------------------------------------
 
 
@@ -554,15 +532,10 @@ def _is_within(given: Bounds, bounds: Bounds) -> bool:
     return all(map(operator.ge, best, least)) and all(map(operator.le, worst, most))
 
 
-def _begun(replay: Replay, extreme: Extreme) -> RunState:
-    """A run with the inputs of an extreme."""
-    inputs = {name.removeprefix("input."): value for name, value in extreme.inputs.items()}
-    return replay.begun({**next(replay.starts()).input, **inputs})
-
-
 def witnessed(replay: Replay, worst: Extreme) -> bool:
     """Whether the engine takes the worst path as it is told, and it takes what is told."""
-    run, total = _begun(replay, worst), (0, 0, 0)
+    inputs = {name.removeprefix("input."): value for name, value in worst.inputs.items()}
+    run, total = replay.begun({**next(replay.starts()).input, **inputs}), (0, 0, 0)
     for step in worst.way:
         assert run.state == step.state
         for option in replay.options(run):

@@ -10,20 +10,17 @@ import pytest
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import load
+from tests.machines import loop
 from tests.support import CommandLine, Desk, scenario
 
-MACHINE = """
-loopkit: 1
-agents: {writer: {model: openai/gpt-5-mini}}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [{schema: SCHEMA, tolerant: true}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""
+MACHINE = loop(
+    "[{schema: SCHEMA, tolerant: true}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="agents: {writer: {model: openai/gpt-5-mini}}",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    judge="check",
+)
 FIRST = "  first: {agent: writer, prompt: A., on_error: {content: failed}, next: draft}\n"
 
 

@@ -510,16 +510,14 @@ def _overlaps(folder: Path) -> set[str]:
     return found
 
 
-def test_of_serial_states_one_works_at_a_time(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "how", [{"serial": ["first", "second"]}, {"serial": ["second"], "alone": ["first"]}]
+)
+def test_of_serial_states_one_works_at_a_time_and_one_that_has_to_be_alone_beside_no_other(
+    desk: Desk, how: dict[str, Any]
+) -> None:
     desk.write("task.yaml", NOTING)
-    machine = tasks(parallel=4, serial=["first", "second"])
-    assert desk.play(machine, inputs=listed(*"abc")).outcome == "done"
-    assert _overlaps(desk.folder) == set()
-
-
-def test_a_state_that_has_to_be_alone_works_beside_no_other(desk: Desk) -> None:
-    desk.write("task.yaml", NOTING)
-    machine = tasks(parallel=4, serial=["second"], alone=["first"])
+    machine = tasks(parallel=4, **how)
     assert desk.play(machine, inputs=listed(*"abc")).outcome == "done"
     assert _overlaps(desk.folder) == set()
 

@@ -8,29 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.crash.points import AGENT
 from tests.support import ROOT
+from tests.test_crash_children import TASK
 from tests.warm import ran
 
-MACHINE = f"""
-loopkit: 1
-input: {{topic: str}}
-agents:
-  worker: {{command: {json.dumps([*AGENT, "worker"])}, on_in_doubt: retry}}
-  critic: {{command: {json.dumps([*AGENT, "critic"])}, on_in_doubt: retry}}
-states:
-  draft:
-    agent: worker
-    prompt: "Do {{{{ input.topic }}}}."
-    on_error: {{content: failed}}
-    next: check
-  check:
-    validate: draft
-    by: [{{judge: critic, rubric: [It is not vague.]}}]
-    transitions: [{{guard: valid, target: done}}, {{target: failed}}]
-  done: {{final: success, result: draft}}
-  failed: {{final: failure}}
-"""
+MACHINE = TASK.replace("{id: str}", "{topic: str}").replace("input.id", "input.topic")
 TOPICS = ("tea", "mate", "cocoa")
 
 

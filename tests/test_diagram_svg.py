@@ -32,10 +32,6 @@ def graph_of(text: str) -> Graph:
     return Graph(load_text(text, "machine.yaml", ROOT).machine)
 
 
-def generated_graph(number: int) -> Graph:
-    return graph_of(json.dumps(generated(number)))
-
-
 def graphs() -> list[Any]:
     files = [pytest.param(path, id=path.stem) for path in [*MACHINES, *CASES]]
     return [
@@ -45,7 +41,9 @@ def graphs() -> list[Any]:
 
 
 def read(of: Path | int) -> Drawing:
-    return drawing(generated_graph(of) if isinstance(of, int) else Graph(load(of).machine))
+    if isinstance(of, Path):
+        return drawing(Graph(load(of).machine))
+    return drawing(graph_of(json.dumps(generated(of))))
 
 
 def frame(part: Any) -> Frame:

@@ -105,17 +105,10 @@ def test_where_nobody_answers_each_says_why(desk: Desk) -> None:
 
 def test_a_call_in_doubt_is_one_of_the_tries_of_whom_was_asked(desk: Desk) -> None:
     text = MACHINE.replace("attempts: 3", "attempts: 1")
-    desk.clock = QuickClock()
+    desk.clock, desk.in_memory = QuickClock(), False
     script = scenario(agents={"writer": [[{"fault": "crash"}, DOWN, "A plan."]]})
-    crashed = desk_crashed(desk, text, script)
-    resumed = desk.resume(crashed)
+    resumed = desk.resume(desk.abort(text, script).state.run)
     assert (resumed.outcome, turns(resumed)) == ("done", [0, 1, 2])
-
-
-def desk_crashed(desk: Desk, text: str, script: str) -> str:
-    """The id of a run whose process dies in its first call."""
-    desk.in_memory = False
-    return desk.abort(text, script).state.run
 
 
 def test_a_resume_asks_the_agent_itself_again_unless_a_fallback_had_answered(durable: Desk) -> None:

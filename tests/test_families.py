@@ -18,6 +18,7 @@ import loopkit
 from loopkit import AnswerRefused
 from loopkit.app import App
 from loopkit.cli import invoke
+from tests.machines import loop
 from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
@@ -442,24 +443,20 @@ def test_another_machine_with_other_items_does_not_fit_while_children_are_under_
 
 def test_a_child_that_reached_a_limit_of_its_own_goes_on_with_a_raised_one() -> None:
     Path("task.yaml").write_text(
-        """
-loopkit: 1
+        loop(
+            "[{matches: good, message: It is not good.}]",
+            {"valid": "done"},
+            "{revise: one}",
+            "{target: failed}",
+            top="""
 name: task
 input: {text: str}
 limits: {agent_calls: 1, revisions: 1}
 agents: {writer: {command: [sh, -c, "cat > /dev/null; echo bad"]}}
-states:
-  one: {agent: writer, prompt: "Write.{{ feedback }}", next: check}
-  check:
-    validate: one
-    by: [{matches: good, message: It is not good.}]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: one}
-      - {target: failed}
-  done: {final: success}
-  failed: {final: failure}
 """,
+            draft='one: {agent: writer, prompt: "Write.{{ feedback }}"}',
+            judge="check",
+        ),
         encoding="utf-8",
     )
     Path("parent.yaml").write_text(PARENT.replace("parallel: 2", "parallel: 1"), encoding="utf-8")

@@ -22,6 +22,7 @@ from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.serving.host import Host, Posted
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 NOTE = """
 loopkit: 1
 input: {topic: str}
@@ -58,12 +59,6 @@ def write(name: str, text: str) -> Path:
 
 def note(name: str = "note", work: str = "cat", notify: str = "") -> Path:
     return write(f"{name}.yaml", NOTE.replace("WORK", work).replace("NOTIFY", notify))
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOOPKIT_STATE", raising=False)
 
 
 @pytest.fixture

@@ -436,7 +436,8 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
     assert f"run {run.state.run} works in the workspace" in " ".join(said.split())
     assert not (tmp_path / "work/done").exists()
     # The one that is over holds nothing any more.
-    [second] = [name for name in names_of(work) if name != run.state.run]
+    listed = ran_loopkit("runs", "ls", cwd=work.folder).stdout.splitlines()[1:]
+    [second] = {line.split()[0] for line in listed} - {run.state.run}
     assert work.resume(second).outcome == "done"
     assert (tmp_path / "work/done").exists()
 
@@ -477,11 +478,6 @@ def test_what_was_put_in_the_place_of_a_lock_suspends_the_run(tmp_path: Path, pl
     assert outside.read_text() == "Not yours."
     assert stopped is not None
     assert f"{str(lock)!r} can't be used: " in stopped.message
-
-
-def names_of(work: Desk) -> list[str]:
-    listed = ran_loopkit("runs", "ls", cwd=work.folder)
-    return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
 
 
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done

@@ -18,6 +18,7 @@ from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.json_schema import schema_faults, schema_problem
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.json_schema.validation import errors
+from tests.machines import loop
 from tests.support import CommandLine, Desk, scenario
 
 NODE = {"properties": {"inner": {"items": {"$ref": "#/$defs/node"}}}}
@@ -388,23 +389,18 @@ def test_each_of_many_verdicts_is_the_one_of_the_library(
 # Where schemas judge
 
 
-MACHINE = """
-loopkit: 1
+MACHINE = loop(
+    "[{schema: RULE}]",
+    {"incomplete": "unjudged", "valid": "done"},
+    "{revise: draft}",
+    "{target: done}",
+    top="""
 input: {x: INPUT}
 agents: {writer: {model: openai/gpt-5-mini, schema: {x: SCHEMA}}}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [{schema: RULE}]
-    transitions:
-      - {guard: incomplete, target: unjudged}
-      - {guard: valid, target: done}
-      - {revise: draft}
-      - {target: done}
-  unjudged: {final: failure}
-  done: {final: success}
-"""
+""",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    judge="check",
+)
 
 
 def machine(**schemas: Any) -> str:

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from loopkit.checks import check
-from loopkit.document.problems import Problem
 from loopkit.language.load import Loaded, load_text
 from loopkit.machine.flow import Flow
 from loopkit.machine.graph import Graph
@@ -77,10 +76,6 @@ def analysis(machine: Loaded) -> Analysis:
 
 def bounds_of(machine: Loaded, **how: Any) -> Bounds:
     return explore(analysis(machine), measures=("runs",), **how)
-
-
-def errors(problems: Sequence[Problem]) -> list[str]:
-    return [problem.code for problem in problems if problem.severity == "error"]
 
 
 def replayed(machine: Loaded, **inputs: object) -> Paths:
@@ -434,14 +429,10 @@ def test_a_machine_that_is_never_stuck_is_accepted_above_the_count_too() -> None
     assert (searched.is_whole, searched.stuck) == (False, ())
 
 
-def stuck_at_the_end() -> Loaded:
+def test_stuck_is_said_above_the_count_with_a_run_that_comes_there() -> None:
     ends = loop(3, "done", "{revise: d3, max: 2}")
     row = [s for n in range(3) for s in loop(n, f"d{n + 1}", f"{{revise: d{n}, max: 3}}", FORWARD)]
-    return loaded([*row, *ends])
-
-
-def test_stuck_is_said_above_the_count_with_a_run_that_comes_there() -> None:
-    machine = stuck_at_the_end()
+    machine = loaded([*row, *ends])
     (stuck,) = bounds_of(machine, most=10).stuck
     assert (stuck.state, stuck.is_reached, stuck.counters) == ("c3", True, {"c3[1]": 2})
     replay = Replay(machine.machine)
@@ -559,7 +550,7 @@ def checked(text: str) -> tuple[int, int]:
     tracemalloc.stop()
     with cProfile.Profile() as profile:
         assert check(machine) == problems
-    assert errors(problems) == []
+    assert [problem.code for problem in problems if problem.severity == "error"] == []
     return sum(entry.callcount for entry in profile.getstats()), memory
 
 
@@ -611,12 +602,6 @@ def dead(transitions: int) -> str:
     )
 
 
-def test_why_a_transition_is_dead_is_asked_of_its_own_guard_alone() -> None:
-    checked(dead(10))
-    (few, _), (many, _) = checked(dead(20)), checked(dead(40))
-    assert many < 3.1 * few, (few, many)
-
-
 def coded(codes: int) -> str:
     """A transition back for each code that a rule gives; all share a budget."""
     rules = "".join(f"      - {{not_matches: T{n}, code: k{n}}}\n" for n in range(codes))
@@ -633,11 +618,16 @@ def coded(codes: int) -> str:
     )
 
 
-@pytest.mark.parametrize("codes", [20, pytest.param(40, marks=pytest.mark.long)])
-def test_which_codes_decide_a_guard_is_found_once_and_not_for_each_row(codes: int) -> None:
-    checked(coded(10))
-    (few, _), (many, _) = checked(coded(codes)), checked(coded(2 * codes))
-    assert many < 3.6 * few, (few, many)
+@pytest.mark.parametrize(
+    ("made", "number", "most"),
+    [(dead, 20, 3.1), (coded, 20, 3.6), pytest.param(coded, 40, 3.6, marks=pytest.mark.long)],
+)
+def test_why_a_transition_is_dead_and_which_codes_decide_is_asked_of_each_guard_once(
+    made: Callable[[int], str], number: int, most: float
+) -> None:
+    checked(made(10))
+    (few, _), (many, _) = checked(made(number)), checked(made(2 * number))
+    assert many < most * few, (few, many)
 
 
 def test_what_surely_exists_is_settled_at_once_where_revisions_lead_back_step_by_step() -> None:

@@ -47,8 +47,7 @@ SEND = {"choice": "send", "stamps": 2}
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(own_folder: Path) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("plan.yaml").write_text(PLAIN, encoding="utf-8")
 

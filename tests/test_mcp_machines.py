@@ -29,6 +29,7 @@ from loopkit.serving.tools.arguments import (
 from loopkit.serving.tools.machines import MachineToolbox, RunProgress
 from tests.warm import Process
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 NOTE = """
 loopkit: 1
 description: Write a note and have it approved.
@@ -85,12 +86,6 @@ def write(name: str, text: str) -> Path:
 
 def note(work: str = "tail -n 1") -> Path:
     return write("note.yaml", NOTE.replace("WORK", work))
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOOPKIT_STATE", raising=False)
 
 
 class Served:

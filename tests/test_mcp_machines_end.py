@@ -61,9 +61,7 @@ states:
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOOPKIT_STATE", raising=False)
+def _here(own_folder: Path) -> None:
     Path("slow.yaml").write_text(SLOW, encoding="utf-8")
     Path("note.yaml").write_text(NOTE, encoding="utf-8")
     Path("asking.yaml").write_text(ASKING, encoding="utf-8")

@@ -18,10 +18,7 @@ from tests.warm import ran_loopkit
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("LOOPKIT_TOKEN", "LOOPKIT_STATE"):
-        monkeypatch.delenv(name, raising=False)
+def _in_a_folder_of_its_own(own_folder: Path) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("slow.yaml").write_text(SLOW, encoding="utf-8")
 

@@ -18,6 +18,7 @@ from loopkit.cli import invoke as run
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 MACHINE = """
 loopkit: 1
 notify: NOTIFIER
@@ -39,12 +40,6 @@ states:
   done: {final: success}
 """
 KEEP = "[sh, -c, 'cat >> told; echo >> told']"
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
 
 
 def started(machine: str, *argv: str, notifier: str = KEEP) -> int:

@@ -26,6 +26,7 @@ from loopkit.observability.otel.observer import RunSpans, TelemetryObserver
 from loopkit.observability.otel.spans import Span, Trace, measures_of_span
 from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
+from tests.machines import loop
 from tests.support import ROOT, Desk, sound
 from tests.test_event_lines import PARENT, TASK, runs_of
 from tests.waiting import until
@@ -103,9 +104,7 @@ answers: {ask: [yes]}
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+def _here(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
@@ -334,8 +333,11 @@ def test_texts_are_sent_where_they_are_asked_for_without_secrets(
 
 # -- tools and children ------------------------------------------------------------------------
 
-PLANNER = """
-loopkit: 1
+PLANNER = loop(
+    "[graph]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="""
 name: planner
 agents:
   planner:
@@ -347,15 +349,11 @@ agents:
     require_tool: validate_plan
 validators:
   graph: [{each: "nodes[]", require: needs < 10, message: Too much of a heron.}]
-states:
-  plan: {agent: planner, prompt: Plan it., next: check}
-  check:
-    validate: plan
-    by: [graph]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success, result: plan}
-  failed: {final: failure}
-"""
+""",
+    draft="plan: {agent: planner, prompt: Plan it.}",
+    judge="check",
+    result="plan",
+)
 TALK = """
 scenario: 1
 agents:
@@ -445,20 +443,19 @@ def loopkit_runs() -> list[str]:
     return [line.split()[0] for line in listed]
 
 
-OUTSIDE = """
-loopkit: 1
+OUTSIDE = loop(
+    "[{section: Goal}]",
+    {"valid": "done"},
+    "{target: failed}",
+    top="""
 name: outside
 agents:
   writer: {outside: true}
-states:
-  draft: {agent: writer, prompt: Write., output: plan, next: check}
-  check:
-    validate: plan
-    by: [{section: Goal}]
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success, result: plan}
-  failed: {final: failure}
-"""
+""",
+    draft="draft: {agent: writer, prompt: Write., output: plan}",
+    judge="check",
+    result="plan",
+)
 
 
 def test_the_work_of_an_agent_outside_is_a_span_and_no_call(collected: Collector) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from loopkit.checks import check
+import pytest
+
 from loopkit.engine.events import ChildStarted, Decided, Emitted, Waiting
 from loopkit.language.load import load
 from loopkit.machine.graph import Graph
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import Panel
+from tests.machines import loop
 from tests.support import PASS, Desk, Played, scenario
 
 PHASES = """
@@ -96,20 +98,14 @@ def test_a_defect_goes_back_to_the_state_that_its_rule_names(desk: Desk) -> None
     assert run.state.reports["review"].findings == ()
 
 
-def test_a_defect_of_which_nobody_says_whose_it_is_falls_to_the_author_and_is_marked(
-    desk: Desk,
+@pytest.mark.parametrize(("spec", "is_marked"), [("NO API", True), ("LATE", False)])
+def test_a_defect_of_nobody_or_of_a_later_state_falls_to_the_author_and_the_first_is_marked(
+    desk: Desk, spec: str, is_marked: bool
 ) -> None:
-    run = played(desk, ["P"], ["NO API", "S2"], ["ok"])
+    run = played(desk, ["P"], [spec, "S2"], ["ok"])
     assert run.route[3:6] == ["review", "design", "review"]
     first = next(iter(run.state.rounds_at["review"])).report.findings[0]
-    assert (first.origins, first.defaulted) == (("design",), True)
-
-
-def test_one_that_is_said_to_come_from_a_later_state_falls_to_the_author(desk: Desk) -> None:
-    run = played(desk, ["P"], ["LATE", "S2"], ["ok"])
-    assert run.route[3:6] == ["review", "design", "review"]
-    first = next(iter(run.state.rounds_at["review"])).report.findings[0]
-    assert (first.origins, first.defaulted) == (("design",), False)
+    assert (first.origins, first.defaulted) == (("design",), is_marked)
 
 
 def test_the_earliest_origin_works_first_and_later_ones_are_told_when_they_work_again(
@@ -231,38 +227,14 @@ def test_nothing_can_be_sent_back_where_nobody_found_anything(desk: Desk) -> Non
 
 
 def test_without_origins_a_finding_belongs_to_nobody_in_particular(desk: Desk) -> None:
-    text = """
-        loopkit: 1
-        agents: {writer: {model: some/model}}
-        states:
-          draft: {agent: writer, prompt: Write., next: check}
-          check:
-            validate: draft
-            by: [{min_chars: 3}]
-            transitions: [{guard: valid, target: done}, {revise: draft}, {target: failed}]
-          done: {final: success}
-          failed: {final: failure}
-    """
-    run = desk.play(text, scenario(agents={"writer": ["A", "A story"]}))
-    report = next(iter(run.state.rounds_at["check"])).report
+    text = loop("[{min_chars: 3}]", {"valid": "done"}, "{revise: draft}", "{target: failed}")
+    run = desk.play(text, scenario(agents={"author": ["A", "A story"]}))
+    report = next(iter(run.state.rounds_at["judge"])).report
     assert (report.origin, report.findings[0].origins) == (None, ())
     assert "origin" not in run.of(Decided)[1].facts
 
 
 # -- what is known before a run ----------------------------------------------------------------
-
-
-def untaken(desk: Desk, text: str) -> list[str]:
-    problems = check(load(desk.write("machine.yaml", text)))
-    return [p.message for p in problems if p.code == "dead-transition"]
-
-
-def test_an_edge_to_an_origin_that_no_rule_names_is_never_taken(desk: Desk) -> None:
-    text = PHASES.replace("{revise: code, max: 1}", "{revise: planning, max: 1}")
-    assert untaken(desk, PHASES) == []
-    assert untaken(desk, text) == [
-        "this transition is never taken: nothing that is found here can have the origin `planning`"
-    ]
 
 
 def test_a_rule_that_blocks_for_an_earlier_origin_keeps_later_ones_from_being_the_earliest(
@@ -292,36 +264,6 @@ def test_a_budget_may_be_given_for_each_origin(desk: Desk) -> None:
 
 # -- items of a list ---------------------------------------------------------------------------
 
-PARTS = """
-loopkit: 1
-input: {parts: [{id: str}]}
-origins: [planning, parts, text]
-agents: {writer: {model: some/writer}}
-states:
-  planning: {agent: writer, prompt: Plan., output: plan, next: check_plan}
-  check_plan:
-    validate: plan
-    by: [{min_chars: 1}]
-    transitions: [{guard: valid, target: parts}, {revise: planning}, {target: failed}]
-  parts:
-    each: input.parts
-    as: part
-    key: part.id
-    max_items: 5
-    machine: part.yaml
-    input: {id: "{{ part.id }}"}
-    next: text
-  text: {agent: writer, prompt: "Join {{ parts | length }}.", next: review}
-  review:
-    validate: text
-    by: [{judge: reader, rubric: [It is right.]}]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: {origin: [planning, parts, text]}}
-      - {target: failed}
-  done: {final: success, result: text}
-  failed: {final: failure, result: text}
-"""
 PART = """
 loopkit: 1
 input: {id: str}
@@ -340,23 +282,6 @@ states:
 MISSING = {"message": "A unit is missing.", "severity": "error", "origin": "planning"}
 BLUE = {"message": "It is blue.", "severity": "error", "origin": "parts", "location": "b.build"}
 FOUND = [{"data": {"verdict": "fail", "findings": [MISSING, BLUE]}}, PASS]
-
-
-def test_items_that_a_later_state_sends_back_hear_what_waited_and_others_stay(desk: Desk) -> None:
-    desk.write("part.yaml", PART)
-    text = PARTS.replace("agents: {writer", "agents: {reader: {model: some/reader}, writer")
-    script = scenario(
-        agents={
-            "writer": {"planning": ["P1", "P2"], "text": ["T1", "T2"]},
-            "reader": FOUND,
-        },
-        children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
-    )
-    run = desk.play(text, script, {"parts": [{"id": "a"}, {"id": "b"}]})
-    assert run.outcome == "done"
-    begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
-    assert [key for key, _ in begun] == ["a", "b", "b"]
-    assert "It is blue." in begun[-1][1]
 
 
 WORDED = """
@@ -387,13 +312,22 @@ states:
 """
 
 
-def test_what_waited_for_items_is_told_in_the_words_of_its_edge(desk: Desk) -> None:
+def test_items_that_are_sent_back_hear_what_waited_in_the_words_of_its_edge_and_others_stay(
+    desk: Desk,
+) -> None:
     desk.write("part.yaml", PART)
     script = scenario(
-        agents={"writer": ["P1", "P2"], "reader": FOUND},
+        agents={"writer": {"planning": ["P1", "P2"], "text": ["T1", "T2"]}, "reader": FOUND},
         children={"parts": {"*": {"agents": {"builder": ["one", "two"]}}}},
     )
-    run = desk.play(WORDED, script, {"parts": [{"id": "a"}, {"id": "b"}]})
+    joined = (
+        "text\n  text: {agent: writer, prompt: Join., on_error: {content: failed}, next: review}"
+    )
+    text = WORDED.replace("next: review\n", f"next: {joined}\n").replace("parts]}", "parts, text]}")
+    text = text.replace("validate: parts", "validate: text")
+    text = text.replace("origins: [planning, parts]", "origins: [planning, parts, text]")
+    run = desk.play(text, script, {"parts": [{"id": "a"}, {"id": "b"}]})
+    assert run.outcome == "done"
     begun = [(e.key, e.feedback.text if e.feedback else "") for e in run.of(ChildStarted)]
     # A child has findings of its own, of which some may have the same ids.
     assert [e.feedback.tells for e in run.of(ChildStarted) if e.feedback] == [None]

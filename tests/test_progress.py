@@ -22,7 +22,16 @@ from loopkit.views.console import lines
 from loopkit.views.plan.plan_as_text import usd
 from loopkit.views.progress import Progress, fit, status
 from tests.machines import loop
-from tests.support import PASS, CommandLine, Desk, Played, fails, progress_of, scenario
+from tests.support import (
+    PASS,
+    CommandLine,
+    Desk,
+    Played,
+    console_lines,
+    fails,
+    progress_of,
+    scenario,
+)
 from tests.terminal import Terminal
 from tests.warm import ran_loopkit
 
@@ -68,16 +77,6 @@ def until(played: Played, kind: type, number: int = 1) -> tuple[Progress, float]
 
 def shown(progress: Progress, now: float, width: int = 200) -> str:
     return fit(status(progress, now), width, len)
-
-
-def told(stored: Sequence[Stored]) -> list[str]:
-    """The plain lines of a run, without its id."""
-    befores = [progress_of(stored[:index]) for index in range(len(stored))]
-    return [
-        line.text
-        for before, event in zip(befores, stored, strict=True)
-        for line in lines(before, event)
-    ][1:]
 
 
 def test_the_status_says_where_the_run_stands_and_whom_it_waits_for(desk: Desk) -> None:
@@ -145,7 +144,7 @@ def test_what_becomes_of_a_call_in_doubt_is_said(policy: str, said: str, durable
     machine = LOOP.replace("backoff: 0.1s}}", f"backoff: 0.1s}}, on_in_doubt: {policy}}}")
     played = durable.resume(durable.abort(machine, REVISED).state.run)
     lost = f"a call is in doubt, because its process died: {said}"
-    assert f"{'':<17}{lost}" in told(played.stored)
+    assert f"{'':<17}{lost}" in console_lines(played)
 
 
 AGAIN = (
@@ -172,7 +171,7 @@ JUDGED_AGAIN = scenario(
 def test_judging_a_version_again_is_told_without_a_number(desk: Desk) -> None:
     played = desk.play(AGAIN, JUDGED_AGAIN)
     assert played.outcome == "done"
-    led = [line.strip() for line in told(played.stored) if "→ check" in line]
+    led = [line.strip() for line in console_lines(played) if "→ check" in line]
     assert led == ["→ check", "→ check"]
     progress, at = until(played, Intended, 4)
     assert shown(progress, at).startswith("check · attempt 2 · asks critic")
@@ -246,27 +245,27 @@ def test_wide_characters_take_the_cells_that_they_take(desk: Desk) -> None:
 def test_a_call_that_failed_for_good_says_so_once(desk: Desk) -> None:
     message = "401: this key, which is long enough to be noticed when it comes twice, is not valid"
     fault = {"fault": "authentication", "message": message}
-    said = told(desk.play(LOOP, scenario(agents={"writer": [[fault]], "critic": []})).stored)
+    said = console_lines(desk.play(LOOP, scenario(agents={"writer": [[fault]], "critic": []})))
     assert said[-2:] == [
         f"                 failed (fatal): {message}",
         "  draft          suspended (fatal)",
     ]
     judge = scenario(agents={"writer": ["text"], "critic": {"facts": [[fault]], "style": [PASS]}})
-    said = told(desk.play(LOOP, judge).stored)
+    said = console_lines(desk.play(LOOP, judge))
     assert f"                 `critic` (facts) failed (fatal): {message}" in said
     assert "\n".join(said).count(message) == 1
 
 
 def test_what_a_suspension_adds_to_a_failure_is_said(desk: Desk) -> None:
     long = {"fault": "rate_limit", "retry_after": "3h", "message": "429: too many"}
-    said = told(desk.play(LOOP, scenario(agents={"writer": [[long]], "critic": []})).stored)
+    said = console_lines(desk.play(LOOP, scenario(agents={"writer": [[long]], "critic": []})))
     # Nobody waits for so long: there is no next try while the run is suspended.
     assert said[-2] == "                 failed (transient): 429: too many"
     assert said[-1] == "  draft          suspended (transient) · can be resumed in 3 h"
 
 
 def test_what_calls_cost_stands_where_they_are_told(desk: Desk) -> None:
-    said = told(desk.play(LOOP, REVISED).stored)
+    said = console_lines(desk.play(LOOP, REVISED))
     assert "  draft          asks `writer` (openai/gpt-5-mini)" in said
     assert "  check          asks `critic` (openai/gpt-5) to judge (facts)" in said
     assert "  draft          plan, attempt 1: 5 characters · 1,204 tokens · $0.0210" in said
@@ -280,7 +279,7 @@ def test_the_reason_stands_where_a_judge_is_asked_again(desk: Desk) -> None:
     critic = {"facts": [["Fine by me, I guess.", PASS]], "style": [PASS]}
     run = desk.play(LOOP, scenario(agents={"writer": ["first"], "critic": critic}))
     assert run.outcome == "done"
-    asked = [line for line in told(run.stored) if "to judge (facts)" in line]
+    asked = [line for line in console_lines(run) if "to judge (facts)" in line]
     assert len(asked) == 2
     assert "again" not in asked[0]
     assert re.search(r"to judge \(facts\) again: .*JSON", asked[1])
@@ -303,7 +302,7 @@ def test_a_rule_that_a_program_draws_leaves_room_for_what_it_says(desk: Desk) ->
     )
     printed = f"{'=' * 70}\nERROR: test_calc\n{'-' * 70}\nImportError: no calc\n"
     failed = scenario(commands={"by[0]": [{"exit_code": 1, "stdout": printed}]})
-    said = " ".join(told(desk.play(machine, failed).stored))
+    said = " ".join(console_lines(desk.play(machine, failed)))
     assert "- The tests fail. ERROR: test_calc ImportError: no calc" in said
 
 
@@ -321,7 +320,7 @@ def test_seconds_are_told_where_a_call_took_one(desk: Desk) -> None:
             "critic": {"facts": [{**PASS, "delay": "1.1s"}], "style": [PASS]},
         }
     )
-    said = told(desk.play(LOOP, slow).stored)
+    said = console_lines(desk.play(LOOP, slow))
     assert "  draft          plan, attempt 1: 4 characters · 1 s" in said
     assert [line.strip() for line in said if "answered" in line] == [
         "`critic` answered (facts) · 1 s"
@@ -350,7 +349,7 @@ def test_text_of_an_agent_stays_one_row_of_plain_characters(desk: Desk) -> None:
             )
         ),
     )
-    said = [line for line in told(played.stored) if "[red]no[/red]" in line]
+    said = [line for line in console_lines(played) if "[red]no[/red]" in line]
     assert said
     assert all(line.isprintable() for line in said)
     assert "- [red]no[/red] red 2J a b c gnp 漢字 :smile:" in said[-1]

@@ -41,11 +41,8 @@ def post(durable: Desk, run: Played, answer: HumanAnswer, question: str | None =
     """Leave an answer for whoever drives the run next."""
 
     async def posted() -> bool:
-        app = App.open(durable.state_folder)
-        try:
+        async with App.open(durable.state_folder) as app:
             return await app.post(run.state.run, answer, question)
-        finally:
-            await app.close()
 
     return asyncio.run(posted())
 
@@ -54,11 +51,8 @@ def seq(durable: Desk, run: Played) -> int:
     """How many events are stored of a run."""
 
     async def read() -> int:
-        app = App.open(durable.state_folder)
-        try:
+        async with App.open(durable.state_folder) as app:
             return len(await app.events(run.state.run))
-        finally:
-            await app.close()
 
     return asyncio.run(read())
 

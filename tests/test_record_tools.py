@@ -119,11 +119,8 @@ def test_a_model_without_tools_is_played_as_one(durable: Desk) -> None:
 
 async def run_of(desk: Desk, run: str) -> Played:
     """What the journal has of a run."""
-    app = App.open(desk.state_folder)
-    try:
+    async with App.open(desk.state_folder) as app:
         return Played(await app.state_of(run), await app.events(run), desk.folder)
-    finally:
-        await app.close()
 
 
 def test_a_function_that_plays_an_agent_is_recorded_as_one_without_tools(tmp_path: Path) -> None:

@@ -17,14 +17,9 @@ from tests.support import CommandLine, Desk, scenario
 from tests.support_postgres import url_of
 from tests.test_runs import BROKEN, SHORT_OF_WORDS, rows, started
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 ENDS = "loopkit: 1\nstates: {a: {render: Tea, next: b}, b: {final: success}}\n"
 WORDS = ("A note", "exit 3", "exit 0", "A scripted reply")
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
 
 
 def definitions() -> set[str]:

@@ -195,21 +195,20 @@ def test_a_transition_above_those_taken_moves_what_they_have_spent(desk: Desk) -
     assert paid(mended) == 3
 
 
-def test_a_total_that_comes_with_it_counts_what_was_revised_before(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("limits", "edge", "counters"),
+    [
+        ("{revisions: 5, total_revisions: 3}", "{revise: draft}", {"judge[2]": 3, "total": 3}),
+        ("{budgets: {b: 3}}", "{revise: draft, budget: b}", {"budget:b": 3}),
+    ],
+)
+def test_a_total_or_budget_that_comes_with_it_has_spent_what_was_revised_before(
+    desk: Desk, limits: str, edge: str, counters: dict[str, int]
+) -> None:
     run = desk.play(LOOP, author("one", "two", [LOST, "three"], "four"))
-    machine = LOOP.replace("{revisions: 2}", "{revisions: 5, total_revisions: 3}")
+    machine = LOOP.replace("{revisions: 2}", limits).replace("{revise: draft}", edge)
     mended = desk.repair(run.state.run, machine)
-    assert mended.state.counters == {"judge[2]": 3, "total": 3}
-    assert mended.outcome == "exhausted"
-
-
-def test_a_budget_that_comes_with_it_has_spent_what_its_edges_did(desk: Desk) -> None:
-    run = desk.play(LOOP, author("one", "two", [LOST, "three"], "four"))
-    machine = LOOP.replace("{revisions: 2}", "{budgets: {writing: 3}}").replace(
-        "{revise: draft}", "{revise: draft, budget: writing}"
-    )
-    mended = desk.repair(run.state.run, machine)
-    assert mended.state.counters == {"budget:writing": 3}
+    assert mended.state.counters == counters
     assert mended.outcome == "exhausted"
 
 
@@ -269,15 +268,8 @@ def test_an_exit_code_that_was_missing_is_no_reason_to_ask_anybody_again(desk: D
     mended = desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]"))
     assert mended.outcome == "failed"
     assert [event.agent for event in mended.of(Intended)] == ["author"]
-
-
-def test_a_repaired_run_is_recorded_without_the_stop_that_is_none_any_more(desk: Desk) -> None:
-    script = scenario(
-        agents={"author": ["one"], "critic": [PASS]},
-        commands={"tests": [{"exit_code": 5}]},
-    )
-    run = desk.play(EXITS, script)
-    made = taped(desk, desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]")))
+    # In a recording it is no stop any more.
+    made = taped(desk, mended)
     case = load_suite(made.path).case(made.case)
     assert not case.resumes
     assert run_case(load_suite(made.path), made.case).passed
@@ -316,7 +308,7 @@ validators:
 )
 
 
-def test_answers_of_judges_follow_them_to_their_new_places(desk: Desk) -> None:
+def test_answers_of_judges_follow_them_to_their_new_places_also_in_a_recording(desk: Desk) -> None:
     critic = [PASS, [LOST, PASS], PASS]
     run = desk.play(PANEL, scenario(agents={"author": ["one"], "critic": critic}))
     assert run.state.status == "suspended"
@@ -328,6 +320,8 @@ def test_answers_of_judges_follow_them_to_their_new_places(desk: Desk) -> None:
     assert sorted(asked) == ["good", "new", "short", "short"]
     keys = [event.key for event in mended.of(Intended)]
     assert len(set(keys)) == len(keys)
+    made = taped(desk, mended)
+    assert run_case(load_suite(made.path), made.case).passed
 
 
 def test_another_judge_does_not_take_the_answer_of_one_that_is_gone(desk: Desk) -> None:
@@ -696,12 +690,3 @@ def test_a_baseline_can_not_be_taken_any_more(desk: Desk) -> None:
     [(place, message)] = refusal(desk, run, machine)
     assert place == "validators.tests"
     assert "the run has begun" in message
-
-
-def test_a_repaired_run_is_recorded_with_its_judges_at_their_new_places(desk: Desk) -> None:
-    critic = [PASS, [LOST, PASS], PASS]
-    run = desk.play(PANEL, scenario(agents={"author": ["one"], "critic": critic}))
-    above = "quality:\n    - {judge: critic, rubric: [It is new.]}\n"
-    mended = desk.repair(run.state.run, PANEL.replace("quality:\n", above))
-    made = taped(desk, mended)
-    assert run_case(load_suite(made.path), made.case).passed

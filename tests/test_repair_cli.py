@@ -34,10 +34,8 @@ agents:
 
 
 @pytest.fixture(autouse=True)
-def suspended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> str:
+def suspended(own_folder: Path, capsys: Any) -> str:
     """A run that stopped at a call that failed for good."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
     Path("plan.yaml").write_text(MACHINE, encoding="utf-8")
     Path("script.yaml").write_text(SCRIPT, encoding="utf-8")
     assert run(["run", "plan.yaml", "--script", "script.yaml"]) == 4

@@ -22,6 +22,7 @@ from tests.terminal import Terminal
 from tests.waiting import LONG_S, until
 from tests.warm import Process, ran_loopkit
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 LONG = "It has to say who does it and until when, or nobody will ever know that it was asked for."
 SHORT_OF_WORDS = f"""
 loopkit: 1
@@ -51,12 +52,6 @@ states:
   one: {run: [sh, -c, "touch begun; sleep 60"], next: done}
   done: {final: success}
 """
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
 
 
 LIMITED = """

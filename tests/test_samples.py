@@ -376,13 +376,10 @@ def test_the_error_rates_are_those_that_are_calculated(
 
 async def error_rates(rule: str, chance: random.Random, count: int) -> tuple[float, float]:
     """The share of `count` good texts that are rejected, and of as many bad ones that are not."""
-    app = App(open_journal(None, clock=QuickClock().now), folder=Path())
     judging = load_text(machine(rule), "machine.yaml", Path())
-    try:
+    async with App(open_journal(None, clock=QuickClock().now), folder=Path()) as app:
         good = [await is_accepted(app, judging, chance, is_good=True) for _ in range(count)]
         bad = [await is_accepted(app, judging, chance, is_good=False) for _ in range(count)]
-    finally:
-        await app.close()
     return 1 - sum(good) / count, sum(bad) / count
 
 

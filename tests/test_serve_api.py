@@ -53,8 +53,7 @@ PRINTED = (
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(own_folder: Path) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
 

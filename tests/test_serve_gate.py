@@ -21,9 +21,8 @@ ANSWER = '{"choice": "send"}'
 
 
 @pytest.fixture(autouse=True)
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+def run(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """A run that waits for an answer."""
-    monkeypatch.chdir(tmp_path)
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     return waiting_run(capsys)
 

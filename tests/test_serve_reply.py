@@ -15,15 +15,11 @@ import pytest
 from tests.http_site import ASKING, Served, served
 from tests.test_outside import GOOD, MACHINE, PLAIN
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str, steps: [str]}").replace(
     "{section: Goal}", "{require: \"goal != ''\"}"
 )
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @asynccontextmanager

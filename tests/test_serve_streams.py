@@ -29,8 +29,7 @@ STATE = Path(".loopkit")
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(own_folder: Path) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("steps.yaml").write_text(STEPS, encoding="utf-8")
 
@@ -362,17 +361,10 @@ async def test_a_run_whose_process_was_killed_is_shown_as_interrupted_and_resume
         assert seqs(events) == list(range(1, len(events)))
 
 
-def lines_of(*texts: str) -> AsyncIterator[str]:
-    async def each() -> AsyncIterator[str]:
-        for text in texts:
-            yield text
-
-    return each()
-
-
 async def test_the_tests_read_streams_as_browsers_do() -> None:
-    found = [
-        one
-        async for one in messages(lines_of(": ping", "", "id: 1.2", 'data: {"a": 1}', "", "id: 3"))
-    ]
+    async def lines() -> AsyncIterator[str]:
+        for line in (": ping", "", "id: 1.2", 'data: {"a": 1}', "", "id: 3"):
+            yield line
+
+    found = [one async for one in messages(lines())]
     assert found == [Message("1.2", "", {"a": 1})]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +21,9 @@ from loopkit.observability.otel.observer import TelemetryObserver
 from tests.collector import Collector, collector
 from tests.http_site import ASKING, TOKEN, serving
 from tests.test_opentelemetry import KILLED, tree
+from tests.waiting import until
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOOPKIT_TOKEN", raising=False)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture
@@ -39,13 +35,6 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         yield received
 
 
-def until_exists(path: Path) -> None:
-    until = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def test_a_run_of_two_servers_of_which_the_first_is_killed_is_one_trace(
     collected: Collector,
 ) -> None:
@@ -53,7 +42,7 @@ def test_a_run_of_two_servers_of_which_the_first_is_killed_is_one_trace(
     with serving("killed.yaml", "--answer") as server, server.client() as client:
         run = client.post("/api/runs", json={"machine": "killed"}).json()["run"]
         collected.wait_for("invoke_agent first")
-        until_exists(Path("begun"))
+        until(Path("begun").exists, "the step")
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(60)
     before = list(collected.spans)

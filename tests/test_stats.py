@@ -72,11 +72,9 @@ states:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(own_folder: Path) -> Desk:
     """A desk whose runs are in the journal of the current folder."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-    return Desk(tmp_path, in_memory=False)
+    return Desk(own_folder, in_memory=False)
 
 
 def work(text: str, usd: float | None = 0.0) -> dict[str, Any]:

@@ -57,10 +57,8 @@ def work(text: str, usd: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
-    return Desk(tmp_path, in_memory=False)
+def desk(own_folder: Path) -> Desk:
+    return Desk(own_folder, in_memory=False)
 
 
 def drawn(*texts: str) -> str:

@@ -88,6 +88,11 @@ def marked(text: str, error: TemplateError) -> str:
         ("{{ range(3) }} {{ range(1, 6, 2) | list }}", "[0, 1, 2] [1, 3, 5]"),
         ("{% raw %}{{ x }}{% endraw %}{# gone #}", "{{ x }}"),
         ("{% set x = 2 %}{{ x + 1 }}", "3"),
+        ("{% for x in 'ab' %}{{ loop.index }}/{{ loop.length }} {% endfor %}", "1/2 2/2 "),
+        (
+            "{% for x in 'ab' %}{{ loop.first }}{{ loop.previtem | d('-') }} {% endfor %}",
+            "true- falsea ",
+        ),
         ("{% set x %}a{{ 1 }}{% endset %}{{ x }}", "a1"),
         ("{% filter upper %}a{{ plan.goal }}{% endfilter %}", "AG"),
     ],
@@ -104,15 +109,6 @@ def test_a_template_prints_what_it_says(text: str, expected: str):
         ("{% set x = [1,\n2] %}\n{#\nno\n#}\n{{ x }}", "[1, 2]"),
         ("{% raw %}\n  {% if %}\n{% endraw %}\n{% raw %}{% endraw %}\nb", "  {% if %}\nb"),
         ("{% if 1 %}\r\na\r\n{% endif %}\r\nb", "a\nb"),
-    ],
-)
-def test_a_line_of_tags_alone_leaves_nothing_behind(text: str, expected: str):
-    assert rendered(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         (
             "{% for x in [1, 2] %}\n- {{ x }}{% if x > 1 %} (hot){% endif %}\n{% endfor %}\nEnd",
             "- 1\n- 2 (hot)\nEnd",
@@ -123,21 +119,15 @@ def test_a_line_of_tags_alone_leaves_nothing_behind(text: str, expected: str):
         ("{{ 1 -}}\n  {% if 1 %}\n 2{% endif %}", "1 2"),
     ],
 )
-def test_a_line_of_text_stays_a_line_wherever_its_tags_stand(text: str, expected: str):
+def test_a_line_of_tags_alone_leaves_nothing_behind_and_one_with_text_stays_a_line(
+    text: str, expected: str
+):
     assert rendered(text) == expected
 
 
 def test_a_sign_in_a_tag_says_what_becomes_of_its_line():
     loop = "A:\n{%- for x in [1, 2] %}\n- {{ x }}\n{%- endfor %}\n{%+ if 1 %}\nb {% if 1 -%}\n c"
     assert rendered(f"{loop}{{% endif %}}{{% endif %}}") == "A:\n- 1\n- 2\n\nb c"
-
-
-def test_a_loop_knows_where_it_is():
-    text = (
-        "{% for tag in input.tags %}{{ loop.index }}/{{ loop.length }}{{ loop.first }}"
-        "{{ loop.previtem | default('-') }} {% endfor %}"
-    )
-    assert rendered(text) == "1/2true- 2/2falseb "
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from loopkit.machine.graph import Graph
 from loopkit.views.amounts import usage_text
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
-from tests.support import Desk, Played, progress_of, scenario, sound
-from tests.test_progress import shown, told, until
+from tests.support import Desk, Played, console_lines, progress_of, scenario, sound
+from tests.test_progress import shown, until
 
 MACHINE = """
 loopkit: 1
@@ -75,7 +75,7 @@ def test_each_call_of_a_tool_is_a_line_with_what_it_gave(desk: Desk) -> None:
     """S3.21: who watches a run sees each draft that was rejected."""
     run = played(desk)
     assert run.outcome == "done"
-    lines = [" ".join(line.split()).partition(" · again")[0] for line in told(run.stored)]
+    lines = [" ".join(line.split()).partition(" · again")[0] for line in console_lines(run)[1:]]
     asks = "plan asks `planner` (openai/gpt-5-mini)"
     assert lines == [
         asks,
@@ -119,7 +119,7 @@ def test_a_tool_that_cannot_be_started_is_told_by_its_name(desk: Desk) -> None:
         agents={"planner": [[calling("search", word="plan")]]},
         commands={"planner.search": [{"fault": "not_found"}]},
     )
-    lines = told(desk.play(MACHINE, script).stored)
+    lines = console_lines(desk.play(MACHINE, script))
     assert any("`planner.search` failed (fatal)" in line for line in lines)
 
 

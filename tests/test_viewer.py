@@ -33,8 +33,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _in_a_folder_of_its_own(own_folder: Path) -> None:
     Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("outside.yaml").write_text(OUTSIDE, encoding="utf-8")
     Path("letters.yaml").write_text(LETTERS, encoding="utf-8")

@@ -22,6 +22,7 @@ from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
 from tests.waiting import until
 from tests.warm import Process
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 STATE = Path(".loopkit")
 DATA = (MACHINE % ", schema: {goal: str}").replace("{section: Goal}", "{require: \"goal != ''\"}")
 EDITED = """
@@ -174,11 +175,6 @@ def sent_as_it_is(form: Element) -> dict[str, Any]:
         else:
             sent[name] = one.attributes.get("value", "")
     return sent
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

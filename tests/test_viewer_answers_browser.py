@@ -19,15 +19,11 @@ from tests.test_outside import ARCHITECT, outside
 from tests.test_outside_agent import CRITIC
 from tests.test_viewer_answers import EDITED, FORM
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 STATE = Path(".loopkit")
 PLANNER = "  architect:\n    command: [sh, -c, 'cat > prompt; cat plan.md']\n"
 KEPT = "    session: keep                       # one conversation over all revisions of the plan\n"
 GIVEN = {"stamps": 2, "insured": True, "kind": "card", "to": []}
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def serving(*machines: str) -> AbstractAsyncContextManager[Served]:
@@ -89,10 +85,6 @@ async def answer_as_ann(page: Any, choice: str) -> None:
     await page.wait_for_selector("#head .status.good")
 
 
-def run_in(url: str) -> str:
-    return url.partition("/runs/")[2].partition("?")[0].partition("#")[0]
-
-
 async def test_plan_review_is_led_from_its_start_to_the_approval(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -106,7 +98,7 @@ async def test_plan_review_is_led_from_its_start_to_the_approval(
         await page.fill("[name='input.issue']", "CSV exports break.\nSince Monday.")
         await page.click("main button")
         await page.wait_for_selector("#answer")
-        runs.append(run_in(page.url))
+        runs.append(page.url.partition("/runs/")[2].partition("?")[0].partition("#")[0])
         assert "### Task 1" in await page.inner_text("#question")
         await page.check("input[value=revise]")
         await page.fill("[name=comment]", "Name the files.")

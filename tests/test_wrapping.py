@@ -17,8 +17,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def folder(own_folder: Path) -> None:
     text = (ERRORS / "lookup_path_in_name.yaml").read_text(encoding="utf-8")
     Path("machine.yaml").write_text(text, encoding="utf-8")
 

@@ -300,8 +300,7 @@ async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str,
 
     The events are those of all runs, by their ids: children have their own.
     """
-    app = _app(folder)
-    try:
+    async with _app(folder) as app:
         runs = [row.run for row in await app.journal.runs(children=True)]
         if not runs:
             return None, {}
@@ -316,8 +315,6 @@ async def _resumed(folder: Path, play: Play) -> tuple[RunState | None, dict[str,
             state = await _driven(play, app, await app.resume(state.run, mend=play.mend))
         family = [row.run for row in await app.journal.runs(children=True)]
         return state, {run: [s.event for s in await app.events(run)] for run in sorted(family)}
-    finally:
-        await app.close()
 
 
 def _forked(play: Play, folder: Path, killer: Killer) -> int:

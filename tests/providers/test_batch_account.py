@@ -44,11 +44,7 @@ USD_A_CALL = 0.03
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: HostileServer
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
+def _in_a_folder_of_its_own(own_folder: Path, hostile: HostileServer) -> None:
     hostile.say(*["A note."] * 10)
     write(hostile)
     lines = (json.dumps({"n": number}) for number in range(10))

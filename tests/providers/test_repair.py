@@ -14,6 +14,7 @@ from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.openai_mock import OpenAIMock
 from tests.providers.server import ModelServer
 
+pytestmark = pytest.mark.usefixtures("own_folder", "provider_key")
 LINE = re.compile(r"loopkit resume .*")
 MACHINE = """
 loopkit: 1
@@ -47,12 +48,6 @@ states:
   failed: {final: failure}
 """
 LONG = "This line is much longer than any line may ever be."
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider_key: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".loopkit").mkdir()
 
 
 def write(server: ModelServer, *, limits: str = "", schema: str = "", rules: str = "size") -> None:

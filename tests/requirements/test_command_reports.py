@@ -514,12 +514,9 @@ def test_a_run_that_is_stopped_between_two_tries_of_its_baseline_goes_on_later(
     clock = Interrupted()
 
     async def drive() -> RunState:
-        app = App.open(desk.state_folder, clock=clock)
-        try:
+        async with App.open(desk.state_folder, clock=clock) as app:
             clock.active = await app.start(loaded, {"path": "."}, script)
             return await app.drive(clock.active)
-        finally:
-            await app.close()
 
     stopped = asyncio.run(drive())
     assert stopped.suspended is not None
@@ -546,12 +543,9 @@ def test_a_run_that_is_stopped_after_one_of_its_baselines_takes_the_others_later
             if isinstance(stored.event, Baselined):
                 started[0].stop()
 
-        app = App.open(desk.state_folder, listeners=[stop_after_the_first])
-        try:
+        async with App.open(desk.state_folder, listeners=[stop_after_the_first]) as app:
             started.append(await app.start(loaded, {"path": "."}, script))
             return await app.drive(started[0])
-        finally:
-            await app.close()
 
     stopped = asyncio.run(drive())
     assert [len(taken) for taken in stopped.baselines.values()] == [1]

@@ -284,27 +284,20 @@ def agent(desk: Desk, command: list[str], options: str = "timeout: 20s") -> Play
 
 
 @pytest.mark.parametrize(
-    ("command", "options"),
+    ("command", "options", "got"),
     [
-        (["cat"], "timeout: 20s"),
-        (["printf", "%s", "{{ prompt }}"], "timeout: 20s"),
-        (["sh", "-c", 'printf "%s" "$1"', "sh", "{{ prompt }}"], "timeout: 20s"),
-        (["sh", "-c", "cat"], 'stdin: "{{ prompt }}"'),
+        (["cat"], "timeout: 20s", PROMPT),
+        (["printf", "%s", "{{ prompt }}"], "timeout: 20s", PROMPT),
+        (["sh", "-c", 'printf "%s" "$1"', "sh", "{{ prompt }}"], "timeout: 20s", PROMPT),
+        (["sh", "-c", 'cat; echo "-$#"', "sh", "{{ prompt }}"], "timeout: 20s", "-1\n"),
+        (["sh", "-c", "cat"], 'stdin: "{{ prompt }}"', PROMPT),
+        (["cat"], 'stdin: "Attempt {{ attempt }}: {{ prompt }}"', f"Attempt 1: {PROMPT}"),
     ],
-    ids=["stdin-by-itself", "one-argument", "through-a-shell", "stdin-template"],
 )
-def test_the_prompt_goes_in_unharmed(desk: Desk, command: list[str], options: str) -> None:
-    assert agent(desk, command, options).result == {"draft": PROMPT}
-
-
-def test_a_prompt_in_an_argument_is_not_sent_to_stdin_too(desk: Desk) -> None:
-    played = agent(desk, ["sh", "-c", 'cat; echo "-$#"', "sh", "{{ prompt }}"])
-    assert played.result == {"draft": "-1\n"}
-
-
-def test_a_stdin_template_can_add_to_the_prompt(desk: Desk) -> None:
-    played = agent(desk, ["cat"], 'stdin: "Attempt {{ attempt }}: {{ prompt }}"')
-    assert played.result == {"draft": f"Attempt 1: {PROMPT}"}
+def test_the_prompt_goes_in_unharmed_and_once(
+    desk: Desk, command: list[str], options: str, got: str
+) -> None:
+    assert agent(desk, command, options).result == {"draft": got}
 
 
 STREAM: list[Any] = [

@@ -12,7 +12,6 @@ import pytest
 
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Replied, read_event
-from loopkit.engine.findings import Report
 from loopkit.engine.ledger import open_findings_of
 from loopkit.engine.rounds import Rounds
 from tests.support import PASS, Desk, Played, fails, scenario
@@ -81,10 +80,6 @@ def statuses(played: Played) -> list[list[str]]:
     return [[finding.status for finding in report.findings] for report in played.reports]
 
 
-def ids(report: Report) -> set[str]:
-    return {finding.id for finding in report.findings}
-
-
 # -- keys ----------------------------------------------------------------------------------
 
 
@@ -98,7 +93,7 @@ def test_three_failing_tests_stay_three_however_they_are_worded(desk: Desk, form
     assert played.outcome == "failed"
     assert statuses(played) == [["new"] * 3, *[["recurring"] * 3] * 3]
     assert [report.verdict for report in played.reports] == ["fail"] * 4
-    assert len({frozenset(ids(report)) for report in played.reports}) == 1
+    assert len({frozenset(f.id for f in report.findings) for report in played.reports}) == 1
     assert not any(report.resolved for report in played.reports)
     # Judges in our form alone are asked about what was open.
     assert [bool(re.search(IDS, prompt)) for prompt in played.prompts("critic")] == [

@@ -11,15 +11,11 @@ import pytest
 from loopkit.engine.events import Replied, Suspended
 from loopkit.language.facts import Severities
 from loopkit.views.review import resolution_lines
+from tests.machines import loop
 from tests.requirements.test_counting import CRASHED, LEVELS, found, play
 from tests.support import PASS, Desk, Played, fails, scenario
 
 NOTHING_NAMED = {"data": {"verdict": "fail", "findings": []}}
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
 
 
 def statuses(played: Played, attempt: int) -> dict[str, str]:
@@ -30,6 +26,15 @@ def statuses(played: Played, attempt: int) -> dict[str, str]:
         **{finding.message: finding.status for finding in report.resolved},
         **{finding.message: "unseen" for finding in report.unseen},
     }
+
+
+TWO = "agents: {one: {model: ollama/model}, two: {model: ollama/model}}"
+
+
+def rendered(by: str, top: str) -> str:
+    """A machine in which a text that is there is judged once."""
+    ends = {"valid": "accepted"}
+    return loop(by, ends, "{target: rejected}", top=top, draft="plan: {render: Brew tea.}")
 
 
 # -- what nobody graded --------------------------------------------------------------------
@@ -150,18 +155,7 @@ def test_a_warning_that_names_nothing_is_no_verdict_if_the_judge_crashes_then(de
 def test_a_judge_that_said_nothing_usable_is_asked_again_after_a_resume(desk: Desk) -> None:
     """S1.28: its answers cost the author nothing, and a resume gives it new ones."""
     desk.in_memory = False
-    machine = """
-loopkit: 1
-agents: {one: {model: ollama/model}, two: {model: ollama/model}}
-states:
-  plan: {render: Brew tea., next: judge}
-  judge:
-    validate: plan
-    by: [{judge: one, reask: 1}, {judge: two}]
-    transitions: [{guard: valid, target: accepted}, {target: rejected}]
-  accepted: {final: success}
-  rejected: {final: failure}
-"""
+    machine = rendered("[{judge: one, reask: 1}, {judge: two}]", TWO)
     said = {"one": [["Hm.", "Well.", PASS]], "two": [PASS]}
     stopped = desk.play(machine, scenario(agents=said))
     assert stopped.state.suspended is not None
@@ -387,12 +381,6 @@ def test_an_empty_answer_has_the_worst_severity(desk: Desk) -> None:
 # -- baselines -----------------------------------------------------------------------------
 
 
-def counting(first: str, later: str) -> str:
-    """A program that prints one thing when it is run first and another one later, and rejects."""
-    print_it = f"if [ -f seen ]; then {later}; else {first}; fi; touch seen; exit 1"
-    return f"[{{command: [sh, -c, {json.dumps(print_it)}], baseline: true}}]"
-
-
 @pytest.mark.parametrize(
     ("first", "later", "verdict"),
     [
@@ -408,7 +396,9 @@ def test_more_of_what_was_there_before_is_new(
     desk: Desk, first: str, later: str, verdict: str
 ) -> None:
     """S1.38: where only an exit code tells, all that was printed has to be the same."""
-    played = play(desk, by=counting(first, later), plans=["a"])
+    prints = json.dumps(f"if [ -f seen ]; then {later}; else {first}; fi; touch seen; exit 1")
+    by = f"[{{command: [sh, -c, {prints}], baseline: true}}]"
+    played = play(desk, by=by, plans=["a"])
     assert played.reports[0].verdict == verdict
 
 
@@ -431,18 +421,11 @@ def test_a_transcript_that_is_one_list_is_read_by_role(
 ) -> None:
     """S1.12: with a pattern that would find a verdict anywhere."""
     (tmp_path / "told.json").write_text(json.dumps(TOLD, indent=indent))
-    machine = f"""
-loopkit: 1
-agents: {{reviewer: {{command: [cat, told.json], reply: {reply}, workspace: {{path: .}}}}}}
-states:
-  plan: {{render: Brew tea., next: judge}}
-  judge:
-    validate: plan
-    by: [{{judge: reviewer, prompt: Review., reask: 0, verdict: {{pattern: 'VERDICT. (\\w+)'}}}}]
-    transitions: [{{guard: valid, target: accepted}}, {{target: rejected}}]
-  accepted: {{final: success}}
-  rejected: {{final: failure}}
-"""
+    reviewer = f"{{command: [cat, told.json], reply: {reply}, workspace: {{path: .}}}}"
+    machine = rendered(
+        "[{judge: reviewer, prompt: Review., reask: 0, verdict: {pattern: 'VERDICT. (\\w+)'}}]",
+        f"agents: {{reviewer: {reviewer}}}",
+    )
     played = Desk(tmp_path).play(machine)
     assert played.outcome == "rejected"
     assert [finding.message for finding in played.reports[0].findings] == ["No."]
@@ -453,19 +436,8 @@ states:
 
 def test_what_programs_printed_before_a_limit_stopped_the_judges_is_kept(tmp_path: Path) -> None:
     """X.18, X.13: the call that goes beyond the limit is never made."""
-    machine = """
-loopkit: 1
-limits: {agent_calls: 1}
-agents: {one: {model: ollama/model}, two: {model: ollama/model}}
-states:
-  plan: {render: Brew tea., next: judge}
-  judge:
-    validate: plan
-    by: [{command: [echo, looked]}, {judge: one}, {judge: two}]
-    transitions: [{guard: valid, target: accepted}, {target: rejected}]
-  accepted: {final: success}
-  rejected: {final: failure}
-"""
+    by = "[{command: [echo, looked]}, {judge: one}, {judge: two}]"
+    machine = rendered(by, f"limits: {{agent_calls: 1}}\n{TWO}")
     script = scenario(agents={"one": [PASS], "two": [PASS]})
     played = Desk(tmp_path).play(machine, script)
     (suspended,) = played.of(Suspended)

@@ -84,12 +84,10 @@ def test_what_is_no_plan_is_sent_back_with_all_that_is_missing(
     assert len(played.prompts("critic")) == 1
 
 
-def in_other_white_space(text: str) -> str:
-    """The same plan with other line ends, trailing blanks and blank lines around it."""
-    return "\r\n\n" + text.replace("\n", " \t\r\n") + "\n\n  \n"
+IN_OTHER_WHITE_SPACE = "\r\n\n" + plan("good").replace("\n", " \t\r\n") + "\n\n  \n"
 
 
-@pytest.mark.parametrize("again", [plan("good"), in_other_white_space(plan("good"))])
+@pytest.mark.parametrize("again", [plan("good"), IN_OTHER_WHITE_SPACE])
 def test_the_same_plan_again_is_no_progress(desk: Desk, again: str) -> None:
     """It is judged, and then the person is asked instead of a third attempt."""
     critic = [fails("Task 2 is vague."), fails("Task 3 is vague.")]

@@ -17,7 +17,7 @@ from loopkit.drive.retries import Breakers
 from loopkit.engine.events import Held, Intended, Replied
 from loopkit.language.load import load
 from tests.providers.hostile import HostileServer, json_answer, openai_answer
-from tests.support import PLAN_REVIEW, Desk, Played, scenario
+from tests.support import PLAN_REVIEW, Desk, scenario
 
 PRICE = 0.000_01
 """USD a token, by the machines here."""
@@ -295,13 +295,6 @@ def test_a_kept_session_sends_all_turns_and_a_fresh_one_does_not_grow(
     assert lengths[0] > lengths[1] == lengths[2]
 
 
-def _played_twice(durable: Desk, server: HostileServer, text: str) -> tuple[Played, Played]:
-    """A run that was aborted in its second call, and its rest."""
-    server.queue(SHORT, SHORT, GOOD)
-    aborted = durable.abort(text, in_call=2)
-    return aborted, durable.resume(aborted.state.run)
-
-
 def test_a_resumed_run_sends_the_same_messages_as_an_unharmed_one(
     durable: Desk, server: HostileServer
 ) -> None:
@@ -309,7 +302,9 @@ def test_a_resumed_run_sends_the_same_messages_as_an_unharmed_one(
     server.queue(SHORT, SHORT, GOOD)
     durable.play(text)
     unharmed = [sent(server, request) for request in range(3)]
-    aborted, resumed = _played_twice(durable, server, text)
+    server.queue(SHORT, SHORT, GOOD)
+    aborted = durable.abort(text, in_call=2)
+    resumed = durable.resume(aborted.state.run)
     assert resumed.outcome == "done"
     assert [sent(server, request) for request in range(3, 6)] == unharmed
     # The aborted call never reached the server here, but it may have: it stays charged.

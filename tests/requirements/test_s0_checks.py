@@ -17,7 +17,6 @@ from tests.support import (
     PASS,
     PLAN_REVIEW,
     Desk,
-    Played,
     fails,
     plan,
     scenario,
@@ -148,14 +147,10 @@ def test_headers_in_code_are_not_counted_where_code_does_not_count(desk: Desk) -
     assert extracted(desk, listed, IN_CODE) == {"names": ["### Task 1:"]}
 
 
-def review_by(desk: Desk, critic: list[Any], *plans: str, cap: int = 0) -> Played:
-    script = scenario(agents={"architect": list(plans), "critic": critic})
-    return desk.play(PLAN_REVIEW, script, {**ISSUE, "max_revisions": cap})
-
-
 def test_a_judge_is_not_asked_about_what_a_rule_refuses(desk: Desk) -> None:
     """S0.34: judges come after the deterministic checks, and are skipped where these fail."""
-    played = review_by(desk, [], plan("title_only"))
+    script = scenario(agents={"architect": [plan("title_only")], "critic": []})
+    played = desk.play(PLAN_REVIEW, script, {**ISSUE, "max_revisions": 0})
     assert played.prompts("critic") == []
     assert [answer.validator for answer in played.reports[0].answers] == ["structure"]
 

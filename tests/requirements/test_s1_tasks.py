@@ -19,6 +19,7 @@ from loopkit.engine.events import ChildEnded, ChildStarted, Event, Intended, Rep
 from loopkit.language.load import Loaded, load
 from loopkit.machine.inputs import complete_input
 from tests.support import PASS, ROOT, Desk, Played, fails, scenario
+from tests.test_children import TASK as PLAYED_TASK
 
 E = TypeVar("E", bound=Event)
 SILENT = ["It looks fine.", "Yes, fine.", "I have said it."]
@@ -65,18 +66,15 @@ class Plan:
         return sum(len(self.prompts(key, agent)) for key in self.children)
 
 
-async def _with_children(desk: Desk, run: Played) -> Plan:
-    app = desk._app()
-    try:
-        begun = {event.key: event.child for event in run.of(ChildStarted)}
-        return Plan(run, {key: await app.events(child) for key, child in begun.items()})
-    finally:
-        await app.close()
-
-
 def seen(desk: Desk, run: Played) -> Plan:
     """A run with all that is stored of the runs of its tasks."""
-    return asyncio.run(_with_children(desk, run))
+
+    async def read() -> Plan:
+        async with desk._app() as app:
+            begun = {event.key: event.child for event in run.of(ChildStarted)}
+            return Plan(run, {key: await app.events(child) for key, child in begun.items()})
+
+    return asyncio.run(read())
 
 
 def task(name: str, **more: Any) -> dict[str, Any]:
@@ -95,16 +93,13 @@ def carry_out(desk: Desk, inputs: dict[str, Any], **by_key: Any) -> Plan:
     script = scenario(children={"tasks": {**parts, "*": {"agents": SAID}}})
     loaded, file = machine(), desk.write("plan.json", json.dumps(inputs))
     given = complete_input(loaded.machine, {"plan": str(file)})
-    return asyncio.run(_carried_out(desk, loaded, given, script))
 
+    async def drive() -> Played:
+        async with desk._app() as app:
+            active = await app.start(loaded, given, desk.script(script))
+            return await desk._drive(app, active, 0)
 
-async def _carried_out(desk: Desk, loaded: Loaded, given: dict[str, Any], script: str) -> Plan:
-    app = desk._app()
-    try:
-        active = await app.start(loaded, given, desk.script(script))
-        return await _with_children(desk, await desk._drive(app, active, 0))
-    finally:
-        await app.close()
+    return seen(desk, asyncio.run(drive()))
 
 
 @pytest.fixture
@@ -349,17 +344,8 @@ agents:
     session: keep
     resume: [--resume, "{{ session }}"]
 states:
-  draft: {agent: writer, prompt: "Do {{ input.text }}.", next: check}
-  check:
-    validate: draft
-    by: [{matches: good, message: "It is not good."}]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: draft, max: 1}
-      - {target: failed}
-  done: {final: success, result: draft}
-  failed: {final: failure, result: draft}
 """
+TASK += PLAYED_TASK.partition("states:\n")[2]
 
 
 def test_the_whole_is_verified_and_planned_again_with_the_log(desk: Desk) -> None:

@@ -189,15 +189,12 @@ states:
     )
 
     async def started() -> str:
-        app = App.open(tmp_path / ".loopkit")
-        try:
+        async with App.open(tmp_path / ".loopkit") as app:
             active = await app.start(load(path), {})
             state = await app.drive(active)
             assert state.suspended is not None
             assert "no edge of `check` is enabled" in state.suspended.message
             return state.run
-        finally:
-            await app.close()
 
     run = asyncio.run(started())
     assert invoke(["resume", run]) == 4
@@ -210,11 +207,8 @@ def unchecked(folder: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8")
 
     async def started() -> str:
-        app = App.open(folder / ".loopkit")
-        try:
+        async with App.open(folder / ".loopkit") as app:
             return (await app.drive(await app.start(load(path), {}))).run
-        finally:
-            await app.close()
 
     return asyncio.run(started())
 
