@@ -80,7 +80,7 @@ PLACES: dict[Callable[[], None], str] = {
     no_database: "the file is not a SQLite database",
     half_a_page: "the file is damaged",
     other_tables: "is the database of another program",
-    newer_tables: "by a newer loopkit (tables of version 7, this one knows 3); upgrade",
+    newer_tables: "by a newer loopkit (tables of version 7, this one knows 4); upgrade",
     folder_for_the_database: "there is a folder where a file is needed",
     file_for_the_folder: "there is a file where a folder is needed",
     link_to_nowhere: "there is a file where a folder is needed",

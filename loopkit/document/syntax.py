@@ -68,7 +68,7 @@ class Stop(SourceText, frozen=True):
     def on_one_line(self, first: int, second: int) -> bool:
         return self.position(first)[0] == self.position(second)[0]
 
-    def problem(
+    def mistake(
         self, code: str, message: str, remedy: str = QUOTE_IT, start: int | None = None
     ) -> Problem:
         """A problem of one character: where reading stopped, or at `start`."""
@@ -96,7 +96,7 @@ def explain(builder: Builder, error: ParserGaveUp) -> Problem:
         end, builder.quoted,
     )  # fmt: skip
     kinds = (_blanks, _templates, _quotes, _first_characters, _one_line, _many_lines)
-    other = stop.problem(
+    other = stop.mistake(
         "syntax", f"this is not valid YAML: {stop.reason}", "correct it, or quote the text"
     )
     return next((problem for kind in kinds for problem in kind(stop)), other)
@@ -112,9 +112,9 @@ def _blanks(stop: Stop) -> Iterator[Problem]:
     start, line = stop.line_around(stop.at)
     if found == "\t" and line[: stop.at - start].strip():
         remedy = "replace it with a space, or quote the text"
-        yield stop.problem("tab", "a tab outside quotes", remedy)
+        yield stop.mistake("tab", "a tab outside quotes", remedy)
     elif found == "\t":
-        yield stop.problem("tab", "a tab in the indentation", "indent with spaces")
+        yield stop.mistake("tab", "a tab in the indentation", "indent with spaces")
     elif found.isspace() and found not in " \r\n":
         yield odd_blank(stop.span(stop.at), found)
 
@@ -162,7 +162,7 @@ def _quotes(stop: Stop) -> Iterator[Problem]:
 def _unclosed_quote(stop: Stop, opened: int) -> Problem:
     message = "this quote is not closed where its text ends"
     remedy = f"close it with {stop.char(opened)}"
-    return stop.problem("unclosed-quote", message, remedy, opened)
+    return stop.mistake("unclosed-quote", message, remedy, opened)
 
 
 def _first_characters(stop: Stop) -> Iterator[Problem]:
@@ -175,13 +175,13 @@ def _first_characters(stop: Stop) -> Iterator[Problem]:
     if start is not None:
         kind = "an alias" if stop.char(start) == "*" else "an anchor"
         message = f"`{stop.char(start)}` without quotes starts {kind}"
-        yield stop.problem("unquoted-text", message, start=start)
+        yield stop.mistake("unquoted-text", message, start=start)
     if stop.opened is not None and "tag" in f"{stop.context} {stop.reason}":
         yield mistake("tag", stop.span(stop.opened))
     char = stop.char(stop.at)
     if stop.reason.endswith("cannot start any token"):
         shown = "a backtick" if char == "`" else f"`{char}`"
-        yield stop.problem("unquoted-text", f"text without quotes cannot start with {shown}")
+        yield stop.mistake("unquoted-text", f"text without quotes cannot start with {shown}")
     start = stop.at if stop.opened is None else stop.opened
     if "block scalar" in f"{stop.context} {stop.reason}" and stop.char(start) in "|>":
         yield Problem(
@@ -213,20 +213,20 @@ def _one_line(stop: Stop) -> Iterator[Problem]:
             remedy = (
                 "put the first `- ` on the next line, or write `[a, b]`; quote it, if it is text"
             )
-            yield stop.problem(
+            yield stop.mistake(
                 "unquoted-text", "a list cannot start on the line of its key", remedy
             )
         case "mapping keys are not allowed here":
-            yield stop.problem("unquoted-text", "`? ` without quotes starts a key")
+            yield stop.mistake("unquoted-text", "`? ` without quotes starts a key")
     if stop.context.startswith("while parsing a flow ") and stop.opened is not None:
         yield from _brackets(stop, stop.opened)
     if stop.reason.startswith("expected the node content"):
         if found := stop.char(stop.at):
-            yield stop.problem("unquoted-text", f"a value is missing before `{found}`")
+            yield stop.mistake("unquoted-text", f"a value is missing before `{found}`")
         else:
             message = "the file ends inside a bracket"
             remedy = "close it with `]` or `}`"
-            yield stop.problem("unclosed-bracket", message, remedy)
+            yield stop.mistake("unclosed-bracket", message, remedy)
 
 
 def _colon(stop: Stop) -> Iterator[Problem]:
@@ -265,7 +265,7 @@ def _brackets(stop: Stop, opened: int) -> Iterator[Problem]:
         hint = "; ` #` starts a comment, so text that has it needs quotes" if commented else ""
         message = f"`{opener}` is not closed"
         remedy = f"add `{closer}`{hint}"
-        yield stop.problem("unclosed-bracket", message, remedy, opened)
+        yield stop.mistake("unclosed-bracket", message, remedy, opened)
     elif found == ":":
         yield unquoted_colon(stop.span(stop.read_to, stop.at + 1))
     elif found in "[{":
@@ -275,21 +275,21 @@ def _brackets(stop: Stop, opened: int) -> Iterator[Problem]:
             "put the whole text in quotes, or write each field on its own line, without"
             f" `{brackets}`"
         )
-        yield stop.problem("unquoted-bracket", message, remedy)
+        yield stop.mistake("unquoted-bracket", message, remedy)
     elif found in "]}":
         message = f"`{found}` cannot close `{opener}`"
-        yield stop.problem("missing-separator", message, f"write `{closer}`")
+        yield stop.mistake("missing-separator", message, f"write `{closer}`")
     else:
         message = f"a comma or `{closer}` is missing before this"
         remedy = "it is safest to quote a text with spaces, quotes or brackets"
-        yield stop.problem("missing-separator", message, remedy)
+        yield stop.mistake("missing-separator", message, remedy)
 
 
 def _many_lines(stop: Stop) -> Iterator[Problem]:
     """Lines that do not fit to those before them."""
     for start, line in stop.lines:
         if line.startswith("%"):
-            yield stop.problem("unquoted-text", "a line cannot start with `%`", start=start)
+            yield stop.mistake("unquoted-text", "a line cannot start with `%`", start=start)
     place = stop.line_span(stop.at)
     if re.search(r"<document start>|document end marker", stop.reason):
         if not stop.read_to:
