@@ -559,12 +559,12 @@ def test_a_command_ends_whose_process_was_killed_before_it_could_register_it(out
     groups.after_fork()
 
 
-def test_a_watcher_that_was_ended_is_replaced(output: int) -> None:
+def test_a_watcher_that_was_ended_is_replaced() -> None:
     groups = Groups()
     sleepers = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     before = children()
     for sleeper in sleepers:
-        with groups.start(output) as add:
+        with groups.start() as add:
             for watcher in children() - before:
                 os.kill(watcher, signal.SIGKILL)
                 os.waitid(os.P_PID, watcher, os.WEXITED)

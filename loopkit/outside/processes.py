@@ -465,20 +465,20 @@ class Groups:
         self._forget()
 
     @contextmanager
-    def start(self, output: int) -> Iterator[Callable[[int], None]]:
-        """Guard the start of a command with this pipe as its output, by which the watcher finds it.
+    def start(self, output: int | None = None) -> Iterator[Callable[[int], None]]:
+        """Guard the start of a command; by the pipe that is its output, the watcher can find it.
 
         Gives the function that registers its group. Raises `OSError` where no watcher can be
         started.
         """
-        pipe = f"pipe:[{os.fstat(output).st_ino}]"
-        self._tell(f"?{pipe}\n")
+        pipe = f"pipe:[{os.fstat(output).st_ino}]\n" if output is not None else ""
+        self._tell(pipe and f"?{pipe}")
         self._starts += 1
         try:
             yield self._add
         finally:
             self._starts -= 1
-            self._tell(f"!{pipe}\n")
+            self._tell(pipe and f"!{pipe}")
             if self._leave is not None:
                 self.end(self._leave)
 
