@@ -102,7 +102,7 @@ def measure(peer: str, url: str) -> None:
     elif peer == "sqlite":
         asyncio.run(with_loopkit(Path.cwd() / ".loopkit"))
     else:
-        from loopkit.journal.journal import migrate
+        from loopkit.journal.postgres.migration import migrate
 
         place = f"{url}{'&' if '?' in url else '?'}schema=b{os.urandom(6).hex()}"
         migrate(place)
@@ -120,6 +120,7 @@ def main() -> None:
     if options.peer:
         measure(options.peer, options.journal)
         return
+    options.folder.mkdir(parents=True, exist_ok=True)
     pythons = {"sqlite": sys.executable, "postgres": sys.executable}
     pythons |= {"dbos": options.dbos} if options.dbos else {}
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
