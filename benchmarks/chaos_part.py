@@ -246,6 +246,7 @@ class Part:
     async def _kill(self) -> None:
         while self._made("kill") < self.plan.kills and not self._is_alone():
             await asyncio.sleep(0.3)
+            await self._look()
             now = time.monotonic()
             ripe = [
                 each for each in self.workers
@@ -285,6 +286,7 @@ class Part:
             await self._pause_until_share("kill", number, self.plan.stops)
             while not self._is_alone():
                 await asyncio.sleep(0.3)
+                await self._look()
                 free = [w for w in self.workers if w.pid and w.killed <= w.born and _lives(w.pid)]
                 worker = random.choice(free) if free else None
                 if worker is None or not (owned := await self._owned(worker)):
