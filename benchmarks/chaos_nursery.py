@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 LOADED = (
     "loopkit.app", "loopkit.cli", "loopkit.cli.worker", "loopkit.serving.worker",
@@ -21,25 +22,22 @@ LOADED = (
 )  # fmt: skip
 
 
-def become(order: dict[str, object]) -> None:
+def become(order: dict[str, Any]) -> None:
     from loopkit.cli import main
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    os.chdir(str(order["cwd"]))
-    os.environ.update(order["env"])  # type: ignore[call-overload]
-    log = os.open(str(order["log"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.chdir(order["cwd"])
+    os.environ.update(order["env"])
+    log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    argv = order["argv"]
-    assert isinstance(argv, list)
+    argv = sys.argv = order["argv"]
     if argv[0] == "loopkit":
-        sys.argv = argv
         main()
     else:
         # A program in Python that is given by its file.
-        sys.argv = argv
         program = Path(argv[0])
         sys.path.insert(0, str(program.parent))
         importlib.import_module(program.stem).main()

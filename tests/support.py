@@ -20,8 +20,8 @@ from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Clock
+from loopkit.drive.breakers import Breakers
 from loopkit.drive.repair import AS_IT_IS, Mend
-from loopkit.drive.retries import Breakers
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Decided, Event, Intended, Waiting, Worked

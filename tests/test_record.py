@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from loopkit.document.reading import read
 from loopkit.document.writing import to_yaml
-from loopkit.drive.retries import Breakers
+from loopkit.drive.breakers import Breakers
 from loopkit.engine.events import Event, Held, Replied, Started, Suspended
 from loopkit.machine.program import Program
 from loopkit.testing import load_suite, play, run_case

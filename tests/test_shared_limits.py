@@ -14,7 +14,7 @@ import pytest
 
 from loopkit.agents.port import Crashed
 from loopkit.app import App, Script
-from loopkit.drive.retries import SharedBreakers, rates_in
+from loopkit.drive.breakers import SharedBreakers, rates_in
 from loopkit.engine.events import Held, InDoubt, Replied
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError

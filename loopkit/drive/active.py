@@ -28,8 +28,9 @@ from stat import S_ISREG
 from typing import Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
+from loopkit.drive.breakers import Breakers
 from loopkit.drive.limits import Budget, Line, WaitFor
-from loopkit.drive.retries import Breakers, CallFailed
+from loopkit.drive.retries import CallFailed
 from loopkit.drive.servers import Servers
 from loopkit.drive.stored_runs import Stored, StoredRuns
 from loopkit.engine.changes import apply

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.drive.active import ActiveRun, AskedAboutDoubt, Stopped
+from loopkit.drive.breakers import PROBE_S
 from loopkit.drive.limits import (
     Account,
     AnswerCutOff,
@@ -35,7 +36,6 @@ from loopkit.drive.replies import (
 )
 from loopkit.drive.retries import (
     IN_DOUBT,
-    PROBE_S,
     CallFailed,
     SessionLost,
     TryFailed,

@@ -29,13 +29,13 @@ from loopkit.drive.active import (
     RealClock,
 )
 from loopkit.drive.advance import advance
+from loopkit.drive.breakers import Breakers, SharedBreakers, rates_in
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
 from loopkit.drive.judging import answer_without_rules
 from loopkit.drive.limits import Account, Budget
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
-from loopkit.drive.retries import Breakers, SharedBreakers, rates_in
 from loopkit.drive.stored_runs import Stored, open_children
 from loopkit.engine.events import ChildStarted, Replied, Resumed, Started
 from loopkit.engine.findings import Report

@@ -10,12 +10,12 @@ others may do its work by now: the groups that are left are killed too.
 Between `?pipe:[34]` and `!pipe:[34]` a command is started whose output is this pipe. It runs by the
 end of the input, which it holds open itself until then.
 
-It imports only what an interpreter has loaded anyway, because it is started so often.
+It imports hardly more than an interpreter has loaded anyway, because it is started so often.
 """
 
-import _signal  # type: ignore[import-not-found]  # `signal` takes ten times as long
 import os
-import sys
+import select
+import time
 
 KILL = 9
 """SIGKILL, on every system."""
@@ -25,18 +25,25 @@ _starting: set[str] = set()
 
 def outlive() -> None:
     """Follow the messages until stdin ends, then kill the groups that are left."""
-    _signal.signal(_signal.SIGALRM, lambda *_: kill_all())
-    for change in sys.stdin:
-        if change.startswith("~"):
-            _signal.setitimer(_signal.ITIMER_REAL, float(change[1:]))
-        elif change.startswith("+"):
-            _groups.add(int(change[1:]))
-        elif change.startswith("?"):
-            _starting.add(change[1:-1])
-        elif change.startswith("!"):
-            _starting.discard(change[1:-1])
-        else:
-            _groups.discard(int(change[1:]))
+    rest, dead_at = "", None
+    while True:
+        wait = None if dead_at is None else max(dead_at - time.monotonic(), 0.0)
+        if not select.select([0], [], [], wait)[0]:
+            kill_all()
+            dead_at = None
+            continue
+        text = os.read(0, 65_536).decode()
+        if not text:
+            break
+        *changes, rest = (rest + text).split("\n")
+        for change in changes:
+            what, of = change[:1], change[1:]
+            if what == "~":
+                dead_at = time.monotonic() + float(of) if float(of) else None
+            elif what in "?!":
+                (_starting.add if what == "?" else _starting.discard)(of)
+            else:
+                (_groups.add if what == "+" else _groups.discard)(int(of))
     kill_all()
 
 

@@ -26,7 +26,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.retries import Breakers
+from loopkit.drive.breakers import Breakers
 from loopkit.drive.stored_runs import Stored, StoredRuns, state_after
 from loopkit.engine.events import ChildStarted, Event
 from loopkit.engine.state import RunState

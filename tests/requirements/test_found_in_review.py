@@ -23,7 +23,7 @@ from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.retries import Breakers
+from loopkit.drive.breakers import Breakers
 from loopkit.engine.events import Failed, Refused
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.journal import Claim, Journal

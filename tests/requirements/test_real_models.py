@@ -13,7 +13,7 @@ import pytest
 from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
-from loopkit.drive.retries import Breakers
+from loopkit.drive.breakers import Breakers
 from loopkit.engine.events import Held, Intended, Replied
 from loopkit.language.load import load
 from tests.providers.hostile import HostileServer, json_answer, openai_answer

@@ -10,7 +10,7 @@ import pytest
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.drive.retries import PROBE_S, Breakers, rates_in
+from loopkit.drive.breakers import PROBE_S, Breakers, rates_in
 from loopkit.engine.events import Failed, Held, Intended
 from loopkit.language.load import load
 from tests.support import Desk, Played, QuickClock, scenario

@@ -1,0 +1,206 @@
+"""A circuit breaker and a rate of calls for each provider.
+
+A provider that failed several times in a row is not called for a while, by any run of the process.
+Then one call probes whether it answers again, and all others wait for the result. The processes
+that share a journal know this of each other, and when a provider has told one of them to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from math import inf
+
+from loopkit.agents.port import NotRunnable
+from loopkit.journal.limits import Circuit, Rate, SharedLimits
+from loopkit.values import NOTHING
+
+THRESHOLD = 5
+"""Transient failures in a row that open the circuit."""
+COOLDOWN_S = 30.0
+PROBE_S = 1.0
+"""How long others wait at a time while one call probes."""
+
+LOOK_AGAIN_S = 1.0
+"""How old what other processes know of a provider may be."""
+TURN_S = 0.1
+Rates = Mapping[str, Rate]
+_RATE = re.compile(r"(\S+?)\s*=\s*([1-9]\d{0,5}(?![\d/]))?\s*(?:([1-9]\d{0,5})/min)?")
+
+
+def rates_in(text: str) -> Rates:
+    """The rates by provider that `openai=8 120/min, anthropic=4` names; raises NotRunnable."""
+    rates: dict[str, Rate] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        found = _RATE.fullmatch(part)
+        if found is None or not (found[2] or found[3]):
+            raise NotRunnable(
+                f"`LOOPKIT_CALLS` has {part!r}; write calls at once, or a minute, or both: "
+                "openai=8, openai=120/min, openai=8 120/min"
+            )
+        rates[found[1]] = Rate(*(int(number) if number else None for number in found.group(2, 3)))
+    return rates
+
+
+@dataclass
+class _Circuit:
+    failures: int = 0
+    open_until: float = 0.0
+    is_probed: bool = False
+
+
+class Breakers:
+    """The circuits and the rates of all providers that were asked.
+
+    Times are seconds of a monotonic clock, because the time of day may jump meanwhile.
+    """
+
+    def __init__(
+        self, threshold: int = THRESHOLD, cooldown_s: float = COOLDOWN_S, rates: Rates = NOTHING
+    ) -> None:
+        self._threshold = threshold
+        self._cooldown_s = cooldown_s
+        self._circuits: dict[str, _Circuit] = {}
+        self._rates = rates
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._wanted, self._granted, self._calls = Counter[str](), Counter[str](), Counter[str]()
+        self._next: defaultdict[str, float] = defaultdict(float)
+        self._used_until: defaultdict[str, float] = defaultdict(float)
+
+    @asynccontextmanager
+    async def turn(
+        self,
+        provider: str,
+        now: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+    ) -> AsyncIterator[None]:
+        """Entered for a call, once its rate lets it be sent."""
+        if (rate := self._rates.get(provider)) is None:
+            yield
+            return
+        while (wait_s := await self._seconds_to_turn(provider, rate, now())) > 0:
+            await pause(wait_s)
+        try:
+            yield
+        finally:
+            await self._give_back(provider, rate)
+
+    async def _seconds_to_turn(self, provider: str, rate: Rate, now: float) -> float:
+        """Of all calls that wait the turns are asked for together."""
+        self._wanted[provider] += 1
+        try:
+            async with self._asking[provider]:
+                if not self._granted[provider] and self._next[provider] <= now:
+                    wanted = self._wanted[provider]
+                    granted, wait_s = await self._take(provider, wanted, rate, now)
+                    if granted < wanted:
+                        self._next[provider] = now + max(wait_s, TURN_S)
+                    self._granted[provider] = granted
+                    self._calls[provider] += granted
+                if not self._granted[provider]:
+                    return max(self._next[provider] - now, TURN_S)
+                self._granted[provider] -= 1
+                return 0.0
+        finally:
+            self._wanted[provider] -= 1
+
+    async def _give_back(self, provider: str, _: Rate) -> None:
+        self._calls[provider] -= 1
+        self._next[provider] = 0.0
+
+    async def _take(self, provider: str, wanted: int, rate: Rate, now: float) -> tuple[int, float]:
+        ahead_s = max(self._used_until[provider] - now, 0.0)
+        granted, wait_s = rate.grant(wanted, self._calls[provider], ahead_s)
+        self._used_until[provider] = now + ahead_s + granted * rate.interval_s
+        return granted, wait_s
+
+    async def seconds_to_wait(self, provider: str, now: float) -> float:
+        """Seconds until a call may be sent; 0 admits this one, whose result has to be recorded."""
+        circuit = self._circuits.get(provider)
+        if circuit is None or circuit.failures < self._threshold:
+            return 0.0
+        if now < circuit.open_until:
+            return circuit.open_until - now
+        if circuit.is_probed:
+            return PROBE_S
+        circuit.is_probed = True
+        return 0.0
+
+    def failures(self, provider: str) -> int:
+        """Transient failures in a row."""
+        circuit = self._circuits.get(provider)
+        return circuit.failures if circuit else 0
+
+    async def record_failure(
+        self, provider: str, now: float, retry_after_s: float | None = None
+    ) -> None:
+        """Record a transient failure; a provider that refuses has answered."""
+        circuit = self._circuits.setdefault(provider, _Circuit())
+        circuit.failures += 1
+        circuit.open_until = now + self._cooldown_s
+        circuit.is_probed = False
+
+    async def record_answer(self, provider: str) -> None:
+        """Record that the provider answered, if only to refuse."""
+        self._circuits.pop(provider, None)
+
+    async def release_probe(self, provider: str) -> None:
+        """Let another call probe, because this one ended without an answer or a failure."""
+        circuit = self._circuits.get(provider)
+        if circuit is not None:
+            circuit.is_probed = False
+
+
+class SharedBreakers(Breakers):
+    """What all processes of a journal know; only failures and what follows are told at once."""
+
+    def __init__(self, limits: SharedLimits, rates: Rates) -> None:
+        super().__init__(rates=rates)
+        self._limits = limits
+        self._known: Mapping[str, Circuit] = {}
+        self._looked = -inf
+
+    async def seconds_to_wait(self, provider: str, now: float) -> float:
+        if now - self._looked > LOOK_AGAIN_S:
+            self._looked = now
+            self._known = await self._limits.circuits()
+        circuit = self._known.get(provider)
+        left_s = self._looked + circuit.closed_s - now if circuit else 0.0
+        if circuit is None or left_s > 0 or circuit.failures < self._threshold:
+            return max(left_s, 0.0)
+        self._looked = -inf
+        return 0.0 if await self._limits.probe(provider) else PROBE_S
+
+    async def _take(self, provider: str, wanted: int, rate: Rate, now: float) -> tuple[int, float]:
+        return await self._limits.take_calls(provider, self._calls[provider], wanted, rate)
+
+    async def _give_back(self, provider: str, rate: Rate) -> None:
+        async with self._asking[provider]:
+            await super()._give_back(provider, rate)
+            await self._limits.take_calls(provider, self._calls[provider], 0, rate)
+
+    def failures(self, provider: str) -> int:
+        circuit = self._known.get(provider)
+        return circuit.failures if circuit else 0
+
+    async def record_failure(
+        self, provider: str, now: float, retry_after_s: float | None = None
+    ) -> None:
+        self._looked = -inf
+        opens_s = self._threshold, self._cooldown_s
+        # A program has no provider.
+        if provider:
+            await self._limits.record_failure(provider, retry_after_s or 0.0, *opens_s)
+
+    async def record_answer(self, provider: str) -> None:
+        if self.failures(provider):
+            self._looked = -inf
+            await self._limits.record_answer(provider)
+
+    async def release_probe(self, provider: str) -> None:
+        if self.failures(provider) >= self._threshold:
+            await self._limits.release_probe(provider)
