@@ -501,12 +501,10 @@ class ActiveRun:
         """
         if events:
             self.stage(*events)
-        batch, texts = self._staged, self._texts
+        batch, texts, settled = self._staged, self._texts, self._settled
         if not batch and not consumes:
             return
         at = self.clock.now()
-        # Only a journal that processes share is told of it.
-        told = {"settles": tuple(self._settled)} if self._settled else {}
         self._staged, self._texts, self._settled = [], [], []
         kept: Sequence[Any] = texts if self.keeps_texts else batch
         records = [NewRecord(e.type, at, one) for e, one in zip(batch, kept, strict=True)]
@@ -517,11 +515,11 @@ class ActiveRun:
         due = asked[-1] if asked else None
         try:
             seq = await self.claim.append(
-                records, consumes, releases=over, due=due, unless=unless, **told
+                records, consumes, releases=over, due=due, unless=unless, settles=settled
             )
         except MessageWaits:
             self._staged, self._texts = batch + self._staged, texts + self._texts
-            self._settled = [*told.get("settles", ()), *self._settled]
+            self._settled = settled + self._settled
             raise
         for number, event in enumerate(batch if self.listeners else (), seq - len(batch) + 1):
             stored = Stored(number, self.claim.epoch, at, event)
