@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--until", type=int, help="make no part from this number on")
     parser.add_argument("--in-flight", type=int, default=24)
     parser.add_argument("--seconds", type=float, default=3.0, help="mean of a call")
-    parser.add_argument("--rounds", type=int, default=6, help="mean of a run")
+    parser.add_argument("--rounds", type=int, default=20, help="mean of a run")
     parser.add_argument("--between", type=float, default=10.0, help="between kills of a worker")
     parser.add_argument("--worker", nargs="+", help="another command than `loopkit worker`")
     parser.add_argument("--show", nargs="*", choices=SHOWS, help="make these shows, or all")

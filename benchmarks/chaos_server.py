@@ -85,6 +85,11 @@ class Server:
             psutil.wait_procs(found, timeout=30)
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill_one(self) -> bool:
         """kill -9 of one process that serves a client: the server ends all and recovers."""
         assert self._process is not None
