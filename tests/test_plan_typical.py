@@ -182,7 +182,7 @@ def test_a_price_that_is_not_known_makes_it_unknown(desk: Desk) -> None:
     made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
     assert costs(made) == [None] * 4
     told = plan_text(plan_of(made, {}), {})
-    assert told.index("  in all     unknown") < told.index("price, limits.tokens")
+    assert told.index("is not known without `price`; its") < told.index("price, limits.tokens")
     assert "whose price is not known" in told.replace("\n", " ")
 
 

@@ -110,18 +110,16 @@ def dearest_call(
     return dearest
 
 
-def missing_bounds(
-    agent: ModelAgent, *, is_limited: bool = False, tokens: int | None = None
-) -> Iterator[str]:
-    """The keys without which nothing bounds what a call costs, in a run as for `dearest_call`."""
+def missing_bounds(agent: ModelAgent, *, is_limited: bool = False) -> Iterator[str]:
+    """The keys without which nothing bounds what a call costs; a limit bounds every prompt."""
     for model in agent.model:
         rates = highest_rates(agent, model)
         if rates is None:
             yield "price"
-        if rates is None or rates.output:
-            longest = longest_answer(agent, model, is_limited=is_limited)
-            yield from () if longest is not None else ("max_tokens",)
-        if (rates is None or rates.input) and tokens is None and window_of(agent, model) is None:
+        longest = longest_answer(agent, model, is_limited=is_limited)
+        if longest is None and (rates is None or rates.output):
+            yield "max_tokens"
+        if not is_limited and window_of(agent, model) is None and (rates is None or rates.input):
             yield "limits.tokens"
 
 

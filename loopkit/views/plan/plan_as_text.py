@@ -43,7 +43,7 @@ def _parts(
     yield _head(plan)
     yield typical_cost(plan)
     yield () if is_child else _held(plan)
-    yield ["The most that could be:", *_figures(plan)]
+    yield ["The most that could be:", *columns(list(_rows(plan)), "<>>>")]
     yield unknowns(plan)
     yield () if is_child else _legend(plan)
     yield _expectation(plan.bounds)
@@ -191,10 +191,7 @@ def _prompts(plan: Plan) -> Iterator[str]:
 
 
 Row = tuple[str, str, str, str]
-
-
-def _figures(plan: Plan) -> Iterator[str]:
-    yield from columns(list(_rows(plan)), "<>>>")
+PRICES = frozenset(("price", "price_per_run"))
 
 
 def typical_cost(plan: Plan) -> Iterator[str]:
@@ -203,10 +200,16 @@ def typical_cost(plan: Plan) -> Iterator[str]:
     states = list(dict.fromkeys(name for typical in shown for name in typical.by_state))
     if not states:
         return
-    yield "What a run typically costs, by its revisions:"
     rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
-    rows.append(["  in all", *(usd(typical.usd) for typical in shown)])
     rows.append(["  calls", *(count(typical.calls) for typical in shown)])
+    if all(typical.usd is None for typical in shown):
+        prices = " and ".join(f"`{key}`" for key in plan.missing if key in PRICES)
+        without = f" without {prices}" if prices else ""
+        yield f"What a run typically costs is not known{without}; its calls, by its revisions:"
+        yield from columns(rows, "<" + ">" * len(shown))
+        return
+    yield "What a run typically costs, by its revisions:"
+    rows.insert(1, ["  in all", *(usd(typical.usd) for typical in shown)])
     for name in states if len(states) > 1 else ():
         rows.append([f"  at {name}", *(usd(t.by_state.get(name, 0.0)) for t in shown)])
     yield from columns(rows, "<" + ">" * len(shown))
@@ -254,9 +257,8 @@ def _rows(plan: Plan) -> Iterator[Row]:
     yield "  agent runs", *_range(bounds.runs), ""
     missing = plan.missing
     most = plan.held.cost_usd if cost.total is None and not missing else cost.total
-    is_exact = cost.is_exact or cost.total is None
-    most_text = most_usd(most, missing)
-    yield "  calls", *_range(bounds.calls), most_text if is_exact else f"at most {most_text}"
+    how = "at most " if cost.total is not None and not cost.is_exact else ""
+    yield "  calls", *_range(bounds.calls), how + most_usd(most, missing)
     calls = bounds.calls.worst
     yield from _by("at", calls.by_state, cost.by_state)
     yield from _by("of", calls.by_agent, cost.by_agent)
@@ -293,7 +295,7 @@ def _held(plan: Plan) -> Iterator[str]:
     if limits.agent_calls is not None:
         yield f"`agent_calls` ends a run at {plural(limits.agent_calls, 'call', ',')}."
     is_open = limits.tokens is limits.agent_calls is limits.cost_usd is None
-    if is_open and plan.asked and worst != 0 and not {"price", "price_per_run"} & {*plan.missing}:
+    if is_open and plan.asked and worst != 0 and not PRICES & {*plan.missing}:
         yield "No limit of its cost holds a run; `cost_usd` in `limits:` or `--max-cost` would."
 
 

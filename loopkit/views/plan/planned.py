@@ -284,52 +284,39 @@ def _call_usd(agent: AgentBase, held: Held) -> float | None:
     return agent.call_usd
 
 
-def _missing(agent: AgentBase, held: Held) -> Iterator[str]:
+def _missing(agent: AgentBase, held: Held) -> tuple[str, ...]:
     if isinstance(agent, ModelAgent):
-        # The cost limit bounds every call whose price is known.
-        is_open = held == (None, None)
-        keys = missing_bounds(agent, is_limited=held.is_limited, tokens=held.tokens)
-        yield from (key for key in dict.fromkeys(keys) if is_open or key != "limits.tokens")
-    elif agent.call_usd is None:
-        yield "price_per_run"
+        return tuple(dict.fromkeys(missing_bounds(agent, is_limited=held.is_limited)))
+    return ("price_per_run",) if agent.call_usd is None else ()
 
 
 def _askings(program: Program, inputs: Given, held: Held) -> Iterator[Asking]:
+    """At each place the agent, then its fallbacks."""
+    agents = program.machine.agents
+    for agent, place, times, prompt in _places(program, inputs):
+        for number, one in enumerate(agents[agent].in_turn):
+            missing, most = _missing(one, held), _call_usd(one, held)
+            if most is None and not missing:
+                most = held.cost_usd
+            shown = None if number else prompt
+            yield Asking(agent, place, one.called, most, missing, times, shown, number)
+        if not agents[agent].in_turn:
+            # An outside agent writes it.
+            yield Asking(agent, place, (), 0.0, (), times, prompt)
+
+
+def _places(program: Program, inputs: Given) -> Iterator[tuple[str, str, int, str | None]]:
+    """(agent, place, calls, prompt) of each author and judge."""
     machine, authors = program.machine, program.machine.states_of(AgentState)
     for name in machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _fill_in(program, inputs, name, author.prompt)
             for agent in author.asks:
-                times = 1 + machine.agents[agent].most_rounds
-                yield from _askings_at(machine, agent, name, held, times, prompt)
+                yield agent, name, 1 + machine.agents[agent].most_rounds, prompt
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
-                    place = f"{name} · {validator}"
-                    times = rule.most_samples
-                    yield from _askings_at(machine, rule.asks, place, held, times)
-
-
-def _askings_at(
-    machine: Machine,
-    agent: str,
-    place: str,
-    held: Held,
-    times: int,
-    prompt: str | None = None,
-) -> Iterator[Asking]:
-    """The agent, then its fallbacks."""
-    in_turn = machine.agents[agent].in_turn
-    for number, one in enumerate(in_turn):
-        shown = None if number else prompt
-        missing = tuple(_missing(one, held))
-        most = _call_usd(one, held)
-        if most is None and not missing:
-            most = held.cost_usd
-        yield Asking(agent, place, one.called, most, missing, times, shown, number)
-    if not in_turn:
-        # An outside agent writes it.
-        yield Asking(agent, place, (), 0.0, (), times, prompt)
+                    yield rule.asks, f"{name} · {validator}", rule.most_samples, None
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
