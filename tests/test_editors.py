@@ -141,6 +141,7 @@ agents:
   writer:
     {agent}
 states:
+  {states}
   draft:
     {state}
   other:
@@ -221,7 +222,7 @@ def test_an_editor_has_nothing_against_what_is_sound(answered: dict[str, list[An
 
 # -- help while writing ------------------------------------------------------------------------
 
-PLACES = ("agent", "state", "kind", "rule", "transition")
+PLACES = ("agent", "states", "state", "kind", "rule", "transition")
 
 
 def helped() -> dict[str, Any]:
@@ -259,6 +260,7 @@ def test_an_editor_offers_the_kinds_of_states(offered: dict[str, dict[str, str]]
         offered["state"]
     )
     assert offered["state"]["validate"] == "Judges an artifact and writes a report."
+    assert {"Draft an artifact", "Review an artifact", "Succeed"} <= set(offered["states"])
 
 
 def test_an_editor_offers_the_fields_of_the_kind_that_is_written(
@@ -292,8 +294,7 @@ def test_an_editor_shows_the_words_of_the_definition_for_a_key(
     answered: dict[str, list[Any]],
 ) -> None:
     (found,) = answered["hovered"]
-    # Its Markdown escapes the marks of Markdown.
-    starts = [text.partition("\n")[0].replace("\\", "") for text in found["hovers"]]
+    starts = [text.partition("\n")[0] for text in found["hovers"]]
     assert starts == [
         "The cap of revise edges without `max` or `budget`. The first attempt is not a revision.",
         "The prompt to send: a template.",

@@ -253,7 +253,7 @@ def test_a_plan_names_the_fallbacks_each_with_its_price(desk: Desk) -> None:
     assert (second.who, second.fallback, second.prompt) == (("openai/gpt-5",), 1, None)
     assert (third.who, third.call_usd) == (("groq/three",), 0)
     assert 0 < (asked.call_usd or 0) < (second.call_usd or 0)
-    told = plan_text(plan_of(load(desk.folder / "machine.yaml").machine, {}), {})
+    told = plan_text(plan_of(load(desk.folder / "machine.yaml").machine, {}), {}, has_paths=True)
     # Three tries of the first, three of the second, two of the third.
     assert "\nThe path with the most calls (8):\n  1. draft\n" in told
     shown = [line.split() for line in told.splitlines() if "fallback " in line and "/" in line]

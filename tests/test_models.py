@@ -19,13 +19,13 @@ from loopkit.agents.model.agent import arguments, closed_form, form_of, is_close
 from loopkit.agents.model.pricing import (
     ROLE_TOKENS,
     TABLE,
-    assumed_window,
     cost,
     dearest_call,
     input_bound,
     is_priced,
     known_model,
     listed_cost,
+    missing_bounds,
     quote,
 )
 from loopkit.agents.model.reply import read_reply
@@ -112,9 +112,8 @@ def test_where_headers_can_widen_the_window_all_that_is_sent_is_reserved() -> No
     wide = agent(params={"max_tokens": 10, "extra_headers": {"anthropic-beta": "context-1m"}})
     asked = request(("user", "x" * 448_000))
     assert quote(wide, asked).tokens == input_bound(asked) + 10
-    assert assumed_window(wide, MINI) == 1_000_000
-    assert (dearest_call(wide) or 0) > (quote(wide, asked).cost_usd or 0)
-    assert assumed_window(agent(), MINI) is None
+    assert (dearest_call(wide), [*missing_bounds(wide)]) == (None, ["limits.tokens"])
+    assert (dearest_call(wide, tokens=500_000) or 0) > (quote(wide, asked).cost_usd or 0)
 
 
 def test_the_longest_answer_is_not_taken_for_the_window(tmp_path: Path) -> None:
@@ -126,17 +125,17 @@ def test_the_longest_answer_is_not_taken_for_the_window(tmp_path: Path) -> None:
     (package / TABLE).write_text(json.dumps({"gemini/silent": silent}), encoding="utf-8")
     program = """
 from loopkit.agents.model.pricing import known_model
-from loopkit.agents.model.pricing import assumed_window, dearest_call
+from loopkit.agents.model.pricing import dearest_call
 from loopkit.language.agents.model import ModelAgent
 agent = ModelAgent(model=("gemini/silent",), price=1)
-print(known_model("gemini/silent").max_output, assumed_window(agent, "gemini/silent"))
-print(dearest_call(agent))
+print(known_model("gemini/silent").max_output, dearest_call(agent))
+print(dearest_call(agent, tokens=1_000_000))
 """
     told = subprocess.run(
         [sys.executable, "-c", program], text=True, capture_output=True, check=True,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     ).stdout.split()  # fmt: skip
-    assert told[:2] == ["8192", "1000000"]
+    assert told[:2] == ["8192", "None"]
     assert float(told[2]) == pytest.approx(1.008192)
 
 

@@ -52,9 +52,9 @@ def planned(capsys: pytest.CaptureFixture[str], *options: str) -> str:
 
 
 def row(out: str, name: str) -> list[str]:
-    """The figures in one line of a table."""
-    line = next(line for line in out.splitlines() if line.startswith(name))
-    return line.removeprefix(name).split()
+    """The figures in one line of the table of the most that could be."""
+    lines = map(str.strip, out.partition("The most that could be:")[2].splitlines())
+    return next(line for line in lines if line.startswith(f"{name} ")).removeprefix(name).split()
 
 
 def joined(out: str) -> str:
@@ -81,7 +81,12 @@ def test_an_input_that_is_not_given_is_taken_at_its_dearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert row(planned(capsys), "agent runs") == ["3", "9"]
-    assert "input.rounds = 3" in planned(capsys)
+    assert "input.rounds = 3" not in planned(capsys)
+    paths = planned(capsys, "--paths")
+    assert "input.rounds = 3" in paths
+    assert re.search(
+        r"^6 states, \d+ configurations, \d+ paths; each of them ends$", paths, re.MULTILINE
+    )
 
 
 def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
@@ -92,13 +97,52 @@ def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     assert "openai/gpt-5-mini → openai/gpt-5  $0.3500" in out
     # Two tries for each of two writings, and a judgement that may contradict itself at a cent.
     assert row(out, "calls") == ["3", "6", "$1.42"]
-    assert row(out, "  at judge") == ["2", "$0.0200"]
-    assert row(out, "  of writer") == ["4", "$1.40"]
+    assert row(out, "at judge") == ["2", "$0.0200"]
+    assert row(out, "of writer") == ["4", "$1.40"]
     assert "critic  touch asked  " in out
     assert "`cost_usd` ends a run at $0.5000." in joined(out)
     assert "`cost_usd` ends a run at $0.2000." in joined(planned(capsys, "--max-cost", "0.2"))
     within = planned(capsys, "--max-cost", "2", "--set", "rounds=0")
-    assert "`cost_usd` ends" not in joined(within)
+    assert "ends a run at $2.00, which is above the most that could be." in joined(within)
+
+
+UNBOUNDED = """
+loopkit: 1
+agents: {writer: {model: openai/ours, price: {input: 1, output: 2}, retry: {attempts: 1}}}
+states:
+  draft: {agent: writer, prompt: Write., output: text, on_error: {content: failed}, next: done}
+  done: {final: success, result: text}
+  failed: {final: failure}
+"""
+
+
+def test_what_a_run_typically_costs_comes_first_and_where_nothing_bounds_it_the_key_that_would(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def told(*changes: tuple[str, str]) -> tuple[list[str], str]:
+        """The amounts and keys in the order of the plan, and the plan."""
+        text = UNBOUNDED
+        for old, new in changes:
+            text = text.replace(old, new)
+        Path("machine.yaml").write_text(text, encoding="utf-8")
+        out = planned(capsys)
+        return re.findall(r"\$\d+\.\d+|max_tokens(?=,)|limits\.tokens", out), joined(out)
+
+    typical = "$0.0020"
+    both = ["max_tokens", "limits.tokens"]
+    found, out = told()
+    assert found == [typical, *both, *both]
+    assert "No limit of its cost holds a run; `cost_usd` in `limits:` or `--max-cost`" in out
+    assert "add `max_tokens` to its `params:`" in out
+    capped = ("2},", "2}, params: {max_tokens: 500000},")
+    found, out = told(capped)
+    assert found == [typical, "limits.tokens", "limits.tokens"]
+    assert "add `tokens: 1000000` to `limits:`." in out
+    found, out = told(capped, ("agents:", "limits: {tokens: 1000000}\nagents:"))
+    assert found == [typical, "$2.00", "$2.00", "$2.00"]
+    assert "`tokens` ends a run at 1,000,000 tokens, which cost at most $2.00." in out
+    found, out = told(("agents:", "limits: {cost_usd: 3}\nagents:"))
+    assert found == [typical, "$3.00", "$3.00", "$3.00"]
 
 
 def test_codes_on_the_path_with_the_most_calls_are_told_as_guards_ask_for_them(
@@ -111,7 +155,7 @@ def test_codes_on_the_path_with_the_most_calls_are_told_as_guards_ask_for_them(
         machine.replace("by: [lint, quality]", "by: [{max_chars: 9, code: LATE}, quality]"),
         encoding="utf-8",
     )
-    out = planned(capsys)
+    out = planned(capsys, "--paths")
     assert '(verdict = fail, "LATE" in codes)' in out
     assert "Held" not in out
 
@@ -122,15 +166,14 @@ def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
     text = MACHINE.replace("openai/gpt-5]", "openai/ours]").replace(", cost_usd: 0.5", "")
     Path("machine.yaml").write_text(text, encoding="utf-8")
     out = planned(capsys)
-    assert row(out, "calls")[2] == "unknown"
-    assert "openai/gpt-5-mini → openai/ours  unknown" in out
+    assert row(out, "calls")[2:] == ["price,", "limits.tokens"]
+    assert "openai/gpt-5-mini → openai/ours  price, limits.tokens" in out
     assert "agent `writer` asks `openai/ours`" in joined(out)
     assert "or `--price writer=USD`, in USD for a million tokens" in joined(out)
     # Its cap is in the machine; all that is missing is the price.
     told = joined(planned(capsys, "--price", "writer=2", "--set", "rounds=0"))
-    # The other rung takes 272,000.
-    assert "openai/gpt-5-mini → openai/ours $0.5460" in told
-    assert "The window of `openai/ours` is not known; 128,000 tokens are assumed." in told
+    assert "openai/gpt-5-mini → openai/ours limits.tokens" in told
+    assert "Nothing bounds a prompt of `writer`, because the window of its model is not" in told
 
 
 TIGHT = """
@@ -201,14 +244,13 @@ def test_what_is_less_than_a_cent_is_not_taken_for_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = planned(capsys, "--price", "writer=0.001", "--set", "rounds=0", "--set", "topic=tea")
-    assert row(out, "  at draft") == ["2", "$0.0005"]
-    typical = out.partition("typically")[2]
-    assert row(typical, "  at draft")[0] == "<$0.0001"
+    assert row(out, "at draft") == ["2", "$0.0005"]
+    assert re.search(r"^  at draft +<\$0\.0001$", out, re.MULTILINE)
 
 
 def test_other_models_are_planned_as_they_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     out = planned(capsys, "--model", "writer=ollama_chat/llama3", "--set", "rounds=0")
-    assert row(out, "  of writer") == ["4", "$0.00"]
+    assert row(out, "of writer") == ["4", "$0.00"]
     assert "draft writer ollama_chat/llama3 nothing" in joined(out)
     assert run(["plan", "machine.yaml", "--model", "writr=openai/gpt-5"]) == 2
     assert "did you mean `writer`?" in capsys.readouterr().err
@@ -426,9 +468,9 @@ def test_a_plan_counts_the_runs_that_its_states_start(capsys: pytest.CaptureFixt
     # may fail, with an empty answer that nobody judges.
     assert row(out, "agent runs") == [str(1 + 2 + 1), str(2 + 9 * 4 + 1)]
     assert row(out, "calls")[:2] == [str(1 + 2 + 1), str(4 + 9 * 8 + 1)]
-    assert row(out, "  at tasks")[0] == "72"
-    assert row(out, "  of tasks · coder") == ["36", "$18.00"]
-    assert row(out, "  of lead") == ["1", "$0.2500"]
+    assert row(out, "at tasks")[0] == "72"
+    assert row(out, "of tasks · coder") == ["36", "$18.00"]
+    assert row(out, "of lead") == ["1", "$0.2500"]
     assert "`first` runs machine task.yaml. Each run:" in out
     assert (
         "`tasks` runs task.yaml for each task of input.tasks, 1 to 9 times, up to 3 at once" in out
@@ -440,8 +482,8 @@ def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
 ) -> None:
     _, first, each = re.split(r"^`\w+` runs .*$", planned_family(capsys), flags=re.MULTILINE)
     # What is written as the input of a child is known of it.
-    assert row(first, "  calls")[:2] == ["2", "4"]
-    assert row(each, "  calls")[:2] == ["2", "8"]
+    assert row(first, "calls")[:2] == ["2", "4"]
+    assert row(each, "calls")[:2] == ["2", "8"]
     assert "First prompt of build:\n    Build Everything." in first
     assert "First prompt" not in each
     for part in (first, each):
@@ -461,7 +503,7 @@ def test_a_run_typically_costs_what_the_runs_typically_do_that_it_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
-    table, _, rest = out.partition("What a run typically costs")[2].partition("Estimated")
+    table, _, rest = out.partition("What a run typically costs")[2].partition("Assumed")
     assert "`first` is taken to run `task` 1 time, each with the fewest revisions." in rest
     assert [line.split()[-1] for line in table.splitlines() if "calls" in line] == ["7"]
     [first, tasks] = (

@@ -91,7 +91,7 @@ def test_an_answer_is_as_long_as_is_assumed_but_no_longer_than_its_cap(desk: Des
 def notes(made: Machine, answer: int = 1_000) -> str:
     """What stands below the figures of typical runs."""
     told = plan_text(plan_of(made, {"topic": "x"}, answer_tokens=answer), {})
-    return " ".join(told.partition("Estimated for")[2].split("\n\n", 1)[0].split())
+    return " ".join(told.partition("Assumed: ")[2].split("\n\n", 1)[0].split())
 
 
 def test_an_answer_that_is_taken_to_be_shorter_is_told(desk: Desk) -> None:
@@ -182,7 +182,7 @@ def test_a_price_that_is_not_known_makes_it_unknown(desk: Desk) -> None:
     made = machine(desk, MACHINE.replace("    price: PRICE\n", ""))
     assert costs(made) == [None] * 4
     told = plan_text(plan_of(made, {}), {})
-    assert "typically costs" not in told
+    assert told.index("is not known without `price`; its") < told.index("price, limits.tokens")
     assert "whose price is not known" in told.replace("\n", " ")
 
 
@@ -301,8 +301,8 @@ def test_of_many_revisions_the_first_few_and_the_most_are_shown(desk: Desk) -> N
 
 
 def test_no_prompt_is_taken_to_be_longer_than_the_window(desk: Desk) -> None:
-    made = machine(desk, MACHINE.replace("revisions: 3", "revisions: 1000"), more="session: keep")
-    *_, before, last = costs(made, answer=2_000)
+    text = MACHINE.replace("revisions: 3", "revisions: 1000").replace("ours", "gpt-4o")
+    *_, before, last = costs(machine(desk, text, more="session: keep"), answer=2_000)
     assert before is not None
     assert last is not None
     # The sessions reach 128,000 tokens after some fifty turns, long before the halfway mark.

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from-runs", is_flag=True, help="Show averages of the finished runs in the journal."
 )
+@click.option("--paths", is_flag=True, help="Show configurations and the path with most calls.")
 def plan_command(
     machine: Path,
     input_file: str | None,
@@ -56,8 +57,9 @@ def plan_command(
     answer_tokens: int,
     assumed: tuple[str, ...],
     from_runs: bool,
+    paths: bool,
 ) -> int:
-    """Show what a run of MACHINE would do and its maximum cost. Calls nothing."""
+    """Show what a run of MACHINE would do and cost, typically and at most. Calls nothing."""
     with terminal.report_errors():
         loaded = load_changed(machine, changes, max_cost)
         definition = with_cost_limit(loaded.machine, max_cost)
@@ -66,7 +68,7 @@ def plan_command(
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
-    echo_wrapped([plan_text(plan, inputs)])
+    echo_wrapped([plan_text(plan, inputs, has_paths=paths)])
     if from_runs:
         _tell_of_runs(definition.label)
     return terminal.OK

@@ -30,8 +30,6 @@ from loopkit.language.json_schema import NotInlined, inlined
 from loopkit.text.json_text import texts_in
 
 MILLION = 1_000_000
-ASSUMED_WINDOW, WIDE_WINDOW = 128_000, 1_000_000
-"""Of an unlisted model, and of one that is listed without it or whose headers may widen it."""
 FORMAT_TOKENS = 256
 ROLE_TOKENS = 16
 SCHEMA_TOKENS = 1_024
@@ -97,25 +95,32 @@ def least_call(agent: ModelAgent, model: str, request: Request) -> Usage:
     return quote(agent, request.replace(model=model, cap=caps.least if caps else None))
 
 
-def dearest_call(agent: ModelAgent, *, is_limited: bool = False) -> float | None:
-    """The most USD that a call can cost: the dearest rung's whole window in, which is assumed where
-    it is unknown, and the longest answer out; None where that or a price is unknown."""
+def dearest_call(
+    agent: ModelAgent, *, is_limited: bool = False, tokens: int | None = None
+) -> float | None:
+    """The most USD that a call can cost in a run that is limited to so many tokens: the dearest
+    rung's whole window in and the longest answer out; None where one or a price is unknown."""
     dearest = 0.0
     for model in agent.model:
-        window = window_of(agent, model) or assumed_window(agent, model)
+        sent = min(filter(None, (window_of(agent, model), tokens)), default=None)
         longest = longest_answer(agent, model, is_limited=is_limited)
-        if (usd := most_usd(agent, model, window, longest)) is None:
+        if (usd := most_usd(agent, model, sent, longest)) is None:
             return None
         dearest = max(dearest, usd)
     return dearest
 
 
-def assumed_window(agent: ModelAgent, model: str) -> int | None:
-    """The tokens that a call is assumed to send at most, if the window is unknown and they cost."""
-    rates = highest_rates(agent, model)
-    if rates is None or not rates.input or window_of(agent, model) is not None:
-        return None
-    return ASSUMED_WINDOW if known_model(model) is None else WIDE_WINDOW
+def missing_bounds(agent: ModelAgent, *, is_limited: bool = False) -> Iterator[str]:
+    """The keys without which nothing bounds what a call costs; a limit bounds every prompt."""
+    for model in agent.model:
+        rates = highest_rates(agent, model)
+        if rates is None:
+            yield "price"
+        longest = longest_answer(agent, model, is_limited=is_limited)
+        if longest is None and (rates is None or rates.output):
+            yield "max_tokens"
+        if not is_limited and window_of(agent, model) is None and (rates is None or rates.input):
+            yield "limits.tokens"
 
 
 def is_priced(agent: ModelAgent, model: str, *, is_limited: bool = False) -> bool:
@@ -178,7 +183,7 @@ def most_usd(
 
 def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float | None:
     """USD for so many tokens at the usual rates; None where unknown."""
-    window = window_of(agent, model) or assumed_window(agent, model)
+    window = window_of(agent, model)
     sent = sent if window is None else min(sent, window)
     return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
 

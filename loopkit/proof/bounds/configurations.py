@@ -482,32 +482,34 @@ def _judgement_counts(analysis: Analysis, run: RunState) -> Iterator[tuple[Varia
 
 
 MOST_TOLD = 6
-_At = tuple[int, int]
-"""A configuration, and the number of revisions before it."""
+_At = tuple[int, int, bool]
+"""A configuration, the number of revisions before it, and whether an agent was asked before it."""
 
 
 def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
     """The ways by the number of revisions, the fewest first, and whether the search was complete.
 
-    It stops at `most` configurations. Of more than MOST_TOLD ways, the result has the first ones,
-    the one in the middle, and the last.
+    One on which nobody is asked counts only if there is no other. The search stops at `most`
+    configurations. Of more than MOST_TOLD ways, the result has the first ones, the one in the
+    middle, and the last.
     """
     states = explorer.plans.variables.graph.states
-    before: dict[_At, tuple[_At, Move] | None] = {(at, 0): None for at in explorer.starts()}
+    before: dict[_At, tuple[_At, Move] | None] = {(at, 0, False): None for at in explorer.starts()}
     found: dict[int, _At] = {}
     front = deque(before)
     while front and len(before) <= most:
         here = front.popleft()
-        index, revised = here
+        index, revised, has_asked = here
         if states[explorer.state(index)].succeeds:
-            if revised not in found:
+            if revised not in found or (has_asked and not found[revised][2]):
                 found[revised] = here
             continue
         for move, target in explorer.arcs(index):
             # A state that keeps what it made is no longer way, and takes nothing.
             if move.event != "done" or move.is_spared or move.edge is None or target == END:
                 continue
-            there = (target, revised + move.edge.back)
+            asks = has_asked or any(case.spread.least for case in move.cases)
+            there = (target, revised + move.edge.back, asks)
             if there not in before:
                 before[there] = (here, move)
                 front.append(there)
@@ -526,7 +528,7 @@ def _visits(
         steps.append(step)
         at = step[0]
     entered_by = None
-    for (index, _), move in reversed(steps):
+    for (index, *_), move in reversed(steps):
         case = max(move.cases, key=_asks_most)
         total = case.row.get("total")
         children = total if isinstance(total, int) else 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 
@@ -29,31 +29,42 @@ LONGEST_PROMPT = 4_000
 """Characters of a first prompt that are shown."""
 
 
-def plan_text(plan: Plan, inputs: Mapping[str, object]) -> str:
-    calls = [*figures(plan), "", *_notes(plan)]
-    known = (_head(plan), calls, typical_cost(plan), _expectation(plan.bounds))
-    return _paragraphs(*known, *_work(plan, inputs))
+def plan_text(plan: Plan, inputs: Mapping[str, object], *, has_paths: bool = False) -> str:
+    return _paragraphs(*_parts(plan, inputs, has_paths), *_children(plan, has_paths))
 
 
 def _paragraphs(*parts: Iterable[str]) -> str:
     return "\n\n".join(filter(None, map("\n".join, parts)))
 
 
-def _work(plan: Plan, inputs: Mapping[str, object]) -> Iterator[Iterable[str]]:
-    yield _worst_path(plan.bounds)
+def _parts(
+    plan: Plan, inputs: Mapping[str, object], has_paths: bool, *, is_child: bool = False
+) -> Iterator[Iterable[str]]:
+    yield _head(plan)
+    yield typical_cost(plan)
+    yield () if is_child else _held(plan)
+    yield ["The most that could be:", *columns(list(_rows(plan)), "<>>>")]
+    yield unknowns(plan)
+    yield () if is_child else _legend(plan)
+    yield _expectation(plan.bounds)
+    yield _explored(plan) if has_paths else ()
+    yield _worst_path(plan.bounds) if has_paths else ()
     yield _limits(plan.machine.limits, inputs)
     yield _agents(plan)
     yield _commands(plan)
     # The alternative agents of a state get the same prompt.
     yield from ([prompt] for prompt in dict.fromkeys(_prompts(plan)))
+
+
+def _children(plan: Plan, has_paths: bool) -> Iterator[Iterable[str]]:
     by_plan: dict[int, list[str]] = {}
     for name, child in plan.children.items():
         by_plan.setdefault(id(child.plan), []).append(name)
     for names in by_plan.values():
         # The plan of the runs that these states start.
         inner = plan.children[names[0]].plan
-        head = [*_head(inner), *figures(inner), *unknowns(inner)]
-        body = _paragraphs(head, typical_figures(inner), *_work(inner, {}))
+        parts = _parts(inner, {}, has_paths, is_child=True)
+        body = _paragraphs(*parts, *_children(inner, has_paths))
         yield [*(_child_heading(plan, name) for name in names), indent_lines(body, "  ")]
 
 
@@ -68,15 +79,17 @@ def _child_heading(plan: Plan, name: str) -> str:
 
 
 def _head(plan: Plan) -> Iterator[str]:
-    machine, bounds = plan.machine, plan.bounds
+    machine = plan.machine
     yield f"{machine.name}: {one_line(machine.description, 200)}".rstrip(": ")
+
+
+def _explored(plan: Plan) -> Iterator[str]:
+    bounds, states = plan.bounds, plural(len(plan.machine.states), "state")
     if bounds.configurations is None:
-        yield "too many configurations to explore all; every run ends; inexact figures say so"
+        yield f"{states}, too many configurations to explore all; every run ends"
     else:
-        yield (
-            f"{plural(len(machine.states), 'state')}, {bounds.configurations:,} configurations, "
-            f"{bounds.paths:,} paths; each of them ends"
-        )
+        found = f"{bounds.configurations:,} configurations, {bounds.paths:,} paths"
+        yield f"{states}, {found}; each of them ends"
 
 
 def _expectation(bounds: Bounds) -> Iterator[str]:
@@ -146,7 +159,7 @@ def _agents(plan: Plan) -> Iterator[str]:
             place, name = "", f"fallback {asking.fallback}"
         elif asking.times > 1:
             name += f", up to {asking.times} times"
-        most = "nothing" if asking.call_usd == 0 else usd(asking.call_usd)
+        most = "nothing" if asking.call_usd == 0 else most_usd(asking.call_usd, asking.missing)
         rows.append((place, name, _who(asking, agents[asking.agent]), most))
     yield from columns(rows, "<<<>")
 
@@ -178,25 +191,35 @@ def _prompts(plan: Plan) -> Iterator[str]:
 
 
 Row = tuple[str, str, str, str]
-
-
-def figures(plan: Plan) -> Iterator[str]:
-    yield from columns(list(_rows(plan)), "<>>>")
+PRICES = frozenset(("price", "price_per_run"))
 
 
 def typical_cost(plan: Plan) -> Iterator[str]:
-    """The typical cost of a run after each number of revisions, by state, with notes."""
-    table = list(typical_figures(plan))
-    if not table:
+    """The typical cost of a run after each number of revisions, by state, and what is assumed."""
+    shown = plan.typical
+    states = list(dict.fromkeys(name for typical in shown for name in typical.by_state))
+    if not states:
         return
-    yield from table
+    rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
+    rows.append(["  calls", *(count(typical.calls) for typical in shown)])
+    if all(typical.usd is None for typical in shown):
+        prices = " and ".join(f"`{key}`" for key in plan.missing if key in PRICES)
+        without = f" without {prices}" if prices else ""
+        yield f"What a run typically costs is not known{without}; its calls, by its revisions:"
+        yield from columns(rows, "<" + ">" * len(shown))
+        return
+    yield "What a run typically costs, by its revisions:"
+    rows.insert(1, ["  in all", *(usd(typical.usd) for typical in shown)])
+    for name in states if len(states) > 1 else ():
+        rows.append([f"  at {name}", *(usd(t.by_state.get(name, 0.0)) for t in shown)])
+    yield from columns(rows, "<" + ">" * len(shown))
     shorter = "".join(f"; {cap:,} of `{name}`" for name, cap in plan.shorter_answers.items())
     yield (
-        "Estimated for the shortest way to a success, with no retry and no cache: answers of "
-        f"{plural(plan.answer_tokens, 'token', ',')} (`--answer-tokens`{shorter}), findings of a "
-        "quarter of that, prompts as far as they are known, four bytes to a token."
+        f"Assumed: answers of {plural(plan.answer_tokens, 'token', ',')} "
+        f"(`--answer-tokens`{shorter}), findings of a quarter of that, prompts as far as they are "
+        "known, four bytes to a token."
     )
-    for name, number in plan.typical[0].children.items():
+    for name, number in shown[0].children.items():
         times = plural(number, "time", ",")
         what = plan.children[name].plan.machine.name
         yield f"`{name}` is taken to run `{what}` {times}, each with the fewest revisions."
@@ -207,21 +230,6 @@ def typical_cost(plan: Plan) -> Iterator[str]:
         )
     if not plan.bounds.has_all_ways:
         yield "Runs with more revisions were not followed: there are too many."
-
-
-def typical_figures(plan: Plan) -> Iterator[str]:
-    shown = plan.typical
-    states = list(dict.fromkeys(name for typical in shown for name in typical.by_state))
-    if not states or all(typical.usd is None for typical in shown):
-        # The missing prices are listed beside the maximum.
-        return
-    yield "What a run typically costs, by its revisions:"
-    rows = [["  revisions", *(str(typical.revisions) for typical in shown)]]
-    for name in states if len(states) > 1 else ():
-        rows.append([f"  at {name}", *(usd(t.by_state.get(name, 0.0)) for t in shown)])
-    rows.append(["  in all", *(usd(typical.usd) for typical in shown)])
-    rows.append(["  calls", *(count(typical.calls) for typical in shown)])
-    yield from columns(rows, "<" + ">" * len(shown))
 
 
 def usd(number: float | None) -> str:
@@ -238,68 +246,94 @@ def count(number: float | None) -> str:
     return "unknown" if number is None else f"{int(number):,}"
 
 
+def most_usd(number: float | None, missing: Sequence[str]) -> str:
+    """The amount; where nothing bounds it, the keys that would."""
+    return ", ".join(missing) if number is None and missing else usd(number)
+
+
 def _rows(plan: Plan) -> Iterator[Row]:
-    bounds = plan.bounds
+    bounds, cost = plan.bounds, plan.bounds.cost.worst
     yield "", "fewest", "most", "may cost"
-    yield "agent runs", *_range(bounds.runs, count), ""
-    cost = bounds.cost.worst
-    yield "calls", *_range(bounds.calls, count), _range_end(cost, "at most", usd)
+    yield "  agent runs", *_range(bounds.runs), ""
+    missing = plan.missing
+    most = plan.held.cost_usd if cost.total is None and not missing else cost.total
+    how = "at most " if cost.total is not None and not cost.is_exact else ""
+    yield "  calls", *_range(bounds.calls), how + most_usd(most, missing)
     calls = bounds.calls.worst
     yield from _by("at", calls.by_state, cost.by_state)
     yield from _by("of", calls.by_agent, cost.by_agent)
     if bounds.tool_calls is not None:
-        yield "tool calls", "0", _range_end(bounds.tool_calls, "at most", count), ""
+        yield "  tool calls", "0", _range_end(bounds.tool_calls, "at most"), ""
 
 
-def _range(found: Range, as_text: Callable[[float | None], str]) -> tuple[str, str]:
-    least = "never" if found.best is None else _range_end(found.best, "at least", as_text)
-    return least, _range_end(found.worst, "at most", as_text)
+def _range(found: Range) -> tuple[str, str]:
+    least = "never" if found.best is None else _range_end(found.best, "at least")
+    return least, _range_end(found.worst, "at most")
 
 
-def _range_end(extreme: Extreme, how: str, as_text: Callable[[float | None], str]) -> str:
-    text = as_text(extreme.total)
+def _range_end(extreme: Extreme, how: str) -> str:
+    text = count(extreme.total)
     return text if extreme.is_exact else f"{how} {text}"
 
 
 def _by(word: str, calls: Mapping[str, float], cost: Mapping[str, float]) -> Iterator[Row]:
     if len(calls) > 1:
         for name, number in calls.items():
-            yield f"  {word} {name}", "", count(number), usd(cost[name]) if name in cost else ""
+            yield f"    {word} {name}", "", count(number), usd(cost[name]) if name in cost else ""
 
 
-def _notes(plan: Plan) -> Iterator[str]:
-    rounds = "fallback, re-ask and answer that calls a tool"
-    if plan.bounds.tool_calls is None:
-        rounds = "fallback and re-ask"
-    yield (
-        "Agent runs are authors and judges at work; the most calls include every retry, "
-        f"{rounds}. A resume renews the tries, and a killed process adds one for each "
-        "call that is open."
-    )
-    yield (
-        "May cost: all of these calls at the highest price, each with the model's whole window as "
-        f"input and the longest answer as output. {_limit(plan)}"
-    )
-    yield from unknowns(plan)
+def _held(plan: Plan) -> Iterator[str]:
+    """The limits that end a run, each with what it then costs at most."""
+    limits, worst = plan.machine.limits, plan.bounds.cost.worst.total
+    if limits.cost_usd is not None:
+        is_above = worst is not None and worst <= limits.cost_usd
+        more = ", which is above the most that could be" if is_above else ""
+        yield f"`cost_usd` ends a run at {usd(limits.cost_usd)}{more}."
+    if limits.tokens is not None:
+        more = "" if plan.tokens_usd is None else f", which cost at most {usd(plan.tokens_usd)}"
+        yield f"`tokens` ends a run at {plural(limits.tokens, 'token', ',')}{more}."
+    if limits.agent_calls is not None:
+        yield f"`agent_calls` ends a run at {plural(limits.agent_calls, 'call', ',')}."
+    is_open = limits.tokens is limits.agent_calls is limits.cost_usd is None
+    if is_open and plan.asked and worst != 0 and not PRICES & {*plan.missing}:
+        yield "No limit of its cost holds a run; `cost_usd` in `limits:` or `--max-cost` would."
 
 
 def unknowns(plan: Plan) -> Iterator[str]:
-    for model, window in plan.assumed_windows.items():
-        yield f"The window of `{model}` is not known; {window:,} tokens are assumed."
+    endless = (asking.agent for asking in plan.asked if "limits.tokens" in asking.missing)
+    for name in dict.fromkeys(endless):
+        yield (
+            f"Nothing bounds a prompt of `{name}`, because the window of its model is not known; "
+            "add `tokens: 1000000` to `limits:`."
+        )
     for model, cap in plan.answer_caps.items():
         tokens = plural(cap, "token", ",")
         yield f"`{model}` is asked for {tokens} at most, because the run has a limit."
     for name, agent in plan.machine.agents.items():
-        for who, what, remedy in missing_prices(name, agent, is_limited=plan.is_limited):
+        for who, what, remedy in missing_prices(name, agent, is_limited=plan.held.is_limited):
             yield f"The cost is not known: {who} {what}; {remedy}."
 
 
-def _limit(plan: Plan) -> str:
-    limit = plan.machine.limits.cost_usd
-    worst = plan.bounds.cost.worst.total
-    if limit is None:
-        return "No `cost_usd` limits it."
-    return f"`cost_usd` ends a run at {usd(limit)}." if worst is None or worst > limit else ""
+def _legend(plan: Plan) -> Iterator[str]:
+    bounds = plan.bounds
+    rounds = "fallback, re-ask and answer that calls a tool"
+    if bounds.tool_calls is None:
+        rounds = "fallback and re-ask"
+    yield "Legend:"
+    yield "- typically: an estimate, the shortest way to a success with a call and no retry"
+    yield "- agent runs: authors and judges at work; a call is one request to an agent"
+    yield "- fewest: on the shortest way to a success"
+    yield (
+        f"- most: with every retry, {rounds}, whatever the limits. A resume renews the tries, and "
+        "a killed process adds one for each call that is open."
+    )
+    yield (
+        "- may cost: all of these calls at the highest price, each with the model's whole window "
+        "as input and the longest answer as output; or the key that would bound it"
+    )
+    ends = (bounds.runs, bounds.calls, bounds.cost)
+    if not all(end.worst.is_exact and (end.best is None or end.best.is_exact) for end in ends):
+        yield "- at least, at most: no run may take exactly this"
 
 
 PastRun = tuple[RunState, Sequence[Event]]

@@ -14,15 +14,15 @@ from fractions import Fraction
 from functools import cache
 from itertools import chain, count, islice, starmap
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.agents.model.pricing import (
     answer_caps,
-    assumed_window,
     cached_share,
     dearest_call,
+    highest_rates,
     longest_answer,
-    needs_caps,
+    missing_bounds,
     usual_cost,
 )
 from loopkit.engine.events import Entered, Event, Failed, Intended
@@ -64,7 +64,9 @@ class Asking:
     who: tuple[str, ...]
     """The models of the ladder, or the program with its arguments."""
     call_usd: float | None
-    """The maximum cost of one call; None if unknown."""
+    """The maximum cost of one call; None if nothing bounds it."""
+    missing: tuple[str, ...] = ()
+    """The keys that would bound it."""
     times: int = 1
     """The most calls for one artifact or report, without retries and a judge's re-asks."""
     prompt: str | None = None
@@ -104,8 +106,6 @@ class Plan:
     bounds: Bounds
     asked: tuple[Asking, ...]
     commands: tuple[Running, ...]
-    assumed_windows: Mapping[str, int]
-    """The input tokens that are assumed at most, for each model whose window is unknown."""
     answer_caps: Mapping[str, int]
     """The output tokens that a limit allows at most, for each model that could produce more."""
     answer_tokens: int
@@ -114,13 +114,39 @@ class Plan:
     from_cache: Mapping[str, float]
     """For each author whose session is sent again: the price of a cached token as a share of the
     price of an input token."""
-    is_limited: bool
-    """Whether money or tokens are limited, by the machine or one that runs it."""
+    held: Held
+    tokens_usd: float | None
+    """What the limit of tokens costs at most; None without one, or if more than tokens costs."""
     typical: tuple[Typical, ...]
     """By the number of revisions before a success. If there are very many numbers: the first few,
     one of the others, and the largest."""
     children: Mapping[str, ChildPlan]
     """By the names of the states that start them."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The keys that would bound the cost of a run."""
+        plans = [child.plan for child in self.children.values()]
+        keys = [*(asking.missing for asking in self.asked), *(plan.missing for plan in plans)]
+        return tuple(dict.fromkeys(chain.from_iterable(keys)))
+
+
+class Held(NamedTuple):
+    """What limits a run, or the one that started it, as far as it bounds calls."""
+
+    cost_usd: float | None
+    tokens: int | None
+
+    @classmethod
+    def of(cls, *machines: Machine) -> Held:
+        limits = [machine.limits for machine in machines]
+        costs = (one.cost_usd for one in limits if one.cost_usd is not None)
+        tokens = (one.tokens for one in limits if one.tokens is not None)
+        return cls(min(costs, default=None), min(tokens, default=None))
+
+    @property
+    def is_limited(self) -> bool:
+        return self != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +171,27 @@ def plan_of(
 
     Raises Endless and NotDetermined as `bounds.explore` does.
     """
-    return _Planning(answer_tokens, needs_caps(dict(machine.limits))).plan(machine, inputs, assume)
+    return _Planning(answer_tokens, machine).plan(machine, inputs, assume)
 
 
 class _Planning:
     """The plans of a family of machines; equal plans are made once."""
 
-    def __init__(self, answer_tokens: int, is_limited: bool) -> None:
-        """`is_limited` says whether the root run, and with it every other, has a limit."""
+    def __init__(self, answer_tokens: int, root: Machine) -> None:
         self._answer_tokens = answer_tokens
-        self._is_limited = is_limited
+        self._root = root
         self._known: dict[str, Plan] = {}
 
     def plan(
         self, machine: Machine, inputs: Given, assume: Mapping[str, Fraction] | None = None
     ) -> Plan:
         program = Program(machine, "plan")
-        is_limited = self._limits(machine)
+        held = Held.of(self._root, machine)
         analysis = Analysis.of_machine(machine)
         children = dict(self._children(analysis, inputs))
         typically = Typically(
             program,
-            Sizes(program, inputs, self._answer_tokens, is_limited=is_limited),
+            Sizes(program, inputs, self._answer_tokens, is_limited=held.is_limited),
             {name: next(iter(child.plan.typical), None) for name, child in children.items()},
         )
         bounds = explore(
@@ -181,30 +206,23 @@ class _Planning:
         return Plan(
             machine=machine,
             bounds=bounds,
-            asked=tuple(_askings(program, inputs, is_limited)),
+            asked=tuple(_askings(program, inputs, held)),
             commands=tuple(_commands(program, inputs)),
-            assumed_windows={
-                model: window
-                for agent, model in _models(machine)
-                if (window := assumed_window(agent, model)) is not None
-            },
-            answer_caps=dict(_caps_on_answers(machine)) if is_limited else {},
+            answer_caps=dict(_caps_on_answers(machine)) if held.is_limited else {},
             answer_tokens=self._answer_tokens,
-            shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, is_limited)),
+            shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, held.is_limited)),
             from_cache=dict(_cache_shares(machine)),
             typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
-            is_limited=is_limited,
+            held=held,
+            tokens_usd=_tokens_usd(machine),
             children=children,
         )
 
-    def _limits(self, machine: Machine) -> bool:
-        return self._is_limited or needs_caps(dict(machine.limits))
-
     def _price_in(self, machine: Machine) -> Price:
-        is_limited = self._limits(machine)
+        held = Held.of(self._root, machine)
 
         def price(agent: str, _place: str, fallback: int) -> float | None:
-            return _call_usd(machine.agents[agent].in_turn[fallback], is_limited)
+            return _call_usd(machine.agents[agent].in_turn[fallback], held)
 
         return price
 
@@ -248,44 +266,57 @@ def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
             yield from ((one, model) for model in one.model)
 
 
-def _call_usd(agent: AgentBase, is_limited: bool) -> float | None:
+def _tokens_usd(machine: Machine) -> float | None:
+    """What the tokens of the limit cost, each at the highest rate of all models."""
+    tokens = machine.limits.tokens
+    rates = [highest_rates(agent, model) for agent, model in _models(machine)]
+    are_models = len(machine.model_agents) == len(machine.agents)
+    if tokens is None or not are_models or any(machine.states_of(ChildrenState)):
+        return None
+    known = [rate for rate in rates if rate is not None and not rate.call]
+    dearest = max((max(rate.input, rate.output) for rate in known), default=0.0)
+    return tokens * dearest if len(known) == len(rates) else None
+
+
+def _call_usd(agent: AgentBase, held: Held) -> float | None:
     if isinstance(agent, ModelAgent):
-        return dearest_call(agent, is_limited=is_limited)
+        return dearest_call(agent, is_limited=held.is_limited, tokens=held.tokens)
     return agent.call_usd
 
 
-def _askings(program: Program, inputs: Given, is_limited: bool) -> Iterator[Asking]:
+def _missing(agent: AgentBase, held: Held) -> tuple[str, ...]:
+    if isinstance(agent, ModelAgent):
+        return tuple(dict.fromkeys(missing_bounds(agent, is_limited=held.is_limited)))
+    return ("price_per_run",) if agent.call_usd is None else ()
+
+
+def _askings(program: Program, inputs: Given, held: Held) -> Iterator[Asking]:
+    """At each place the agent, then its fallbacks."""
+    agents = program.machine.agents
+    for agent, place, times, prompt in _places(program, inputs):
+        for number, one in enumerate(agents[agent].in_turn):
+            missing, most = _missing(one, held), _call_usd(one, held)
+            if most is None and not missing:
+                most = held.cost_usd
+            shown = None if number else prompt
+            yield Asking(agent, place, one.called, most, missing, times, shown, number)
+        if not agents[agent].in_turn:
+            # An outside agent writes it.
+            yield Asking(agent, place, (), 0.0, (), times, prompt)
+
+
+def _places(program: Program, inputs: Given) -> Iterator[tuple[str, str, int, str | None]]:
+    """(agent, place, calls, prompt) of each author and judge."""
     machine, authors = program.machine, program.machine.states_of(AgentState)
     for name in machine.states:
         if (author := authors.get(name)) is not None:
             prompt = _fill_in(program, inputs, name, author.prompt)
             for agent in author.asks:
-                times = 1 + machine.agents[agent].most_rounds
-                yield from _askings_at(machine, agent, name, is_limited, times, prompt)
+                yield agent, name, 1 + machine.agents[agent].most_rounds, prompt
         for validator, rules in program.validators_at(name).items():
             for rule in rules:
                 if rule.asks is not None:
-                    place = f"{name} · {validator}"
-                    times = rule.most_samples
-                    yield from _askings_at(machine, rule.asks, place, is_limited, times)
-
-
-def _askings_at(
-    machine: Machine,
-    agent: str,
-    place: str,
-    is_limited: bool,
-    times: int,
-    prompt: str | None = None,
-) -> Iterator[Asking]:
-    """The agent, then its fallbacks."""
-    in_turn = machine.agents[agent].in_turn
-    for number, one in enumerate(in_turn):
-        shown = None if number else prompt
-        yield Asking(agent, place, one.called, _call_usd(one, is_limited), times, shown, number)
-    if not in_turn:
-        # An outside agent writes it.
-        yield Asking(agent, place, (), 0.0, times, prompt)
+                    yield rule.asks, f"{name} · {validator}", rule.most_samples, None
 
 
 def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
