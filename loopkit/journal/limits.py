@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 
-class Standing(NamedTuple):
+class AccountStanding(NamedTuple):
     """How an account stands, in USD."""
 
     limit: float | None
@@ -63,7 +63,7 @@ class SharedLimits(Protocol):
     async def open_account(self, account: str, limit: float | None, spent: float) -> None:
         """Set the limit of an account; a new one has `spent` so much before."""
 
-    async def standing(self, account: str) -> Standing | None:
+    async def standing(self, account: str) -> AccountStanding | None:
         """None if there is no such account."""
 
     async def hold(self, account: str, run: str, key: str, usd: float) -> bool:

@@ -17,7 +17,7 @@ from loopkit.journal.errors import RunBusy, RunUnreadable
 from loopkit.journal.records import Due
 from loopkit.observability.logs import LOGGER
 from loopkit.outside.processes import GROUPS
-from loopkit.serving.due_runs import DueRuns
+from loopkit.serving.host import DueRuns
 
 LOG = LOGGER.getChild("worker")
 _MOST_CHECKED = 1000

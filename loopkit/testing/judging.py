@@ -11,8 +11,7 @@ from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.state import RunState, Task, is_of_program
 from loopkit.scenario.cases import Case, Expect
 from loopkit.scenario.script import Attempts, Parts, call_at
-from loopkit.testing.expectations import misses
-from loopkit.testing.expecting import with_what_was_done
+from loopkit.testing.expectations import misses, with_what_was_done
 from loopkit.testing.playbill import Playbill
 from loopkit.testing.playing import FamilyRun, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from loopkit.agents.players import Unprepared
 from loopkit.agents.port import Crashed
-from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
 from loopkit.document.problems import ProblemsFound

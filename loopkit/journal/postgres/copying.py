@@ -22,8 +22,7 @@ from loopkit.journal.contents import host_label
 from loopkit.journal.errors import JournalError, JournalUnusable, unusable
 from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
 from loopkit.journal.postgres.contents import SharedContents
-from loopkit.journal.postgres.database import Database
-from loopkit.journal.postgres.groups import portions
+from loopkit.journal.postgres.database import Database, portions
 from loopkit.journal.records import MAX_INTEGER, RunRow
 from loopkit.journal.sqlite import SqliteJournal, open_sqlite
 from loopkit.text.run_ids import root_of
