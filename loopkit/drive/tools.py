@@ -21,13 +21,12 @@ from loopkit.agents.model.reply import thoughts_to_keep
 from loopkit.agents.players import FunctionAgentPort, Unprepared
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
-from loopkit.drive.active import ActiveRun, Stopped
+from loopkit.drive.active import ActiveRun, Servers, Stopped
 from loopkit.drive.calls import CallSeries, call, policy_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.judging import answer_without_rules, give_commands, setting_for
 from loopkit.drive.replies import conversation, is_answer, make_artifact, shorten, written_call
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
-from loopkit.drive.servers import Servers
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Finding, diagnostics
 from loopkit.engine.macrostep import event_of_work

@@ -38,8 +38,7 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job, parse_queries
-from loopkit.journal.limits import Settlement
-from loopkit.journal.records import CLAIMED, FORMAT, NewRecord, owner_of
+from loopkit.journal.records import CLAIMED, FORMAT, NewRecord, Settlement, owner_of
 from loopkit.outside.processes import GROUPS
 
 T = TypeVar("T")

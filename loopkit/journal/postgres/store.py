@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from loopkit.journal.contents import forget_removed
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -27,7 +28,6 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job
-from loopkit.journal.limits import AccountStanding, Circuit, Rate, Settlement, SharedLimits
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
@@ -48,20 +48,26 @@ from loopkit.journal.postgres.queue import heed_hints, hint
 from loopkit.journal.records import (
     CLAIMED,
     MAX_INTEGER,
+    AccountStanding,
+    Circuit,
     Due,
     History,
     InboxMessage,
     NewRecord,
     Place,
     Placed,
+    Rate,
     Record,
     RunRow,
+    Settlement,
+    SharedLimits,
     Standing,
     owner_of,
     refuse_format,
     refuse_impossible,
     refuse_records,
     refuse_text,
+    refuse_texts,
     refuse_time,
 )
 
@@ -212,9 +218,7 @@ class PostgresClaim:
         settles: Sequence[Settlement] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
-        refuse_records(records)
-        for message in consumes:
-            refuse_text("the id of a consumed message", message)
+        refuse_records(records, consumes)
         async with self._lock:
             if self.is_released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
@@ -405,8 +409,7 @@ class PostgresJournal:
     def begin(
         self, run: str, *, machine: str, definition: str, needs: Sequence[str] | None = None
     ) -> PostgresClaim:
-        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
-            refuse_text(f"the name of the {what}", text)
+        refuse_texts("the name of the {}", run=run, machine=machine, definition=definition)
         return PostgresClaim(self, run, None, new=(machine, definition, _labels(needs)))
 
     async def claim(self, run: str) -> PostgresClaim:
@@ -649,10 +652,7 @@ class PostgresJournal:
             refuse_text("the name of the run", run)
 
         await self._until_free(lambda: self.write(lambda db, _: self._remove(db, runs)))
-        if self.contents.local.exist():
-            kept = await asyncio.to_thread(self.contents.local.runs)
-            gone = [run for run in kept if not await self.has(run)]
-            await asyncio.to_thread(self.contents.local.forget, gone)
+        await forget_removed(self.contents.local, self.has)
 
     async def _remove(self, db: Connection, runs: Sequence[str]) -> None:
         sql, family = self._database, dict[int, tuple[str, str | None]]()
@@ -688,8 +688,7 @@ class PostgresJournal:
         return str(found[0][0])
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
-        for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
-            refuse_text(f"the {what} of a message", text)
+        refuse_texts("the {} of a message", run=run, kind=kind, id=message_id, data=data)
         refuse_time("a message", at)
 
         due: list[tuple[int]] = []
