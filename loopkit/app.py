@@ -17,9 +17,8 @@ from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
 from loopkit.drive.advance import doubts
-from loopkit.drive.answers import new_question
+from loopkit.drive.answers import delivery_failures, new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
-from loopkit.drive.deliveries import delivery_failures
 from loopkit.drive.inbox import KINDS, AnyAnswer, StoredRun, consume, post
 from loopkit.drive.repair import (
     AS_IT_IS,

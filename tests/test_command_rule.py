@@ -44,7 +44,7 @@ def setting(
     """A setting in which every command prints this."""
 
     async def run(argv, *, cwd, env, stdin, timeout_s):
-        return CommandResult(code, stdout, "", 0.0, truncated)
+        return CommandResult(code, stdout, "", truncated)
 
     return Setting({}, {}, {}, levels or Severities(), folder=folder, run=run)
 

@@ -559,7 +559,7 @@ async def test_the_caller_may_play_the_results_of_commands():
 
     async def play(argv, *, cwd, env, stdin, timeout_s):
         calls.append((argv, cwd, stdin, timeout_s))
-        return CommandResult(1, "played", "", 0.0, truncated=False)
+        return CommandResult(1, "played", "", truncated=False)
 
     setting = SETTING.replace(run=play)
     rule = {"command": ["pytest", "-q"], "timeout": "90s"}

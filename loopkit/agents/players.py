@@ -260,7 +260,7 @@ class PlayedResults:
         _write_files(folder, played.files)
         texts = (played.stdout, played.stderr)
         left = _left_folder_fields(played.folder)
-        return CommandResult(played.exit_code, *texts, 0.0, False, played.workspace, left)
+        return CommandResult(played.exit_code, *texts, False, played.workspace, left)
 
 
 class ScriptedPerson:

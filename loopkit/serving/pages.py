@@ -15,8 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from loopkit.agents.port import NotRunnable
-from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.deliveries import without_secrets
+from loopkit.drive.answers import AnswerRefused, without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.payloads import Delivery
 from loopkit.journal.errors import JournalError, RunUnreadable

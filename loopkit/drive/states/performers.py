@@ -15,6 +15,7 @@ from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
 from loopkit.document.in_place import NotSet, ToSet, set_in_file
 from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
 from loopkit.drive.active import ActiveRun
+from loopkit.drive.answers import await_delivery
 from loopkit.drive.calls import (
     CallSeries,
     call,
@@ -23,7 +24,6 @@ from loopkit.drive.calls import (
     find_stored_reply,
     limit_time,
 )
-from loopkit.drive.deliveries import await_delivery
 from loopkit.drive.family import perform_children
 from loopkit.drive.isolation import (
     changed_between,
