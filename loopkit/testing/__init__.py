@@ -10,7 +10,7 @@ for name in suite.names:
 
 from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
-from loopkit.testing.judging import run_case
+from loopkit.testing.expectations import run_case
 from loopkit.testing.playing import Run, play
 from loopkit.testing.suites import (
     SUFFIX,

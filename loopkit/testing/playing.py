@@ -36,8 +36,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
 from loopkit.scenario.script import ANY, CHILDREN
-from loopkit.testing.playbill import Playbill
-from loopkit.testing.suites import Suite
+from loopkit.testing.suites import Playbill, Suite
 from loopkit.text.run_ids import place_of
 
 
