@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 LOADED = (
-    "loopkit.app", "loopkit.cli", "loopkit.cli.worker", "loopkit.serving.worker",
+    "loopkit.app", "loopkit.cli", "loopkit.cli.worker", "loopkit.serving.host",
     "loopkit.journal.postgres.store", "loopkit.drive.advance", "psycopg", "procrastinate",
 )  # fmt: skip
 

@@ -17,9 +17,8 @@ from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
 from loopkit.drive.advance import doubts
-from loopkit.drive.answers import new_question
+from loopkit.drive.answers import delivery_failures, new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
-from loopkit.drive.deliveries import delivery_failures
 from loopkit.drive.inbox import KINDS, AnyAnswer, StoredRun, consume, post
 from loopkit.drive.repair import (
     AS_IT_IS,
@@ -232,9 +231,7 @@ class App(ClaimedRuns):
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
         refuse_limits(machine, state, limits)
-        engine = self.engine(machine, state.definition)
-        players = self._players(machine, state.definition, scenario)
-        active = await self._active(claim, state, engine, players)
+        active = await self._active(claim, state, machine, state.definition, scenario)
         if active.state.status == "suspended" or limits:
             await active.append(Resumed(limits=dict(limits)))
         return active
@@ -258,8 +255,7 @@ class App(ClaimedRuns):
         engine = self.engine(wanted.machine, wanted.digest)
         question = new_question(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
-        players = self._players(wanted.machine, wanted.digest, scenario)
-        active = await self._active(claim, state, engine, players)
+        active = await self._active(claim, state, wanted.machine, wanted.digest, scenario)
         # Open calls follow the definition under which they were made.
         lost = doubts(old, state)
         # The artifact requested from outside may be a different one now.

@@ -18,10 +18,9 @@ from loopkit.language.validators import Rules
 from loopkit.language.validators.command import CommandRule
 from loopkit.outside.processes import CommandResult
 from loopkit.text import end_of
-from loopkit.validators.command_reports import MAX_READ, read_findings
+from loopkit.validators.command import MAX_READ, read_findings
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.setting import Setting
+from loopkit.validators.fault import MAX_FAULTS, Setting
 from tests.judging import judge_deterministic
 
 RULES = TypeAdapter(Rules)
@@ -45,7 +44,7 @@ def setting(
     """A setting in which every command prints this."""
 
     async def run(argv, *, cwd, env, stdin, timeout_s):
-        return CommandResult(code, stdout, "", 0.0, truncated)
+        return CommandResult(code, stdout, "", truncated)
 
     return Setting({}, {}, {}, levels or Severities(), folder=folder, run=run)
 

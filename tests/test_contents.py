@@ -15,8 +15,7 @@ from shutil import copytree, rmtree
 import pytest
 
 from loopkit.journal.contents import Contents
-from loopkit.outside.git import require_git
-from loopkit.outside.trees import Folder, NotKept, Tree, blob_id, read_tree
+from loopkit.outside.trees import Folder, NotKept, Tree, blob_id, read_tree, require_git
 
 NAMES = [
     "a", "b.txt", "C", "c", "with blank ", "-dash", "new\nline", 'quo"te', "back\\slash", "ü",

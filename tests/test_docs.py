@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from loopkit.agents.scripted import BROKEN, FAULTS
+from loopkit.agents.players import BROKEN, FAULTS
 from loopkit.checks import check
 from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, terminal

@@ -19,8 +19,7 @@ from loopkit.cli import invoke
 from loopkit.journal.errors import JournalUnusable, OnlyRead, UnknownRun
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
-from loopkit.serving.following import Follower
-from loopkit.serving.http.answers import event_of_record
+from loopkit.serving.http.answers import Follower, event_of_record
 from tests.created import created
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable

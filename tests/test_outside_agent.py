@@ -20,8 +20,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import NOBODY, Caller, CallRefused, Progress
-from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.outside_agent import MOST_LISTED, has_outside_agents
+from loopkit.serving.tools.machines import MOST_LISTED, MachineToolbox, has_outside_agents
 from tests.http_site import serving
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan

@@ -170,11 +170,10 @@ def wait_for(path: Path) -> None:
 # Results
 
 
-def test_a_result_has_exit_code_both_streams_and_the_time_it_took() -> None:
-    code = "import sys, time; time.sleep(0.2); print('out'); print('err', file=sys.stderr); exit(3)"
+def test_a_result_has_the_exit_code_and_both_streams() -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); exit(3)"
     result = run(python(code))
     assert (result.exit_code, result.stdout, result.stderr) == (3, "out\n", "err\n")
-    assert 0.2 <= result.duration_s < SOON_S
     assert not result.truncated
 
 
@@ -367,13 +366,6 @@ def test_what_a_descendant_writes_just_after_the_exit_is_kept() -> None:
     # It has half a second, in which a busy machine may not let it write.
     tries = (run(["sh", "-c", "(sleep 0.1; echo late) & echo early"]).stdout for _ in range(20))
     assert "early\nlate\n" in tries
-
-
-def test_the_time_it_took_ends_with_the_command_not_with_its_descendants() -> None:
-    started_s = time.monotonic()
-    result = run(["sh", "-c", "sleep 600 & echo done"])
-    # They may write for another half second.
-    assert result.duration_s < time.monotonic() - started_s - 0.4
 
 
 @pytest.mark.parametrize("how", [[], ["stubborn"]], ids=" ".join)

@@ -187,9 +187,7 @@ def test_the_patterns_in_the_documentation_read_what_these_programs_say(
     [example] = [example for example in examples if "[claude, --print, --verbose" in example]
     agents = load_text(example, "machine.yaml", ROOT).machine.agents
     stdout, stderr = (said, "") if program == "claude" else ("", said)
-    ending = ending_of(
-        agents[program].error_rules, CommandResult(1, stdout, stderr, 0.0, False), NOW
-    )
+    ending = ending_of(agents[program].error_rules, CommandResult(1, stdout, stderr, False), NOW)
     assert ending is not None
     assert (ending.error_class, ending.retry_after_s) == ("transient", pytest.approx(seconds))
 

@@ -18,8 +18,7 @@ import pytest
 
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
-from loopkit.serving.following import Follower
-from loopkit.serving.http.answers import event_of_record, stream
+from loopkit.serving.http.answers import Follower, event_of_record, stream
 from tests.created import created
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
 from tests.test_followed_logs import STEPS

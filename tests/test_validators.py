@@ -16,8 +16,7 @@ from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import JudgedArtifact, NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS
-from loopkit.validators.setting import Setting
+from loopkit.validators.fault import MAX_FAULTS, Setting
 from tests.judging import judge_deterministic
 
 PLANS = Path(__file__).parent / "data" / "plans"
@@ -560,7 +559,7 @@ async def test_the_caller_may_play_the_results_of_commands():
 
     async def play(argv, *, cwd, env, stdin, timeout_s):
         calls.append((argv, cwd, stdin, timeout_s))
-        return CommandResult(1, "played", "", 0.0, truncated=False)
+        return CommandResult(1, "played", "", truncated=False)
 
     setting = SETTING.replace(run=play)
     rule = {"command": ["pytest", "-q"], "timeout": "90s"}

@@ -21,8 +21,7 @@ from loopkit.app import App
 from loopkit.engine.events import InDoubt, Replied
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.journal.journal import open_journal
-from loopkit.serving.host import A_WORKER, Host
-from loopkit.serving.worker import Worker
+from loopkit.serving.host import A_WORKER, Host, Worker
 from tests.support import CommandLine
 from tests.support_postgres import Proxy, server, url_of
 from tests.waiting import LONG_S, is_alive, until

@@ -76,7 +76,7 @@ def copy_command(source: Path, url: str) -> int:
     """
     place = journal_url(url)
     with report_errors(), postgres():
-        from loopkit.journal.postgres.copying import copy
+        from loopkit.journal.postgres.migration import copy
 
         where, new, earlier = asyncio.run(copy(source, place))
     before = f" (and {earlier:,} by an earlier call)" if earlier else ""

@@ -45,16 +45,15 @@ from loopkit.cli.terminal import (
     say,
 )
 from loopkit.document.problems import did_you_mean
+from loopkit.drive.active import Servers
 from loopkit.drive.claimed_runs import StandaloneValidator
-from loopkit.drive.servers import Servers
 from loopkit.language.machine import Machine
 from loopkit.outside.mcp.connection import OfferedTool, ServerFailed
 from loopkit.outside.processes import GROUPS
 from loopkit.outside.redaction import redactor
 from loopkit.serving.host import Host
-from loopkit.serving.tools.arguments import Toolbox
+from loopkit.serving.tools.arguments import Toolbox, ValidatorToolbox, choose
 from loopkit.serving.tools.machines import MachineToolbox
-from loopkit.serving.tools.validators import ValidatorToolbox, choose
 from loopkit.text import one_line, printable
 
 PORT = 8422

@@ -43,7 +43,7 @@ from loopkit.text import plural
 from loopkit.text.moments import seconds_in
 
 if TYPE_CHECKING:
-    from loopkit.serving.worker import Worker
+    from loopkit.serving.host import Worker
 
 PARALLEL = 4
 AT_ONCE = 50
@@ -112,8 +112,8 @@ def worker_command(
 
     What happens is logged to stderr, a line of JSON for each record.
     """
+    from loopkit.serving.host import Worker
     from loopkit.serving.metrics import Metrics, serve_metrics
-    from loopkit.serving.worker import Worker
 
     def made(app: App) -> Worker:
         return Worker(app, parallel=parallel, labels=labels, slice_s=slice_s, drain_s=drain_s)

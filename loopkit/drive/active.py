@@ -31,7 +31,6 @@ from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breakers import Breakers
 from loopkit.drive.limits import Budget, Line, WaitFor
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.servers import Servers
 from loopkit.drive.stored_runs import Stored, StoredRuns
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -50,14 +49,52 @@ from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents, ContentStore
 from loopkit.journal.errors import ClaimLost, JournalError, MessageWaits
 from loopkit.journal.journal import Claim, Journal
-from loopkit.journal.limits import Settlement
-from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, refuse_text
+from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, Settlement, refuse_text
+from loopkit.language.agents.tools import McpServer
 from loopkit.machine.program import Program
+from loopkit.outside.mcp.connection import Address, Connection, ServerFailed, Website
+from loopkit.outside.mcp.connection import Program as ServerProgram
+from loopkit.outside.processes import command_environment
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
 from loopkit.scenario.cases import Scenario
 from loopkit.text.run_ids import is_child
+
+
+class Servers:
+    """Connections by server and by the folder of the work that uses it.
+
+    No two runs share one: a server may remember what it was asked before.
+    """
+
+    __slots__ = ("_connections",)
+
+    def __init__(self) -> None:
+        self._connections: dict[tuple[str, Path], Connection] = {}
+
+    def connection(self, name: str, server: McpServer, folder: Path) -> Connection:
+        """The connection with a server; raises ServerFailed if a variable of it is not set."""
+        known = self._connections.get((name, folder))
+        if known is None:
+            known = Connection(name, _address(name, server, folder), server.timeout)
+            self._connections[name, folder] = known
+        return known
+
+    async def close(self) -> None:
+        while self._connections:
+            _, connection = self._connections.popitem()
+            await connection.close()
+
+
+def _address(name: str, server: McpServer, folder: Path) -> Address:
+    if server.command is not None:
+        return ServerProgram(server.command, command_environment(server.env), folder.absolute())
+    try:
+        return Website(server.url or "", server.headers_with(os.environ))
+    except KeyError as error:
+        message = f"MCP server `{name}`: the environment variable `{error.args[0]}` is not set"
+        raise ServerFailed(message, transient=False) from error
 
 
 @lru_cache(maxsize=64)

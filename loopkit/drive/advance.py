@@ -16,9 +16,8 @@ from loopkit.drive.active import (
     Stopped,
     WorkspaceTaken,
 )
-from loopkit.drive.answers import AnswerRefused
+from loopkit.drive.answers import AnswerRefused, Awaited, delivery_failures
 from loopkit.drive.calls import called_in, policy_of
-from loopkit.drive.deliveries import Awaited, delivery_failures
 from loopkit.drive.inbox import ANSWER, consume, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging import take_baselines

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf
 
 from loopkit.agents.port import NotRunnable
-from loopkit.journal.limits import Circuit, Rate, SharedLimits
+from loopkit.journal.records import Circuit, Rate, SharedLimits
 from loopkit.values import NOTHING
 
 THRESHOLD = 5

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -125,13 +125,10 @@ class ClaimedRuns(ChildRuns):
             run, machine=started.machine, definition=definition.digest, needs=needs
         )
         await self._store(started.definition, definition.resolved)
-        engine = self.engine(machine, definition.digest)
-        players = self._players(machine, definition.digest, scenario)
-        if needs is not None:
-            players = replace(players, calls_models=False)
-        active = await self._active(claim, RunState(), engine, players)
+        played = machine, definition.digest, scenario
+        active = await self._active(claim, RunState(), *played, is_driven=needs is None)
         active.stage(started.replace(artifacts=_first_artifacts(machine, started.input)))
-        if players.calls_models:
+        if needs is None and self._players(*played).calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
             await active.append()
         return active
@@ -151,9 +148,7 @@ class ClaimedRuns(ChildRuns):
                 return state
             machine = await self.machine_of(state)
             claim = await self.journal.claim(started.child)
-            engine = self.engine(machine, state.definition)
-            players = self._players(machine, state.definition, scenario)
-            child = await self._active(claim, state, engine, players)
+            child = await self._active(claim, state, machine, state.definition, scenario)
             if state.status == "suspended":
                 await child.append(Resumed())
         else:
@@ -231,9 +226,7 @@ class ClaimedRuns(ChildRuns):
     async def _idle(self, claim: Claim, state: RunState) -> ActiveRun:
         """A claimed run that is not driven, and so asks no model."""
         machine = await self.machine_of(state)
-        engine = self.engine(machine, state.definition)
-        players = replace(self._players(machine, state.definition, None), calls_models=False)
-        return await self._active(claim, state, engine, players)
+        return await self._active(claim, state, machine, state.definition, None, is_driven=False)
 
     async def _new_id(self, machine: str) -> str:
         """An id that no other run has; among thousands of runs, random ids can collide."""
@@ -261,9 +254,17 @@ class ClaimedRuns(ChildRuns):
         return known[digest]
 
     async def _active(
-        self, claim: Claim, state: RunState, engine: Engine, players: Players
+        self,
+        claim: Claim,
+        state: RunState,
+        machine: Machine,
+        digest: str,
+        scenario: Scenario | None,
+        *,
+        is_driven: bool = True,
     ) -> ActiveRun:
-        if players.calls_models:
+        engine, players = self.engine(machine, digest), self._players(machine, digest, scenario)
+        if is_driven and players.calls_models:
             client.preload()
         if not engine.program.is_counted:
             state.counted = None

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from loopkit.agents.port import NotRunnable
-from loopkit.drive import answers, deliveries
+from loopkit.drive import answers
 from loopkit.drive.active import CANCEL, ActiveRun, Mark
 from loopkit.drive.answers import DOUBT, AnsweredTwice, AnswerRefused, AnswerUnfit
 from loopkit.drive.repair import refuse_over
@@ -68,8 +68,8 @@ class Kind(NamedTuple):
 
 ANSWER = Kind("answer", "question", "answer", answers.step_of_answer, answers.take)
 DELIVERY = Kind(
-    "delivery", "request", "deliver", deliveries.judge, deliveries.take,
-    deliveries.without_secrets, deliveries.may_differ,
+    "delivery", "request", "deliver", answers.judge_delivery, answers.take_delivery,
+    answers.without_secrets, answers.delivery_may_differ,
 )  # fmt: skip
 KINDS: Mapping[type[AnyAnswer], Kind] = {HumanAnswer: ANSWER, Delivery: DELIVERY}
 

@@ -29,8 +29,7 @@ from loopkit.outside.redaction import Redact
 from loopkit.text import HALF, is_broken, one_line, or_empty, storable, without_loop
 from loopkit.text.json_text import NoJson, entries_of, extract_json, mend, text_or_json
 from loopkit.text.markdown import code_blocks
-from loopkit.text.thoughts import set_apart
-from loopkit.text.written_calls import WrittenCall, read_call
+from loopkit.text.thoughts import WrittenCall, read_call, set_apart
 from loopkit.values import NOTHING, Value, replace
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}

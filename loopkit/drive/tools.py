@@ -18,17 +18,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.model.reply import thoughts_to_keep
-from loopkit.agents.players import FunctionAgentPort
+from loopkit.agents.players import FunctionAgentPort, Unprepared
 from loopkit.agents.port import AgentError, Reply, Request
 from loopkit.agents.port import Tool as Offered
-from loopkit.agents.scripted import Unprepared
-from loopkit.drive.active import ActiveRun, Stopped
+from loopkit.drive.active import ActiveRun, Servers, Stopped
 from loopkit.drive.calls import CallSeries, call, policy_of
 from loopkit.drive.isolation import workspace
 from loopkit.drive.judging import answer_without_rules, give_commands, setting_for
 from loopkit.drive.replies import conversation, is_answer, make_artifact, shorten, written_call
 from loopkit.drive.retries import CallFailed, has_try_left, seconds_to_next_try
-from loopkit.drive.servers import Servers
 from loopkit.engine.events import Replied
 from loopkit.engine.findings import Finding, diagnostics
 from loopkit.engine.macrostep import event_of_work
@@ -57,7 +55,7 @@ from loopkit.outside.redaction import Redact
 from loopkit.text import plural
 from loopkit.text.json_text import NoJson, parse_json, text_or_json
 from loopkit.text.markdown import as_code_block
-from loopkit.text.written_calls import WrittenCall, call_of_channel
+from loopkit.text.thoughts import WrittenCall, call_of_channel
 from loopkit.validators.command import tail
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.fixed_rules import judge_placed

@@ -8,6 +8,7 @@ or not at all, and stays as long as such a run.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import hashlib
 import json
@@ -17,7 +18,7 @@ import shutil
 import stat
 import subprocess
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,21 +27,25 @@ from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
 from loopkit.journal.files import TREES, locked
-from loopkit.outside.git import COMMAND, NoGit, ask_git, environment, require_git
 from loopkit.outside.trees import (
+    COMMAND,
     Entry,
     Folder,
     Load,
+    NoGit,
     NotKept,
     Tree,
+    ask_git,
     blob_id,
     changed_files,
     content_at,
     drop_all,
+    environment,
     printable_path,
     read_tree,
     refuse_unkept,
     repository_of,
+    require_git,
     write_tree,
 )
 
@@ -479,3 +484,11 @@ def _with_modes(
         entries.setdefault(path, Entry(found if stat.S_ISDIR(found) else stat.S_IFDIR | 0o755, ""))
     conflicts = [p for p in folders if any(str(q) in files for q in (p, *PurePosixPath(p).parents))]
     return Tree(entries), tuple(sorted(conflicts))
+
+
+async def forget_removed(contents: Contents, has: Callable[[str], Awaitable[bool]]) -> None:
+    """Forget what is kept for runs that are gone, also where a process was killed removing one."""
+    if contents.exist():
+        kept = await asyncio.to_thread(contents.runs)
+        gone = [run for run in kept if not await has(run)]
+        await asyncio.to_thread(contents.forget, gone)

@@ -16,7 +16,6 @@ from typing import Protocol
 from loopkit.journal.contents import ContentStore
 from loopkit.journal.errors import ClaimLost, JournalUnusable, NoTables
 from loopkit.journal.files import is_unused
-from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.records import (
     Due,
     History,
@@ -26,6 +25,8 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Settlement,
+    SharedLimits,
     Standing,
 )
 from loopkit.journal.sqlite import open_sqlite

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from loopkit.journal.contents import Contents
+from loopkit.journal.contents import Contents, forget_removed
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -49,7 +49,6 @@ from loopkit.journal.files import (
     locked,
     open_folder,
 )
-from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.records import (
     CLAIMED,
     FORMAT,
@@ -62,12 +61,15 @@ from loopkit.journal.records import (
     Placed,
     Record,
     RunRow,
+    Settlement,
+    SharedLimits,
     Standing,
     owner_of,
     refuse_format,
     refuse_impossible,
     refuse_records,
     refuse_text,
+    refuse_texts,
     refuse_time,
 )
 
@@ -170,9 +172,7 @@ class SqliteClaim:
         settles: Sequence[Settlement] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
-        refuse_records(records)
-        for message in consumes:
-            refuse_text("the id of a consumed message", message)
+        refuse_records(records, consumes)
         # Nobody can have posted a message to a new run, so its records may stay in memory.
         is_kept = self._stored is None and not self._journal.keeps_texts and not consumes
         if is_kept and not self._lock.locked():
@@ -369,8 +369,7 @@ class SqliteJournal:
     def begin(
         self, run: str, *, machine: str, definition: str, needs: Sequence[str] | None = None
     ) -> SqliteClaim:
-        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
-            refuse_text(f"the name of the {what}", text)
+        refuse_texts("the name of the {}", run=run, machine=machine, definition=definition)
         return SqliteClaim(self, run, None, new=(machine, definition, _labels(needs)))
 
     async def claim(self, run: str) -> SqliteClaim:
@@ -587,11 +586,7 @@ class SqliteJournal:
                 del self._buffered[run]
         else:
             await self._write(lambda db: self._remove(db, runs))
-        # Also for runs after whose removal a process was killed.
-        if self.contents.exist():
-            kept = await asyncio.to_thread(self.contents.runs)
-            gone = [run for run in kept if not await self.has(run)]
-            await asyncio.to_thread(self.contents.forget, gone)
+        await forget_removed(self.contents, self.has)
         if self._folder is not None:
             # The runs are removed, also where a full disk or somebody who writes keeps their room.
             with suppress(JournalError):
@@ -644,8 +639,7 @@ class SqliteJournal:
         return str(found[0])
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
-        for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
-            refuse_text(f"the {what} of a message", text)
+        refuse_texts("the {} of a message", run=run, kind=kind, id=message_id, data=data)
         refuse_time("a message", at)
 
         def work(db: sqlite3.Connection) -> str | None:

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -73,8 +72,6 @@ class CommandResult:
     """As the command gave it; below 0, the number of the signal that ended it."""
     stdout: str
     stderr: str
-    duration_s: float
-    """From the start until the command itself exited."""
     truncated: bool
     """Whether text was left out of `stdout` or `stderr`."""
     workspace: str = ""
@@ -171,7 +168,6 @@ async def run_command(
     second cancellation skips the rest of that grace. Where this process is killed, the group is
     killed too. Raises `CommandTimeout` and `CommandNotStarted`.
     """
-    started_s = time.monotonic()
     if call := CALL.get():
         env = {**env, CALL_VARIABLE: call}
     process = _Process(_start(argv, cwd, env, stdin), output_limit)
@@ -186,8 +182,7 @@ async def run_command(
     if not in_time:
         raise CommandTimeout(argv[0], timeout_s, stdout, stderr)
     truncated = any(stream.missing > 0 for stream in process.streams)
-    duration_s = process.exited.result() - started_s
-    return CommandResult(process.exit_code, stdout, stderr, duration_s, truncated)
+    return CommandResult(process.exit_code, stdout, stderr, truncated)
 
 
 class _Process:
@@ -199,7 +194,7 @@ class _Process:
 
     def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
         self._process = process
-        self.exited: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # One thread for each, the only way on all systems that does not interfere with signals.
         reaping = (process, self.exited)
         threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
@@ -241,11 +236,11 @@ class _Process:
             os.killpg(self._process.pid, number)
 
 
-def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[float]) -> None:
+def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[None]) -> None:
     process.wait()
     # Nothing waits any more in a closed loop.
     with suppress(RuntimeError):
-        exited.get_loop().call_soon_threadsafe(exited.set_result, time.monotonic())
+        exited.get_loop().call_soon_threadsafe(exited.set_result, None)
 
 
 def _start(

@@ -15,8 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from loopkit.agents.port import NotRunnable
-from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.deliveries import without_secrets
+from loopkit.drive.answers import AnswerRefused, without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.payloads import Delivery
 from loopkit.journal.errors import JournalError, RunUnreadable
@@ -26,7 +25,17 @@ from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
-from loopkit.serving.http.endpoints import STATUSES, WHICH, as_offered_machine, version_in
+from loopkit.serving.http.endpoints import (
+    ONLY_SHOWS,
+    STATUSES,
+    WHICH,
+    Call,
+    Endpoint,
+    Parameter,
+    as_offered_machine,
+    routes,
+    version_in,
+)
 from loopkit.serving.http.library import (
     BaseRoute,
     HTMLResponse,
@@ -35,7 +44,6 @@ from loopkit.serving.http.library import (
     Response,
 )
 from loopkit.serving.http.server import Site
-from loopkit.serving.http.table import ONLY_SHOWS, Call, Endpoint, Parameter, routes
 from loopkit.serving.shown_runs import run_in_page_thread
 from loopkit.text.json_text import canonical
 from loopkit.views.page.fields import (

@@ -10,17 +10,20 @@ for name in suite.names:
 
 from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
-from loopkit.testing.judging import run_case
+from loopkit.testing.expectations import run_case
 from loopkit.testing.playing import Run, play
-from loopkit.testing.selection import NotAnExpression, Selection, junit_xml, selection
 from loopkit.testing.suites import (
     SUFFIX,
     CaseResult,
     Failure,
     Machines,
+    NotAnExpression,
+    Selection,
     Suite,
+    junit_xml,
     load_suite,
     scenario_files,
+    selection,
 )
 from loopkit.testing.trace import Difference, difference
 

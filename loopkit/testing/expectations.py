@@ -1,23 +1,36 @@
-"""Expectations compared with a run: one function for each key of `expect:`, which gives misses."""
+"""Expectations compared with a run, one function for each key of `expect:`, and made from one; and
+results of cases: each played, compared, and checked for leftovers.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from loopkit.document.document import DocPath
+from loopkit.document.writing import to_yaml
+from loopkit.engine.events import Event, Suspended, Worked
 from loopkit.engine.findings import Finding
+from loopkit.engine.state import RunState, Task, is_of_program
+from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import (
+    GAP,
+    Case,
     Expect,
     ExpectedArtifact,
     ExpectedFeedback,
     ExpectedFinding,
     ExpectedPrompt,
 )
-from loopkit.scenario.script import InChild, one_child
+from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
+from loopkit.testing.playing import FamilyRun, Run, play
+from loopkit.testing.suites import CaseResult, Failure, Playbill, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
     ChildTrace,
@@ -27,8 +40,9 @@ from loopkit.testing.trace import (
     diff,
     fit,
     index_of_difference,
+    trace,
 )
-from loopkit.text import as_nfc, one_line, plural
+from loopkit.text import as_nfc, one_line, plural, printable
 from loopkit.text.run_ids import place_of
 from loopkit.views.review import origins_of
 
@@ -336,3 +350,306 @@ def as_text(value: Any) -> str:
 
 def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True)
+
+
+OF_FAMILY = frozenset({"calls", "cost_usd_at_most"})
+"""The expectations that the root has for all its children."""
+
+PIECE_CHARS = 80
+"""The most characters of an expected message: distinctive, but short enough to read."""
+
+
+def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
+    """The content of `expect:`."""
+    suspended = run.state.suspended if run.state.status == "suspended" else None
+    verdicts: dict[str, list[str]] = {}
+    for judged in run.judged:
+        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
+    parts = {
+        "outcome": run.outcome,
+        "reason": suspended and suspended.reason,
+        "path": list(run.path),
+        "kept": list(run.kept),
+        "verdicts": verdicts,
+        "findings": list(_findings(run)),
+        "feedback": list(_feedback(run)),
+        "revisions": {name: n for name, n in run.revisions.items() if name in machine.states},
+        "calls": dict(run.calls),
+        # In millionths of a dollar, never less than it is.
+        "cost_usd_at_most": ceil(round((run.cost_usd or 0.0) * 1e6, 3)) / 1e6,
+        "events": list(run.emitted),
+        CHILDREN: by_state(machine, {one[:3]: _of_child(one, machine) for one in run.children}),
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def with_what_was_done(
+    written: Mapping[str, Any],
+    expect: Expect,
+    unmet: Collection[DocPath],
+    run: Trace,
+    machine: Machine,
+) -> dict[str, Any]:
+    """The content of `expect:` as it is written, but met by the run wherever it is `unmet`.
+
+    Quoted pieces of texts stay as they are, because a person chooses what to quote.
+    """
+    done, new = expectations_of(run, machine), dict(written)
+    for key in dict.fromkeys(str(at[0]) for at in unmet):
+        match key:
+            case "says" | "prompts":
+                continue
+            case "path" | "kept" | "events":
+                new[key] = _with_gaps(getattr(expect, key), done.get(key, []))
+            case "verdicts":
+                given = done.get(key, {})
+                new[key] = {state: _with_gaps(expected, given[state])
+                            for state, expected in (expect.verdicts or {}).items()
+                            if state in given}  # fmt: skip
+            case "revisions" | "calls" | "calls_at_most":
+                counts = run.revisions if key == "revisions" else run.calls
+                new[key] = {name: counts[name] for name in written[key]}
+            case "artifacts":
+                new[key] = dict(_artifacts(written[key], unmet, run))
+            case "children":
+                missed = {at[1] for at in unmet if at[0] == key}
+                given = done.get(key, {})
+                new[key] = {state: given[state] if state in missed else said
+                            for state, said in written[key].items()
+                            if state in given or state not in missed}  # fmt: skip
+            case _:
+                new[key] = done.get(key)
+    return {key: value for key, value in new.items() if value is not None and value != {}}
+
+
+def _of_child(child: ChildTrace, machine: Machine) -> dict[str, Any]:
+    expected = expectations_of(child.trace, machine.states_of(ChildrenState)[child.state].child)
+    return {key: value for key, value in expected.items() if key not in OF_FAMILY}
+
+
+def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names taken, with gaps where some were taken in one; a named end stays named."""
+    names: list[str] = []
+    for row in align(expected, taken):
+        if row.sign == "…":
+            names += [GAP] if names[-1:] != [GAP] else []
+        elif row.sign != "-":
+            names.append(row.name)
+    if names[:1] == [GAP] != list(expected[:1]):
+        names.insert(0, taken[0])
+    if names[-1:] == [GAP] != list(expected[-1:]):
+        names.append(taken[-1])
+    return names
+
+
+def _artifacts(
+    written: Mapping[str, Any], unmet: Collection[DocPath], run: Trace
+) -> Iterator[tuple[str, Any]]:
+    for name, expected in written.items():
+        value, is_there = run.version(name)
+        wrong = {key for key in ("equals", "data") if ("artifacts", name, key) in unmet}
+        done = {"equals": as_text(value), "data": value}
+        if is_there:
+            yield name, {**expected, **{key: done[key] for key in wrong}}
+
+
+def _findings(run: Trace) -> Iterator[dict[str, Any]]:
+    is_told_apart = len({judged.state for judged in run.judged}) > 1
+    for judged in run.judged:
+        where = {"state": judged.state} if is_told_apart else {}
+        # A first value is no attempt.
+        at = {"attempt": judged.attempt} if judged.attempt else {}
+        for finding in judged.report.findings:
+            named = {"validator": finding.validator, "message": piece(finding.message)}
+            status = {} if finding.status == "new" else {"status": finding.status}
+            yield {**where, **at, **named, **status}
+
+
+def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
+    """The feedback, by the messages that it repeats from the reports before it."""
+    for feedback in run.feedback:
+        before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
+        pieces = (piece(finding.message) for one in before for finding in one.report.findings)
+        repeated = dict.fromkeys(short for short in pieces if short and short in feedback.text)
+        contains = [*repeated] or [piece(feedback.text)]
+        if any(contains):
+            yield {"to": feedback.to, "attempt": feedback.attempt, "contains": contains}
+
+
+def piece(text: str) -> str:
+    """The beginning of a text, at most its first line that is not blank."""
+    first = next((line.strip() for line in printable(text).splitlines() if line.strip()), "")
+    return first if len(first) <= PIECE_CHARS else first[:PIECE_CHARS].rsplit(" ", 1)[0]
+
+
+INDENT = 4
+
+
+def run_case(
+    suite: Suite, case: str, seen: Callable[[Run], object] = lambda _run: None
+) -> CaseResult:
+    """Play a case and compare its run with what it expects; raises KeyError.
+
+    `seen` is called with the run, such as `Tally.add` for coverage. If something in the case is
+    still to be written, that is the result, and nothing is played.
+    """
+    started = time.perf_counter()
+    if unwritten := suite.unwritten[case]:
+        failures = tuple(Failure(problem) for problem in unwritten)
+        return CaseResult(str(suite.path), case, failures, 0.0, suite.source.texts)
+    run = play(suite, case)
+    done = trace(suite.machine.machine, run)
+    failures = tuple(judge(suite, case, run, done))
+    is_prepared = not run.unprepared and run.refused is None
+    block = _block(suite, case, done) if failures and is_prepared else ""
+    seen(run)
+    seconds = time.perf_counter() - started
+    return CaseResult(str(suite.path), case, failures, seconds, suite.source.texts, block)
+
+
+def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
+    at: DocPath = ("cases", case)
+    yield from _expectation_failures(suite, case, done)
+    for message in run.unprepared:
+        yield _failure(suite, at, "unprepared", message, key=True)
+    if (refused := run.refused) is not None:
+        own, document = (*at, *refused.at), suite.source.document
+        is_own = document.node(document.as_written(own)) is not None
+        message = f"the answer was refused: {refused.reason}"
+        yield _failure(suite, own if is_own else refused.at, "refused", message)
+    for path, message in leftovers(suite.case(case), suite.playbill, run):
+        yield _failure(suite, (*at, *path), "unused", message, help="delete it")
+
+
+def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
+    at: DocPath = ("cases", case)
+    expect = suite.case(case).expect
+    if expect is None or not expect.model_fields_set:
+        is_written = "expect" in suite.case(case).model_fields_set
+        place = (*at, "expect") if is_written else at
+        message = f"case `{case}` expects nothing"
+        remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
+        yield _failure(suite, place, "expects-nothing", message, help=remedy, key=True)
+        return
+    for miss in misses(run, expect):
+        path = (*at, "expect", *miss.at)
+        code = f"expected-{str(miss.at[0]).replace('_', '-')}"
+        yield _failure(suite, path, code, miss.message, shown=miss.shown)
+
+
+def _block(suite: Suite, case: str, run: Trace) -> str:
+    """`expect:` of the case with what the run did in place of what is unmet; empty if it is met."""
+    expect = suite.case(case).expect or Expect()
+    written = suite.source.document.plain()["cases"][case].get("expect") or {}
+    unmet = [miss.at for miss in misses(run, expect)]
+    new = with_what_was_done(written, expect, unmet, run, suite.machine.machine)
+    if new and new == written:
+        return ""
+    new = new or {"outcome": run.outcome, "path": list(run.path)}
+    return f"{' ' * INDENT}expect:\n{to_yaml(new, INDENT + 2)}"
+
+
+def _failure(
+    suite: Suite,
+    path: DocPath,
+    code: str,
+    message: str,
+    *,
+    help: str = "",  # noqa: A002 - as the field of a problem is called
+    shown: tuple[str, ...] = (),
+    key: bool = False,
+) -> Failure:
+    return Failure(suite.source.problem(path, code, message, help=help, key=key), shown)
+
+
+Leftover = tuple[DocPath, str]
+"""Its place in the case, and what is left over."""
+
+
+def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+    """Everything of a case's own that was not used; what all cases share may be left over."""
+    suspended = sum(isinstance(event, Suspended) for event in run.plain_events)
+    yield from _unused(("resumes",), suspended, len(case.resumes), "resume")
+    yield from _in_family(case, bill, run)
+
+
+def _in_family(
+    parts: Parts, bill: Playbill, run: FamilyRun, called: str = ""
+) -> Iterator[Leftover]:
+    for at, message in _in_run(parts, bill, run):
+        yield at, f"`{called}`: {message}" if called else message
+    of_children = [(child.run, parts.child(*child[:3])) for child in run.children]
+    for said in parts.in_children:
+        place = place_of(said.state, said.key, called)
+        runs = [one for one, its in of_children if its is not None and its.at == said.at]
+        if not runs and said.said.model_fields_set:
+            visit = f"does not begin on visit {said.visit} of `{said.state}`"
+            yield said.at, f"`{place}` {visit if said.visit > 1 else 'never begins'}"
+        # A part for several children is used if any of them needs it.
+        left = [dict(_in_family(said.said, bill.children[said.state], one, place)) for one in runs]
+        for path, message in left[0].items() if left else ():
+            if all(path in other for other in left):
+                yield (*said.at, *path), message
+
+
+def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+    state, events = run.state, run.plain_events
+    asked = [task for key, task in state.tasks.items() if not is_of_program(key)]
+    for agent, role in case.agents.items():
+        own = [task for task in asked if task.agent == agent]
+        if isinstance(role, Mapping):
+            for place, attempts in role.items():
+                here = {task.place_index: task for task in own if task.place == place}
+                yield from _replies(("agents", agent, place), attempts, here)
+        else:
+            everywhere = {task.index: task for task in own}
+            yield from _replies(("agents", agent), role, everywhere)
+    for place, results in case.commands.items():
+        used = _results(place, bill, state, events)
+        yield from _unused(("commands", place), used, len(results), "result")
+    for human, answers in case.answers.items():
+        used = _answers(human, state, events)
+        yield from _unused(("answers", human), used, len(answers), "answer")
+
+
+def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Leftover]:
+    for index, calls in enumerate(attempts):
+        task = tasks.get(index)
+        if calls and calls[-1].is_refused:
+            calls = calls[:-1]
+        if task is None and calls:
+            yield (*at, index), f"attempt {index + 1} is never asked for"
+        elif task is not None:
+            used = call_at(calls, task.settled, task.sent - task.settled)
+            if used < len(calls):
+                yield (*at, index, used), f"call {used + 1} of attempt {index + 1} is never made"
+
+
+def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event]) -> int:
+    visits = [
+        event.visit + ((event.state, place) in state.baselines)
+        for event in events
+        if isinstance(event, Worked) and event.report is not None
+        and place in (answer.validator for answer in event.report.answers)
+        and event.state in bill.graph.judges
+    ]  # fmt: skip
+    stopped = state.suspended.commands if state.suspended else ()
+    if place in (ran.validator for ran in stopped):
+        visits.append(state.visit + ((state.state, place) in state.baselines))
+    baselines = sum(validator == place for _, validator in state.baselines)
+    return max([state.runs_of(place), *visits, min(baselines, 1)], default=0)
+
+
+def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
+    visits = [
+        event.visit
+        for event in events
+        if isinstance(event, Worked) and event.state == human and event.answer is not None
+    ]
+    asked = [state.visit] if state.status == "waiting" and state.state == human else []
+    return max([*visits, *asked], default=0)
+
+
+def _unused(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Leftover]:
+    for index in range(used, prepared):
+        yield (*at, index), f"{kind} {index + 1} is never used"

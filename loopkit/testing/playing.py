@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from loopkit.agents.players import Unprepared
 from loopkit.agents.port import Crashed
-from loopkit.agents.scripted import Unprepared
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
 from loopkit.document.problems import ProblemsFound
@@ -36,8 +36,7 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
 from loopkit.scenario.script import ANY, CHILDREN
-from loopkit.testing.playbill import Playbill
-from loopkit.testing.suites import Suite
+from loopkit.testing.suites import Playbill, Suite
 from loopkit.text.run_ids import place_of
 
 

@@ -20,9 +20,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from loopkit.agents.command import read_stream_json
-from loopkit.agents.model.errors import as_agent_error
+from loopkit.agents.model.errors import as_agent_error, retry_after_s
 from loopkit.agents.model.failure_cause import Received
-from loopkit.agents.model.waits import retry_after_s
 from loopkit.checks.subject import in_template
 from loopkit.document.writing import to_yaml
 from loopkit.engine.findings import finding_id
@@ -40,13 +39,12 @@ from loopkit.text import as_nfc, indent_lines, one_line, printable
 from loopkit.text.editing import messages_of
 from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
-from loopkit.text.written_calls import read_call
-from loopkit.validators.command import rejection
-from loopkit.validators.command_reports import read_findings
+from loopkit.text.thoughts import read_call
+from loopkit.validators.command import read_findings, rejection
+from loopkit.validators.fault import Setting
 from loopkit.validators.judges.form import OwnForm
 from loopkit.validators.judges.report import read_report, read_verdict
 from loopkit.validators.judges.text import TextForm
-from loopkit.validators.setting import Setting
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.agents.model.agent import refusal_in
 from loopkit.agents.model.pricing import (
     FORMAT_TOKENS,
     ROLE_TOKENS,
@@ -19,7 +20,6 @@ from loopkit.agents.model.pricing import (
     known_model,
     thinking_budget,
 )
-from loopkit.agents.model.refused_caps import refusal_in
 from loopkit.agents.players import AgentChanges
 from loopkit.checks import check
 from loopkit.drive.repair import Mend

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.agents.model.waits import retry_after_s
+from loopkit.agents.model.errors import retry_after_s
 from loopkit.text.moments import LONGEST_S
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -8,22 +8,38 @@ in a session, so that a pooler may stand before the database.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import re
+import select
 import socket
+import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 
-from loopkit.journal.errors import JournalError, JournalUnusable, NoTables, unusable
-from loopkit.journal.files import parse_queries
-from loopkit.journal.records import FORMAT
+from loopkit.journal.errors import (
+    ClaimLost,
+    JournalError,
+    JournalUnusable,
+    MessageWaits,
+    NoTables,
+    NotInInbox,
+    RunExists,
+    SequenceConflict,
+    unusable,
+)
+from loopkit.journal.files import Job, parse_queries
+from loopkit.journal.records import CLAIMED, FORMAT, NewRecord, Settlement, owner_of
+from loopkit.outside.processes import GROUPS
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
@@ -284,3 +300,477 @@ async def rows(
 ) -> list[tuple[Any, ...]]:
     cursor = await db.execute(statement.encode(), values)
     return await cursor.fetchall() if cursor.description else []
+
+
+_BEATS = 6
+"""The beats in the time after which a process without one counts as dead."""
+_BEATS_TO_DEATH = 4
+"""The beats that may be missing, before what this process does comes to an end."""
+_LIFE_S = 1.0
+"""How often the watcher of its programs is shown that it lives."""
+_CONNECT_AGAIN_S = 1.0
+_MOST_AHEAD_S = 1.0
+LOGGER = logging.getLogger("loopkit.journal")
+
+
+class Presence:
+    """The sign of life of this process: a locked row that it touches again and again.
+
+    The lock tells at once that a process was killed, and the touch that one stands still. Both are
+    of one connection, in a thread that goes on only as long as the event loop does. Where that is
+    cut, it gives up its claims before it connects again, with another name.
+    """
+
+    def __init__(self, database: Database, db: psycopg.Connection[Any]) -> None:
+        """It takes over the connection; raises psycopg.Error."""
+        self._database = database
+        self.ahead = 0.0
+        """The seconds by which the database's time is ahead of the one here."""
+        self._is_warned = False
+        self._stops, self._stop = os.pipe2(os.O_CLOEXEC)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._give_up: Callable[[], None] = lambda: None
+        self._loop_thread = 0
+        self._ticked = threading.Event()
+        self._ticked.set()
+        self._row = 0
+        self._beaten = time.monotonic()
+        self.name = ""
+        """The name under which this process is known; empty while it is cut off."""
+        self._appear(db)
+        self._thread = threading.Thread(target=self._live, args=(db,), daemon=True)
+        self._thread.start()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it stood still for so long that its programs were killed."""
+        return time.monotonic() > self._overdue_at
+
+    @property
+    def _overdue_at(self) -> float:
+        return self._beaten + self._database.ttl * _BEATS_TO_DEATH / _BEATS
+
+    def follow(self, give_up: Callable[[], None]) -> None:
+        """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
+        self._loop, self._give_up = asyncio.get_running_loop(), give_up
+        self._loop_thread = threading.get_ident()
+
+    def close(self) -> None:
+        """Be dead from now on."""
+        os.close(self._stop)
+        self._thread.join()
+
+    def _appear(self, db: psycopg.Connection[Any]) -> None:
+        host = os.uname().nodename
+        name = f"{host}-{os.getpid()}-{os.urandom(8).hex()}"
+        with db.transaction():
+            db.execute(self._database["forget_dead"].encode())
+            values, asked = (name, os.getpid(), host, self._database.ttl), time.time()
+            found = db.execute(self._database["appear"].encode(), values).fetchall()
+            [(self._row, key, told)] = found
+            self._compare(asked, told)
+            db.execute("SELECT pg_advisory_lock(%s)", (key,))
+        self._beaten = time.monotonic()
+        self.name = name
+
+    def _compare(self, asked: float, told: float) -> None:
+        """Take the offset of the clock from a time of the database, asked for at `asked`.
+
+        One that agrees with it, as far as the answer took, is kept, so that time does not jump.
+        """
+        now = time.time()
+        ahead = told - (asked + now) / 2
+        if abs(ahead - self.ahead) > (now - asked) / 2:
+            self.ahead = ahead
+        is_off = abs(self.ahead) > _MOST_AHEAD_S
+        if is_off and not self._is_warned:
+            told_of = os.uname().nodename, -self.ahead, self._database.place
+            LOGGER.warning(
+                "the clock of %s is %.1f s off that of the journal %s; set it by NTP", *told_of
+            )
+        self._is_warned = is_off
+
+    def _live(self, db: psycopg.Connection[Any] | None) -> None:
+        while db is not None:
+            is_over = self._beat_until_cut(db)
+            with suppress(psycopg.Error):
+                if is_over:
+                    db.execute(self._database["vanish"].encode(), (self._row,))
+            db.close()
+            db = None if is_over else self._connect_again()
+        GROUPS.show_life(0)
+        os.close(self._stops)
+
+    def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
+        """Whether it ends because it was closed."""
+        interval = self._database.ttl / _BEATS
+        next_beat, is_told = time.monotonic(), False
+        while True:
+            wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
+            ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
+            if self._stops in ready:
+                return True
+            if ready:
+                try:
+                    # Nothing was asked: it is a notice, or the end.
+                    db.pgconn.consume_input()
+                    continue
+                except psycopg.Error:
+                    return False
+            if self.is_overdue:
+                return False
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + interval
+                if self._loop_goes_on():
+                    if not self._beat(db):
+                        return False
+                    self._beaten, is_told = time.monotonic(), False
+                elif not is_told and self._loop is not None:
+                    is_told = True
+                    self._tell_what_blocks(self._loop, interval)
+            # After the beat: whose programs were killed is overdue.
+            GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
+
+    def _tell_what_blocks(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        task = asyncio.current_task(loop)
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - it has no other name
+        code = frame and frame.f_code
+        LOGGER.warning(
+            "%s has blocked the event loop for %.1f s, in %s (%s:%s); after %.0f s this process "
+            "counts as dead, and others take its runs over",
+            task.get_name() if task else "something", seconds, code and code.co_qualname,
+            code and code.co_filename, frame and frame.f_lineno, self._database.ttl,
+        )  # fmt: skip
+
+    def _loop_goes_on(self) -> bool:
+        """Whether the event loop has had a turn since the last beat; it is asked for another."""
+        if self._loop is None:
+            return True
+        if not self._ticked.is_set():
+            return False
+        self._ticked.clear()
+        try:
+            self._loop.call_soon_threadsafe(self._ticked.set)
+        except RuntimeError:
+            return False
+        return True
+
+    def _beat(self, db: psycopg.Connection[Any]) -> bool:
+        """Touch the row; false where there is no answer in time: the database may be slow."""
+        statement = self._database["beat"] % self._row
+        asked = time.time()
+        try:
+            db.pgconn.send_query(statement.encode())
+            while db.pgconn.flush() or db.pgconn.is_busy():
+                wait = max(self._overdue_at - time.monotonic(), 0.0)
+                if select.select([db.fileno(), self._stops], [], [], wait)[0] != [db.fileno()]:
+                    return False
+                db.pgconn.consume_input()
+            told = None
+            while (result := db.pgconn.get_result()) is not None:
+                told = result.get_value(0, 0) if result.ntuples == 1 else None
+        except psycopg.Error:
+            return False
+        if told is not None:
+            self._compare(asked, float(told))
+        return told is not None
+
+    def _connect_again(self) -> psycopg.Connection[Any] | None:
+        """A new connection with a new name, once the claims are given up; None at the end."""
+        self.name = ""
+        gave_up = threading.Event()
+
+        def give_up() -> None:
+            try:
+                self._give_up()
+            finally:
+                gave_up.set()
+
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(give_up)
+            else:
+                gave_up.set()
+        except RuntimeError:
+            # There is no event loop any more whose claims could be given up.
+            select.select([self._stops], [], [])
+            return None
+        while not select.select([self._stops], [], [], _CONNECT_AGAIN_S)[0]:
+            if not gave_up.is_set():
+                continue
+            with suppress(psycopg.Error, JournalUnusable):
+                db = self._database.connect()
+                try:
+                    self._appear(db)
+                except psycopg.Error:
+                    db.close()
+                    raise
+                self._ticked.set()
+                return db
+        return None
+
+
+_MOST_IN_GROUP = 500
+LOOP_ENDED = "the event loop ended in the middle of a request; whether it was done is not known"
+_MOST_CHARACTERS = 50_000_000
+"""Of records in a request; the last one may exceed them. PostgreSQL takes a gigabyte at most."""
+_MOST_GROUPS = 3
+"""Of four connections: one is left to those who read."""
+
+
+class NewRun(NamedTuple):
+    run: str
+    machine: str
+    definition: str
+    needs: Sequence[str] | None
+    created_at: float
+    owner: str
+
+
+@dataclass(eq=False)
+class Change:
+    """What an owner wants to be done to its run, or to a new one, whole or not at all."""
+
+    run: str
+    row: int
+    epoch: int
+    seq: int
+    """The run's last record before it."""
+    records: Sequence[NewRecord]
+    consumes: Sequence[str] = ()
+    releases: bool = False
+    due: float | None = None
+    unless: Sequence[str] = ()
+    new: NewRun | None = None
+    settles: Sequence[Settlement] = ()
+    texts: list[str] = field(default_factory=list)
+    job: Job[int] = field(init=False)
+    """Gives the row of the run."""
+
+    @property
+    def end(self) -> int:
+        return self.seq + len(self.records)
+
+
+class Groups:
+    """Changes of runs by their owners, of which all that wait share a transaction.
+
+    Rows are locked first, in one order, by statements of their own: a statement that waited for a
+    row sees other tables as they were before the wait. What is refused is left out.
+    """
+
+    def __init__(self, database: Database, connections: Connections) -> None:
+        self._database = database
+        self._connections = connections
+        self._waiting: list[Change] = []
+        self._working = set[asyncio.Task[None]]()
+
+    def ask(self, change: Change) -> Job[int]:
+        """The job of a change, which is done when it is durable."""
+        change.texts = [record.text for record in change.records]
+        change.job = Job(lambda _: 0, writes=True)
+        if not self._waiting:
+            # In the next turn, so that others can join.
+            change.job.get_loop().call_soon(self._go_on)
+        self._waiting.append(change)
+        return change.job
+
+    async def finish(self) -> None:
+        while self._waiting or self._working:
+            self._go_on()
+            await asyncio.wait(self._working)
+
+    def _go_on(self, _: object = None) -> None:
+        if self._waiting and len(self._working) < _MOST_GROUPS:
+            group = self._waiting[:_MOST_IN_GROUP]
+            del self._waiting[:_MOST_IN_GROUP]
+            task = asyncio.create_task(self._settle(group))
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+            task.add_done_callback(self._go_on)
+
+    async def _settle(self, group: list[Change]) -> None:
+        try:
+            work = Attempt(self._database, group).make
+            size = sum(len(text) for change in group for text in change.texts)
+            results: Sequence[Any] = await self._connections.ask(work, CHANGE, size)
+        except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
+            if len(group) > 1 and _is_of_one(error):
+                for change in group:
+                    await self._settle([change])
+                return
+            results = [error] * len(group)
+        except asyncio.CancelledError:
+            for change in group:
+                change.job.settle(JournalError(LOOP_ENDED))
+            raise
+        for change, result in zip(group, results, strict=True):
+            change.job.settle(result)
+
+
+def _is_of_one(error: Exception) -> bool:
+    """Whether the database has refused the data of one change."""
+    state: str = getattr(error.__cause__, "sqlstate", None) or ""
+    return state[:2] in ("22", "23", "54")
+
+
+class Head(NamedTuple):
+    epoch: int
+    seq: int
+    own_seq: int
+    """The last record that the claim itself has written."""
+
+
+Inbox = dict[str, tuple[str, int | None]]
+"""The kind of each message, and the record with which it was consumed."""
+
+
+class Attempt:
+    """Attempts to make the changes of a group in a transaction."""
+
+    def __init__(self, database: Database, group: Sequence[Change]) -> None:
+        self._sql = database
+        self._group = group
+
+    async def make(self, db: Connection, attempt: int) -> list[int | JournalError]:
+        """The row or the refusal of each change; after an earlier attempt it may be done already.
+
+        Rows are locked before anything is written, so that `(tx, id)` keeps the order of each run.
+        """
+        old = [change for change in self._group if change.new is None]
+        whole = {c.row for c in old if c.consumes or c.unless or c.releases or c.due is not None}
+        shared = {change.row for change in old} - whole
+        for name, locked in (("lock_whole", whole), ("lock_shared", shared)):
+            if locked:
+                await rows(db, self._sql[name], ([*locked],))
+        heads, inboxes = await self._heads(db, old), await self._inboxes(db, old, whole)
+        results: dict[Change, int | JournalError] = {}
+        written: list[Change] = []
+        for change in old:
+            head, inbox = heads.get(change.row), inboxes.get(change.row, {})
+            if attempt and head and _is_done(change, head, inbox):
+                results[change] = change.row
+            elif (refusal := await self._refusal(db, change, head, inbox)) is not None:
+                results[change] = refusal
+            else:
+                results[change] = change.row
+                written.append(change)
+        if len(old) < len(self._group):
+            await self._begin(db, attempt, results, written)
+        await self._write(db, written)
+        return [results[change] for change in self._group]
+
+    async def _heads(self, db: Connection, changes: Sequence[Change]) -> dict[int, Head]:
+        if not changes:
+            return {}
+        wanted = [c.row for c in changes], [c.epoch for c in changes]
+        found = await rows(db, self._sql["heads"], wanted)
+        return {row: Head(epoch, seq or 0, own or 0) for row, epoch, seq, own in found}
+
+    async def _inboxes(
+        self, db: Connection, changes: Sequence[Change], whole: set[int]
+    ) -> dict[int, Inbox]:
+        inboxes: dict[int, Inbox] = {}
+        consumed = [message for change in changes for message in change.consumes]
+        if whole and (consumed or any(change.unless for change in changes)):
+            for row, name, kind, seq in await rows(db, self._sql["waiting"], ([*whole], consumed)):
+                inboxes.setdefault(row, {})[name] = kind, seq
+        return inboxes
+
+    async def _refusal(
+        self, db: Connection, change: Change, head: Head | None, inbox: Inbox
+    ) -> JournalError | None:
+        if head is None or head.epoch != change.epoch:
+            # A release of what is lost changes nothing.
+            is_release = change.releases and not (change.records or change.consumes)
+            return None if is_release else await self._lost(db, change, head)
+        if head.seq != change.seq:
+            return SequenceConflict(change.run, expected=change.seq, found=head.seq)
+        waiting = {name: kind for name, (kind, seq) in inbox.items() if seq is None}
+        for message in change.consumes:
+            if waiting.pop(message, None) is None:
+                return NotInInbox(change.run, message)
+        return MessageWaits(change.run) if {*waiting.values()} & {*change.unless} else None
+
+    async def _lost(self, db: Connection, change: Change, head: Head | None) -> JournalError:
+        if head is None:
+            return ClaimLost(f"run {change.run!r} was removed; this claim on it has ended")
+        claims = await rows(db, self._sql["newest_claim"], (change.row, CLAIMED))
+        return ClaimLost(
+            f"run {change.run!r} was taken over by {owner_of(*claims)}; this claim "
+            f"on it (epoch {change.epoch}, now {head.epoch}) appends nothing more"
+        )
+
+    async def _begin(
+        self,
+        db: Connection,
+        attempt: int,
+        results: dict[Change, int | JournalError],
+        written: list[Change],
+    ) -> None:
+        """Make the new runs, by their names in order, so that no two groups block each other."""
+        changes = sorted((c for c in self._group if c.new), key=lambda change: change.run)
+        new = [change.new for change in changes if change.new]
+        needs = [None if one.needs is None else json.dumps([*one.needs]) for one in new]
+        values = (
+            new[0].owner, [one.run for one in new], [one.machine for one in new],
+            [one.definition for one in new], [one.created_at for one in new], needs,
+        )  # fmt: skip
+        made = dict(await rows(db, self._sql["insert_runs"], values))
+        for change in changes:
+            if (row := made.pop(change.run, None)) is not None:
+                results[change] = change.row = row
+                written.append(change)
+            else:
+                known = await self._begun(db, change) if attempt else None
+                results[change] = RunExists(change.run) if known is None else known
+
+    async def _begun(self, db: Connection, change: Change) -> int | None:
+        """The row of a run that an earlier attempt has made with the same records."""
+        found = await rows(db, self._sql["beginning"], (change.run, change.end))
+        told = [(r.at, r.type, text) for r, text in zip(change.records, change.texts, strict=True)]
+        return found[0][0] if [row[1:] for row in found] == told else None
+
+    async def _write(self, db: Connection, changes: Sequence[Change]) -> None:
+        records = [
+            (change.row, seq, change.epoch, record.at, record.type, text)
+            for change in changes
+            for seq, (record, text) in enumerate(
+                zip(change.records, change.texts, strict=True), change.seq + 1
+            )
+        ]
+        for values in portions(records):
+            await rows(db, self._sql["insert_records"], values)
+        consumed = [(c.row, message, c.end) for c in changes for message in c.consumes]
+        released = [(c.row, c.epoch, c.due) for c in changes if c.releases]
+        named = [(c.row, c.due) for c in changes if c.due is not None and not c.releases]
+        settled = [settlement for change in changes for settlement in change.settles]
+        for name, listed in (
+            ("consume", consumed), ("disown", released), ("set_due", named), ("settle", settled),
+        ):  # fmt: skip
+            if listed:
+                await rows(db, self._sql[name], _columns(listed))
+
+
+def portions(records: Iterable[Sequence[Any]]) -> Iterator[list[list[Any]]]:
+    """The values of the statements that write records, in order."""
+    portion, size = list[Any](), 0
+    for record in records:
+        portion.append(record)
+        size += len(record[-1])
+        if size > _MOST_CHARACTERS:
+            yield _columns(portion)
+            portion, size = [], 0
+    if portion:
+        yield _columns(portion)
+
+
+def _columns(listed: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    return [[*column] for column in zip(*listed, strict=True)]
+
+
+def _is_done(change: Change, head: Head, inbox: Inbox) -> bool:
+    if change.records:
+        return head.own_seq >= change.end
+    taken = [inbox.get(message, ("", None))[1] for message in change.consumes]
+    return bool(taken) and all(seq == change.end for seq in taken)

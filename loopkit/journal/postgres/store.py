@@ -7,13 +7,14 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import psycopg
 
+from loopkit.journal.contents import forget_removed
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -27,41 +28,125 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job
-from loopkit.journal.limits import Settlement, SharedLimits
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
     LOOK,
+    LOOP_ENDED,
+    Change,
     Connection,
     Connections,
     Database,
+    Groups,
+    NewRun,
     Patience,
+    Presence,
     Work,
     rows,
 )
-from loopkit.journal.postgres.groups import LOOP_ENDED, Change, Groups, NewRun
-from loopkit.journal.postgres.limits import PostgresLimits
-from loopkit.journal.postgres.presence import Presence
 from loopkit.journal.postgres.queue import heed_hints, hint
 from loopkit.journal.records import (
     CLAIMED,
     MAX_INTEGER,
+    AccountStanding,
+    Circuit,
     Due,
     History,
     InboxMessage,
     NewRecord,
     Place,
     Placed,
+    Rate,
     Record,
     RunRow,
+    Settlement,
+    SharedLimits,
     Standing,
     owner_of,
     refuse_format,
     refuse_impossible,
     refuse_records,
     refuse_text,
+    refuse_texts,
     refuse_time,
 )
+
+
+class PostgresLimits:
+    """Times are those of the database. What is done again as an answer was lost does no more."""
+
+    def __init__(self, database: Database, journal: PostgresJournal) -> None:
+        self._sql = database
+        self._journal = journal
+
+    async def open_account(self, account: str, limit: float | None, spent: float) -> None:
+        await self._write("open_account", (account, limit, spent))
+
+    async def standing(self, account: str) -> AccountStanding | None:
+        values = {"account": account, "owner": self._journal.owner}
+        found = await self._journal.look("standing", values)
+        return AccountStanding(*found[0]) if found else None
+
+    async def hold(self, account: str, run: str, key: str, usd: float) -> bool:
+        owner = await self._journal.present()
+        values = {"account": account, "run": run, "key": key, "usd": usd, "owner": owner}
+
+        async def work(db: Connection, _: int) -> bool:
+            sql = self._sql
+            await rows(db, sql["free_hold"], values)
+            if not usd:
+                return True
+            if not await rows(db, sql["hold"], values):
+                return False
+            await rows(db, sql["note_hold"], values)
+            return True
+
+        return await self._journal.write(work)
+
+    async def free_others(self, run: str, keys: Collection[str]) -> None:
+        await self._write("free_other_holds", (run, [*keys]))
+
+    async def circuits(self) -> Mapping[str, Circuit]:
+        found = await self._journal.look("circuits")
+        return {name: Circuit(*circuit) for name, *circuit in found}
+
+    async def record_failure(
+        self, provider: str, closed_s: float, threshold: int, opens_s: float
+    ) -> None:
+        values = {"provider": provider, "closed": closed_s, "opens": opens_s}
+        await self._write("record_failure", {**values, "threshold": threshold})
+
+    async def record_answer(self, provider: str) -> None:
+        await self._write("record_answer", (provider,))
+
+    async def probe(self, provider: str) -> bool:
+        values = {"provider": provider, "owner": await self._journal.present()}
+        return bool(await self._write("probe", values))
+
+    async def release_probe(self, provider: str) -> None:
+        await self._write("release_probe", (provider, self._journal.owner))
+
+    async def take_calls(
+        self, provider: str, held: int, wanted: int, rate: Rate
+    ) -> tuple[int, float]:
+        owner = await self._journal.present()
+
+        async def work(db: Connection, _: int) -> tuple[int, float]:
+            sql = self._sql
+            [(ahead_s,)] = await rows(db, sql["lock_provider"], (provider,))
+            [(elsewhere,)] = await rows(db, sql["calls_elsewhere"], (provider, owner))
+            granted, wait_s = rate.grant(wanted, held + elsewhere, ahead_s)
+            await rows(db, sql["use_minute"], (granted * rate.interval_s, provider))
+            await rows(db, sql["note_calls"], (provider, owner, held + granted))
+            return granted, wait_s
+
+        return await self._journal.write(work)
+
+    async def _write(
+        self, name: str, values: Sequence[Any] | Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        return await self._journal.write(lambda db, _: rows(db, self._sql[name], values))
+
 
 T = TypeVar("T")
 _EMPTY = "it has no records"
@@ -133,9 +218,7 @@ class PostgresClaim:
         settles: Sequence[Settlement] = (),
     ) -> int:
         records, consumes = tuple(records), tuple(consumes)
-        refuse_records(records)
-        for message in consumes:
-            refuse_text("the id of a consumed message", message)
+        refuse_records(records, consumes)
         async with self._lock:
             if self.is_released:
                 raise ClaimLost(f"this claim on run {self.run!r} was released; claim the run again")
@@ -320,17 +403,13 @@ class PostgresJournal:
         return await self._ask(lambda db, _: rows(db, self._database[name], values))
 
     async def write(self, work: Work[T]) -> T:
-        return await self._write(work)
-
-    async def _write(self, work: Work[T]) -> T:
         self.refuse()
         return await self._ask(work, CHANGE)
 
     def begin(
         self, run: str, *, machine: str, definition: str, needs: Sequence[str] | None = None
     ) -> PostgresClaim:
-        for what, text in (("run", run), ("machine", machine), ("definition", definition)):
-            refuse_text(f"the name of the {what}", text)
+        refuse_texts("the name of the {}", run=run, machine=machine, definition=definition)
         return PostgresClaim(self, run, None, new=(machine, definition, _labels(needs)))
 
     async def claim(self, run: str) -> PostgresClaim:
@@ -409,7 +488,7 @@ class PostgresJournal:
         async def work(db: Connection, _: int) -> list[tuple[int]]:
             return await rows(db, self._database["submit"], values)
 
-        if not (submitted := await self._write(work)):
+        if not (submitted := await self.write(work)):
             raise UnknownRun(run)
         await self._hint(submitted[0][0])
 
@@ -572,11 +651,8 @@ class PostgresJournal:
         for run in runs:
             refuse_text("the name of the run", run)
 
-        await self._until_free(lambda: self._write(lambda db, _: self._remove(db, runs)))
-        if self.contents.local.exist():
-            kept = await asyncio.to_thread(self.contents.local.runs)
-            gone = [run for run in kept if not await self.has(run)]
-            await asyncio.to_thread(self.contents.local.forget, gone)
+        await self._until_free(lambda: self.write(lambda db, _: self._remove(db, runs)))
+        await forget_removed(self.contents.local, self.has)
 
     async def _remove(self, db: Connection, runs: Sequence[str]) -> None:
         sql, family = self._database, dict[int, tuple[str, str | None]]()
@@ -602,9 +678,7 @@ class PostgresJournal:
     async def store_definition(self, digest: str, text: str) -> None:
         refuse_text("the digest of a definition", digest)
         refuse_text(f"the definition {digest}", text)
-        await self._write(
-            lambda db, _: rows(db, self._database["store_definition"], (digest, text))
-        )
+        await self.write(lambda db, _: rows(db, self._database["store_definition"], (digest, text)))
 
     async def definition(self, digest: str) -> str:
         refuse_text("the digest of a definition", digest)
@@ -614,8 +688,7 @@ class PostgresJournal:
         return str(found[0][0])
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
-        for what, text in (("run", run), ("kind", kind), ("id", message_id), ("data", data)):
-            refuse_text(f"the {what} of a message", text)
+        refuse_texts("the {} of a message", run=run, kind=kind, id=message_id, data=data)
         refuse_time("a message", at)
 
         due: list[tuple[int]] = []
@@ -634,7 +707,7 @@ class PostgresJournal:
             # An earlier attempt may have posted it.
             return None if attempt and known == (kind, data, at) else str(known[1])
 
-        first = await self._write(work)
+        first = await self.write(work)
         for (row,) in due:
             await self._hint(row)
         return first

@@ -6,8 +6,9 @@ The latter make the same checks as the command line.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
@@ -19,17 +20,18 @@ from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.machine.graph import Graph
-from loopkit.serving.host import THIS_SERVER
+from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.http.answers import (
     EVENTS,
     OVER,
     BadRequest,
     Stream,
     json_answer,
+    record_of,
     stream,
 )
-from loopkit.serving.http.library import Response
-from loopkit.serving.http.table import Call, Endpoint, Parameter
+from loopkit.serving.http.library import BaseRoute, Request, Response, Route
+from loopkit.serving.http.server import Site
 from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
 from loopkit.views.console import event_line
@@ -46,6 +48,89 @@ from loopkit.views.run_data import (
     status_of,
     versions_of,
 )
+
+ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
+Kind: TypeAlias = Literal["string", "integer"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: Kind
+    does: str
+    default: int | str | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    site: Site
+    request: Request
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Any
+    """The record that the endpoint takes; None if it takes none."""
+
+    @property
+    def host(self) -> Host:
+        """The host that drives runs; raises BadRequest if the server only shows runs."""
+        if self.site.host is None:
+            raise BadRequest(ONLY_SHOWS, 403)
+        return self.site.host
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    method: Literal["GET", "POST"]
+    path: str
+    """As in OpenAPI: `/api/runs/{run}`."""
+    does: str
+    handle: Callable[[Call], Awaitable[Response]]
+    query: Sequence[Parameter] = ()
+    takes: type[Record] | None = None
+    gives: type[Record] | None = None
+    media: Mapping[str, Any] = field(default_factory=dict)
+    """The schemas of its other answers, by content type."""
+
+    @property
+    def name(self) -> str:
+        return self.handle.__name__
+
+
+def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[BaseRoute]:
+    return [_route(site, endpoint) for endpoint in table]
+
+
+def _route(site: Site, endpoint: Endpoint) -> BaseRoute:
+    async def answer(request: Request) -> Response:
+        path = {name: _plain(value) for name, value in request.path_params.items()}
+        query = {each.name: _value(each, request) for each in endpoint.query}
+        if endpoint.method == "POST" and site.host is None:
+            raise BadRequest(ONLY_SHOWS, 403)
+        taken = None if endpoint.takes is None else await record_of(request, endpoint.takes)
+        return await endpoint.handle(Call(site, request, path, query, taken))
+
+    # Ids of children have slashes in them.
+    path = endpoint.path.replace("{run}", "{run:path}")
+    return Route(path, answer, methods=[endpoint.method])
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise BadRequest("there is nothing of that name", 404)
+    return text
+
+
+def _value(parameter: Parameter, request: Request) -> Any:
+    written = request.query_params.get(parameter.name)
+    if written is None:
+        return parameter.default
+    if parameter.kind == "string":
+        return _plain(written)
+    if not (written.isascii() and written.isdigit() and len(written) < 19):
+        raise BadRequest(f"`{parameter.name}` has to be a whole number, 0 or more")
+    return int(written) if parameter.most is None else min(int(written), parameter.most)
+
 
 PING_S = 15
 """How often a quiet stream sends a comment, which shows that it is alive."""

@@ -18,9 +18,8 @@ from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
-from loopkit.serving.following import Follower
 from loopkit.serving.host import Host
-from loopkit.serving.http.answers import event_of_record
+from loopkit.serving.http.answers import Follower, event_of_record
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.metrics import Metrics
 from loopkit.serving.shown_runs import RunPages, ShownRuns

@@ -20,7 +20,7 @@ from loopkit.serving.http.answers import (
     tell_http,
     tell_known,
 )
-from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING
+from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING, Endpoint, Parameter, routes
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     ASGIApp,
@@ -34,7 +34,6 @@ from loopkit.serving.http.library import (
     Starlette,
 )
 from loopkit.serving.http.server import HttpServer, Site
-from loopkit.serving.http.table import Endpoint, Parameter, routes
 from loopkit.views.page.rendering import render
 from loopkit.views.schemas import records_of
 
