@@ -29,8 +29,9 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     """Machines of `run` states in a row, with every kind of budget on their revise edges."""
     names = [f"s{i}" for i in range(draw(st.integers(1, 5)))]
     budgets = {"shared": draw(st.integers(0, 3)), "other": draw(st.integers(0, 2))}
-    limits: dict[str, Any] = {"revisions": draw(st.integers(0, 3) | st.just("input.n"))}
-    limits["budgets"] = budgets
+    limits: dict[str, Any] = {"budgets": budgets}
+    if draw(st.booleans()):
+        limits["revisions"] = draw(st.integers(0, 3) | st.just("input.n"))
     has_total = draw(st.booleans())
     if has_total:
         limits["total_revisions"] = draw(st.integers(0, 6))
