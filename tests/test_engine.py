@@ -156,7 +156,7 @@ def test_a_decision_records_the_edge_the_facts_and_a_bit_for_each_edge() -> None
     assert (decided.edge, decided.bits) == ("work[1]", (False, True))
     assert decided.facts["exit_code"] == 3
     assert decided.facts["revisions"] == 0
-    assert decided.spends == ("work[1]",)
+    assert decided.spends == ("revisions:work",)
 
 
 def test_the_same_work_gives_the_same_events() -> None:
@@ -181,7 +181,7 @@ def test_runs_share_one_engine_without_seeing_each_other() -> None:
         first = engine.step(first, completed(first, 3), 0.0).run
         entered = engine.step(second, completed(second, 0), 0.0).events
         assert any(isinstance(e, Entered) and e.state == "done" for e in entered)
-    assert first.counters == {"work[1]": 2}
+    assert first.counters == {"revisions:work": 2}
     assert second.counters == {}
 
 
