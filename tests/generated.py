@@ -292,8 +292,8 @@ def _surroundings(making: Making) -> None:
         "size": {"type": "small|large", "default": "small"},
         "note": "optional str",
     }
-    if making.likely(0.6):
-        making.limits["revisions"] = making.pick(0, 1, 2, 3, 4, "input.n")
+    if (most := making.pick(None, 1, None, 2, 3, "input.n")) is not None:
+        making.limits["revisions"] = most
     if making.likely(0.4):
         making.limits["total_revisions"] = making.pick(1, 2, 3, 4, "input.n")
     if making.likely(0.5):

@@ -131,7 +131,9 @@ def test_all_edges_to_an_author_share_its_revisions_which_an_answer_raises(
 ) -> None:
     monkeypatch.chdir(durable.folder)
     # Without the limit, the edge with a cap of its own counts alone.
-    texts = ["one", "second"] if "revisions" in limits else ["one", "second", "third time", "fourth"]
+    texts = (
+        ["one", "second"] if "revisions" in limits else ["one", "second", "third time", "fourth"]
+    )
     machine = OF_AUTHOR.replace("limits: {revisions: 1}", limits)
     run = durable.play(machine, scenario(agents={"author": [*texts, "please", "never"]}))
     spent = len(texts) - 1

@@ -15,8 +15,8 @@ from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_termi
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
+from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import plural
-from loopkit.views.amounts import revisions_in_words
 from loopkit.views.problems import FORMATS, Examined
 
 STDIN = "<stdin>"
@@ -69,7 +69,8 @@ def _problems(path: Path, texts: dict[str, str], notes: list[str]) -> list[Probl
     except ProblemsFound as found:
         return list(found.problems)
     if not any(problem.severity == "error" for problem in problems):
-        notes += (f"{path}: {line}" for line in revisions_in_words(loaded.machine))
+        name = STDIN if _is_stdin(path) else path
+        notes += (f"{name}: {line}" for line in revisions_in_words(loaded.machine))
     return problems
 
 

@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
 
 from loopkit.engine.records import Usage
-from loopkit.language.datatypes.datatype import value_at
-from loopkit.language.datatypes.notation import parse_record
-from loopkit.language.machine import Machine
-from loopkit.machine.graph import Graph, cap_value
-from loopkit.proof.outcomes.table import bounded_inputs
 from loopkit.text import plural
-from loopkit.values import NOTHING
 
 LEAST_USD = 0.0001
 FORGOTTEN_USD = 1e-12
 """Less than this counts as nothing: it is a rounding error of a sum of fractions."""
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
-
-
-def revisions_in_words(machine: Machine, inputs: Mapping[str, object] = NOTHING) -> Iterator[str]:
-    """A line on how often a run revises each author; none if it revises nothing.
-
-    An input without a value counts at its most.
-    """
-    graph, known = Graph(machine), bounded_inputs(parse_record(machine.input))
-
-    def number(counter: str) -> int:
-        cap = graph.caps[counter]
-        if isinstance(cap, str) and value_at(inputs, cap.split(".")[1:]) is None:
-            return known.get(cap, range(1))[-1]
-        return cap_value(cap, inputs)
-
-    most = graph.most_revisions(number)
-    told = [f"`{author}` at most {plural(int(some), 'time')}" for author, some in most.items()]
-    if told:
-        yield f"A run revises {', '.join(told)}"
 
 
 def usage_text(usage: Usage) -> str:

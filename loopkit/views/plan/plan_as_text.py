@@ -21,8 +21,9 @@ from loopkit.language.machine import Machine
 from loopkit.language.states.each import EachState
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Taken, values_in_words
+from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import columns, indent_lines, one_line, plural, printable
-from loopkit.views.amounts import LEAST_USD, revisions_in_words, without_noise
+from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
 
 LONGEST_PROMPT = 4_000
