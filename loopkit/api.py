@@ -237,8 +237,8 @@ def answer(
     """Answer the open question of a run, and continue the run.
 
     `edit` is the new text of the artifact that the question offers for editing. `origins` maps
-    findings of the last report to the states that have to fix them, `limits` sets a higher
-    `total_revisions`, and `by` says who answers, for the record. `question` is the
+    findings of the last report to the states that have to fix them, `limits` sets higher
+    `revisions` or `total_revisions`, and `by` says who answers, for the record. `question` is the
     id of the question you mean, `result.question.question`; without it, giving the same answer as
     to the previous question is refused. If it is a child that asks, the whole family continues.
     Raises AnswerRefused with the reason, NotRunnable if no question is open, and JournalError, also

@@ -292,7 +292,8 @@ def _surroundings(making: Making) -> None:
         "size": {"type": "small|large", "default": "small"},
         "note": "optional str",
     }
-    making.limits["revisions"] = making.pick(0, 1, 1, 2, 3, "input.n")
+    if (most := making.pick(None, 1, None, 2, 3, "input.n")) is not None:
+        making.limits["revisions"] = most
     if making.likely(0.4):
         making.limits["total_revisions"] = making.pick(1, 2, 3, 4, "input.n")
     if making.likely(0.5):
@@ -628,6 +629,7 @@ def features(raw: dict[str, Any]) -> Counter[str]:
             found["rule with origin"] += "origin" in rule
     found["then"] += "then" in raw["limits"]
     found["a thousand values"] += "wide" in raw["input"]
+    found["revisions of an author"] += "revisions" in raw["limits"]
     found["total"] += "total_revisions" in raw["limits"]
     found["bounded input as a cap"] += "input.n" in repr(raw["limits"]) + repr(raw["states"])
     found["two authors"] += any(name.startswith("f") and name != "failed" for name in raw["states"])

@@ -30,16 +30,15 @@ def interpret(
     def number(bound: int | str) -> int:
         return inputs[bound.removeprefix("input.")] if isinstance(bound, str) else bound
 
-    def is_open(edge_id: str, edge: Mapping[str, Any]) -> bool:
-        own, budget = edge.get("max"), edge.get("budget")
+    def caps_of(edge_id: str, edge: Mapping[str, Any]) -> dict[str, int | str]:
         caps = {"total": limits["total_revisions"]} if "total_revisions" in limits else {}
-        caps |= {budget: limits["budgets"][budget]} if budget else {}
-        caps |= (
-            {edge_id: limits["revisions"] if own is None else own}
-            if own is not None or not budget
-            else {}
-        )
-        return all(used[counter] < number(cap) for counter, cap in caps.items())
+        caps |= {edge["budget"]: limits["budgets"][edge["budget"]]} if "budget" in edge else {}
+        caps |= {edge_id: edge["max"]} if "max" in edge else {}
+        is_of_author = "revisions" in limits or not {"max", "budget"} & edge.keys()
+        return caps | ({"of " + edge["revise"]: limits.get("revisions", 2)} if is_of_author else {})
+
+    def is_open(edge_id: str, edge: Mapping[str, Any]) -> bool:
+        return all(used[c] < number(cap) for c, cap in caps_of(edge_id, edge).items())
 
     while "final" not in states[state]:
         worked[state] += 1
@@ -52,12 +51,16 @@ def interpret(
             if HOLDS[e.get("guard")](facts) and ("target" in e or is_open(i, e))
         )
         path.append(edge_id)
+        spent = caps_of(edge_id, edge) if "revise" in edge else {}
         for other, its in (
             (f"{s}[{i}]", e) for s in states for i, e in enumerate(states[s].get("transitions", []))
         ):
             if other != edge_id and its.get("revise") in edge.get("resets", []):
-                used[its.get("budget") or other] = used[other] = 0
-        if "revise" in edge:
-            used.update({edge_id, "total", edge.get("budget") or edge_id})
+                of_author = "of " + its["revise"]
+                kept = {"total"} | (
+                    {of_author} if "revisions" in limits or of_author in spent else set()
+                )
+                used.update(dict.fromkeys(caps_of(other, its).keys() - kept, 0))
+        used.update(spent.keys())
         state = edge.get("target") or edge["revise"]
     return path

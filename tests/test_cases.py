@@ -458,18 +458,18 @@ REGRESSIONS: Mapping[str, tuple[str, str, str]] = {
         "path:",
     ),
     "one revision more than the cap": (
-        "- {revise: draft, feedback: revise_plan}",
+        "- {revise: draft, max: input.max_revisions, feedback: revise_plan}",
         "- {revise: draft, feedback: revise_plan, max: 3}",
         "path:",
     ),
     "one revision less than the cap": (
-        "- {revise: draft, feedback: revise_plan}",
+        "- {revise: draft, max: input.max_revisions, feedback: revise_plan}",
         "- {revise: draft, feedback: revise_plan, max: 1}",
         "path:",
     ),
     "the feedback of the validators is lost": (
-        "- {revise: draft, feedback: revise_plan}",
-        "- {revise: draft, feedback: The plan is not valid.}",
+        "- {revise: draft, max: input.max_revisions, feedback: revise_plan}",
+        "- {revise: draft, max: input.max_revisions, feedback: The plan is not valid.}",
         "- {to: draft, attempt: 2, contains:",
     ),
     "the template forgets the findings": (

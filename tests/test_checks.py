@@ -216,7 +216,7 @@ def transitions(guards):
 def written(edges):
     rows = []
     for guard, back in edges:
-        way = 'revise: draft, feedback: "Again."' if back else "target: done"
+        way = 'revise: draft, max: 2, feedback: "Again."' if back else "target: done"
         rows.append(f"      - {{guard: '{guard}', {way}}}" if guard else f"      - {{{way}}}")
     return "\n".join(rows)
 

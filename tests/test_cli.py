@@ -213,7 +213,8 @@ def test_a_closed_choice_is_shown_with_its_reason_and_refused(cli: CommandLine) 
     _, name = started(HUMAN)
     assert run(["answer", name, "again", "--comment", "once more"]) == 5
     told = cli(0, "runs", "show", name).out
-    assert "again  (with a comment)  (closed: the one revision is used up)" in told
+    why = "the one revision is used up; `--set limits.revisions=2` opens it"
+    assert f"again  (with a comment)  (closed: {why})" in told
     told = cli(2, "answer", name, "again", "--comment", "and again").err
     assert "`again` is closed: the one revision is used up" in told
 
@@ -285,7 +286,10 @@ def test_a_file_that_is_missing_is_told_without_an_empty_excerpt(cli: CommandLin
 
 def test_check_reads_several_files_and_standard_input() -> None:
     done = ran_loopkit("check", PLAN_REVIEW, "-", given=HUMAN)
-    assert (done.returncode, done.stderr) == (0, "2 files: no errors\n")
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (
+        0,
+        ["<stdin>: A run revises `note` at most 1 time", "2 files: no errors"],
+    )
 
 
 @pytest.mark.parametrize(

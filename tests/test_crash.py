@@ -73,7 +73,7 @@ def told(session: str, step: int, tmp_path_factory: pytest.TempPathFactory) -> A
 def test_the_unharmed_run_revises_twice_and_is_accepted(told: Any) -> None:
     unharmed = told[0]
     assert unharmed["outcome"] == "done"
-    assert unharmed["counters"] == {"judge[2]": 2}
+    assert unharmed["counters"] == {"revisions:draft": 2}
     assert unharmed["calls"] == unharmed["replies"] == 6
     assert unharmed["in_doubt"] == 0
 

@@ -69,7 +69,7 @@ def told(
 def test_the_unharmed_run_fails_once_and_revises_twice(told: Any) -> None:
     unharmed = told[0]
     assert unharmed["outcome"] == "done"
-    assert unharmed["counters"] == {"judge[2]": 2}
+    assert unharmed["counters"] == {"revisions:draft": 2}
     assert (unharmed["replies"], unharmed["failed"], unharmed["calls"]) == (4, 1, 5)
     assert unharmed["in_doubt"] == 0
 

@@ -50,7 +50,7 @@ told = killed(MACHINE, by=killed_among_models)
 
 def test_the_unharmed_run_designs_once_in_two_rounds(told: Any) -> None:
     unharmed = told[0]
-    assert (unharmed["outcome"], unharmed["counters"]) == ("done", {"review[1]": 1})
+    assert (unharmed["outcome"], unharmed["counters"]) == ("done", {"revisions:plan": 1})
     assert unharmed["attempts"] == {"plan": 2, "design": 1, "code": 2, "review": 2}
     # The first answer is an error.
     assert (unharmed["replies"], unharmed["failed"], unharmed["calls"]) == (5, 1, 6)

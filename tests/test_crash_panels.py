@@ -37,7 +37,7 @@ told = killed(MACHINE)
 
 def test_the_unharmed_panel_samples_asks_again_and_confirms(told: Any) -> None:
     unharmed = told[0]
-    assert (unharmed["outcome"], unharmed["counters"]) == ("done", {"judge[2]": 1})
+    assert (unharmed["outcome"], unharmed["counters"]) == ("done", {"revisions:draft": 1})
     first = {task: n for task, n in unharmed["exchanges"].items() if task.startswith("judge:1:")}
     assert first == {**dict.fromkeys([*SAMPLES, SECOND], 1), REASKED: 2}
     # In each round an author, three samples and two questions to the other; one second opinion.

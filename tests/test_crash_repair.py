@@ -62,7 +62,7 @@ def test_the_unharmed_run_is_repaired_once_and_ends(told: Any) -> None:
     assert unharmed["outcome"] == "done"
     assert (unharmed["repairs"], unharmed["suspensions"]) == (1, 1)
     # What was revised before the repair counts for the transition where it stands now.
-    assert unharmed["counters"] == {"judge[3]": 2}
+    assert unharmed["counters"] == {"revisions:draft": 2}
     # Three drafts, two opinions of the critic in `judge` and one in `test`, one edit.
     assert unharmed["calls"] == unharmed["replies"] == 7
 

@@ -299,7 +299,7 @@ def test_a_record_of_a_newer_version_is_refused_by_its_number_whether_it_would_f
     place = place_of("waiting")
     keyed("waiting", "version", 7)()
     change("UPDATE records SET data = json_remove(data, ?) WHERE type = 'waiting'", way)
-    newer = f"record {place} has version 7, this loopkit reads version 1"
+    newer = f"record {place} has version 7, this loopkit reads version 2"
     for argv in COMMANDS:
         code, told = told_of(argv, waiting, cli)
         assert code == 4
@@ -313,10 +313,10 @@ def test_a_record_of_a_newer_version_is_refused_by_its_number_whether_it_would_f
 def test_a_type_of_record_that_came_with_a_newer_version_is_refused_by_its_number(
     waiting: str, cli: CommandLine
 ) -> None:
-    keyed("decided", "version", 2)()
+    keyed("decided", "version", 3)()
     renamed("decided", "divined")()
     code, told = told_of(("runs", "show", "RUN"), waiting, cli)
-    assert (code, "has version 2, this loopkit reads version 1" in told) == (4, True)
+    assert (code, "has version 3, this loopkit reads version 2" in told) == (4, True)
 
 
 def test_keys_that_a_version_did_not_have_are_passed_over(waiting: str, cli: CommandLine) -> None:

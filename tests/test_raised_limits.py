@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.agents.port import NotRunnable
 from loopkit.cli import invoke
-from loopkit.engine.events import Resumed
+from loopkit.engine.events import Decided, Resumed
 from loopkit.language.load import load_text
 from loopkit.language.machine import Machine
 from loopkit.proof.bounds.configurations import present_of
@@ -100,6 +100,53 @@ def test_the_refusal_has_exit_code_2(
     monkeypatch.chdir(durable.folder)
     assert invoke(["resume", run, "--set", "limits.total_revisions=5"]) == 2
     assert "error: `limits.total_revisions` can't be 5 in this run" in capsys.readouterr().err
+
+
+OF_AUTHOR = """
+loopkit: 1
+limits: {revisions: 1}
+agents: {author: {command: [none]}}
+states:
+  draft: {agent: author, prompt: Write., output: text, next: length}
+  length:
+    validate: text
+    by: [{min_chars: 5}]
+    transitions: [{guard: valid, target: words}, {revise: draft, max: 3}, {target: ask}]
+  words:
+    validate: text
+    by: [{matches: please}]
+    transitions: [{guard: valid, target: done}, {revise: draft}, {target: ask}]
+  ask:
+    human: Again?
+    choices: [again, stop]
+    transitions: [{guard: choice == "again", revise: draft, feedback: Again.}, {target: failed}]
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+@pytest.mark.parametrize("limits", ["limits: {revisions: 1}", "limits: {}"])
+def test_all_edges_to_an_author_share_its_revisions_which_an_answer_raises(
+    durable: Desk, limits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(durable.folder)
+    # Without the limit, the edge with a cap of its own counts alone.
+    texts = (
+        ["one", "second"] if "revisions" in limits else ["one", "second", "third time", "fourth"]
+    )
+    machine = OF_AUTHOR.replace("limits: {revisions: 1}", limits)
+    run = durable.play(machine, scenario(agents={"author": [*texts, "please", "never"]}))
+    spent = len(texts) - 1
+    shared = spent if "revisions" in limits else spent - 1
+    assert run.state.counters["revisions:draft"] == shared
+    assert [event.revision.revision for event in run.of(Decided) if event.revision][-1] == shared
+    question = run.state.question
+    assert question is not None
+    assert question.choices[0].closed.endswith(f"`--set limits.revisions={shared + 1}` opens it")
+    name = run.state.run
+    assert invoke(["answer", name, "again"]) == 2
+    assert invoke(["answer", name, "again", "--set", f"limits.revisions={shared}"]) == 2
+    assert invoke(["answer", name, "again", "--set", f"limits.revisions={shared + 1}"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -416,10 +416,10 @@ def test_a_closed_choice_says_what_opens_it_and_an_answer_may_bring_that_along(
     ("limits", "why"),
     [
         ({"total_revisions": 1}, "`limits.total_revisions` is 1 now, and an answer can only raise"),
-        ({"cost_usd": 5.0}, "can raise `limits.total_revisions` only, not `limits.cost_usd`"),
+        ({"cost_usd": 5.0}, "can raise `limits.revisions`, `limits.total_revisions` only, not"),
     ],
 )
-def test_only_the_total_can_be_raised_with_an_answer(
+def test_only_limits_on_revisions_can_be_raised_with_an_answer(
     durable: Desk, limits: dict[str, Any], why: str
 ) -> None:
     run = waiting(durable, text=TIGHT)

@@ -182,11 +182,11 @@ def test_a_better_prompt_is_what_the_agent_gets_from_then_on(desk: Desk) -> None
 
 def test_a_transition_above_those_taken_moves_what_they_have_spent(desk: Desk) -> None:
     run = desk.play(LOOP, author("one", "two", [LOST, "three"], "four"))
-    assert run.state.counters == {"judge[2]": 2}
+    assert run.state.counters == {"revisions:draft": 2}
     first = "      - {guard: attempt > 9, target: exhausted}\n"
     machine = LOOP.replace("      - {guard: valid", f"{first}      - {{guard: valid")
     mended = desk.repair(run.state.run, machine)
-    assert mended.state.counters == {"judge[3]": 2}
+    assert mended.state.counters == {"revisions:draft": 2}
     assert list(mended.state.route) == ["draft[0]", "judge[3]"] * 2 + ["draft[0]", "judge[2]"]
     [change] = mended.of(Repaired)[0].changes
     assert (change.place, change.before) == ("states.judge.transitions.0", "")
@@ -198,7 +198,11 @@ def test_a_transition_above_those_taken_moves_what_they_have_spent(desk: Desk) -
 @pytest.mark.parametrize(
     ("limits", "edge", "counters"),
     [
-        ("{revisions: 5, total_revisions: 3}", "{revise: draft}", {"judge[2]": 3, "total": 3}),
+        (
+            "{revisions: 5, total_revisions: 3}",
+            "{revise: draft}",
+            {"revisions:draft": 3, "total": 3},
+        ),
         ("{budgets: {b: 3}}", "{revise: draft, budget: b}", {"budget:b": 3}),
     ],
 )
@@ -380,7 +384,7 @@ def test_a_run_is_repaired_as_often_as_it_takes(desk: Desk) -> None:
         machine = machine.replace("      - {guard: valid", f"{first}      - {{guard: valid", 1)
         run = desk.repair(run.state.run, machine)
     assert run.outcome == "accepted"
-    assert run.state.counters == {"judge[5]": 2}
+    assert run.state.counters == {"revisions:draft": 2}
     assert len(run.of(Repaired)) == 3
 
 

@@ -184,7 +184,7 @@ def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durabl
     page = Page(html_report(facts))
     assert "Good? <b>really</b>" in page.text
     assert ("b", {}) not in page.tags
-    assert "again (with a comment) closed: all 3 revisions of the run are used up" in page.text
+    assert "again (with a comment) closed: all 3 revisions are used up" in page.text
     assert "--set" not in page.text
     asked = RunPage(facts).asked
     assert asked is not None

@@ -15,7 +15,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem
 from loopkit.language.facts import VERDICT
 from loopkit.language.machine import Machine
-from loopkit.machine.edges import TOTAL, Edge, budget_key
+from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key
 from loopkit.proof.bounds.configurations import Endless, present_of
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
@@ -181,9 +181,9 @@ def _further_stuck(subject: Subject, bounds: Bounds, confirmed: Sequence[Problem
 
 def how_reached(found: Stuck) -> str:
     spent = {
-        f"revisions by {name}" if "[" in name else name: number
-        for name, number in found.counters.items()
-        if number
+        f"revisions by {name}" if "[" in name else name.replace("revisions:", "revisions of "): n
+        for name, n in found.counters.items()
+        if n
     }
     held = values_in_words({**found.inputs, **spent})
     steps = [*(step.state for step in found.way), found.state]
@@ -203,16 +203,19 @@ def _untaken(subject: Subject, bounds: Bounds) -> Found:
 
 def _check_caps(subject: Subject, bounds: Bounds) -> Found:
     limits = subject.machine.limits
-    written: Mapping[str, DocPath] = {
-        **{budget_key(name): ("limits", "budgets", name) for name in limits.budgets},
-        TOTAL: ("limits", "total_revisions"),
-        **{edge.id: (*edge.path, "max") for edge in subject.graph.edges if edge.back},
+    written: Mapping[DocPath, Sequence[str]] = {
+        **{("limits", "budgets", name): [budget_key(name)] for name in limits.budgets},
+        ("limits", "total_revisions"): [TOTAL],
+        ("limits", "revisions"): [author_key(name) for name in subject.states],
+        **{(*edge.path, "max"): [edge.id] for edge in subject.graph.edges if edge.back},
     }
-    for counter, path in written.items():
+    for path, counters in written.items():
+        used = [counter for counter in counters if counter in subject.graph.caps]
+        left = [bounds.unfilled[counter] for counter in used if counter in bounds.unfilled]
         is_written = subject.source.document.node(path) is not None
-        if counter in subject.graph.caps and is_written and counter in bounds.unfilled:
-            most = bounds.unfilled[counter]
-            at_most = "" if most is None else f": a run makes at most {plural(most, 'revision')}"
+        if left and len(left) == len(used) and is_written:
+            most = max(one or 0 for one in left)
+            at_most = "" if None in left else f": a run makes at most {plural(most, 'revision')}"
             message = f"no run uses it up{at_most}"
             yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
@@ -240,24 +243,19 @@ def check_reachability(subject: Subject) -> Found:
         yield subject.problem(("states", stranded[0]), "no-way-to-the-end", message, remedy)
 
 
-def stuck_ahead(machine: Machine, run: RunState, total: int | None) -> Stuck | None:
-    """The first state in which a run would be stuck with a machine and a total of revisions.
+def stuck_ahead(machine: Machine, run: RunState, limits: Mapping[str, object]) -> Stuck | None:
+    """The first state in which a run would be stuck with a machine and with limits of its own.
 
     Everything ahead of the run is gone through, from the configuration in which it stands.
     """
-    if machine.limits.total_revisions is not None:
-        # Without a total, no edge would spend one.
-        limits = machine.limits.model_copy(update={"total_revisions": total})
-        machine = machine.model_copy(update={"limits": limits})
-    analysis = Analysis.of_machine(machine)
+    analysis = Analysis.of_machine(machine, limits)
     bounds = explore(analysis, present=present_of(analysis, run), measures=())
     return next((stuck for stuck in bounds.stuck if stuck.is_reached), None)
 
 
-def stuck_under_total(machine: Machine, run: RunState, total: int) -> str:
-    """The message where a run could get stuck with another total of revisions; else empty."""
-    found = None if machine.limits.total_revisions is None else stuck_ahead(machine, run, total)
-    if found is None:
+def stuck_under(machine: Machine, run: RunState, limits: Mapping[str, object]) -> str:
+    """The message where a run could get stuck with other limits on revisions; else empty."""
+    if (found := stuck_ahead(machine, run, {**run.limits, **limits})) is None:
         return ""
     told = f"`{found.state}` would have no transition left{stuck_in_words(found)}; choose another"
     told += " number, or add `- {target: STATE}` as the last transition of"
@@ -340,4 +338,7 @@ def check_resets(subject: Subject) -> Found:
             yield subject.problem(path, "resets-without-total", message, remedy)
         elif resets and not edge.resets and set(resets) <= subject.states.keys():
             message = f"no other edge revises {either(resets)}, so there is nothing to reset"
+            if any(e.back and e.target in resets and e.id != edge.id for e in subject.graph.edges):
+                counted = f"other edges to {either(resets)} have no `max` or `budget`"
+                message = f"{counted}, and nothing else is reset here"
             yield subject.no_effect(path, message)

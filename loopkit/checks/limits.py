@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from loopkit.language.section import Bound
 from loopkit.language.states.kinds import AgentState
 from loopkit.language.template.rendering import parse_if_valid
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.machine.edges import TOTAL, budget_key
+from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.outcomes.table import bounded_inputs
 from loopkit.text import plural
@@ -94,12 +94,14 @@ def _unfit(datatype: DataType) -> str:
 
 
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
+REVISIONS: DocPath = ("limits", "revisions")
 
 
 @of_machine("unneeded")
 def check_never_binds(subject: Subject) -> Found:
     for path, message in (*_of_counters(subject), *_of_calls(subject)):
-        yield subject.problem(path, "never-binds", message, "lower it, or delete it")
+        remedy = "delete it" if path == REVISIONS else "lower it, or delete it"
+        yield subject.problem(path, "never-binds", message, remedy)
 
 
 def _of_counters(subject: Subject) -> Texts:
@@ -115,35 +117,39 @@ def _of_counters(subject: Subject) -> Texts:
     caps = {counter: ends(cap) for counter, cap in subject.graph.caps.items()}
     own = {edge.id: caps[edge.id][-1] for edge in back if edge.id in edge.counters}
     resets = {counter for edge in back for counter in edge.resets}
-    for name in limits.budgets:
-        key = budget_key(name)
-        sharing = {edge.id for edge in back if key in edge.counters}
-        together = sum(own.get(edge, inf) for edge in sharing)
-        if sharing and not resets & sharing and caps[key][0] >= together:
-            message = "never used up: the caps of its edges are reached first"
-            yield ("limits", "budgets", name), f"the budget `{name}` is {message}"
+    message = "never used up: the caps of its edges are reached first"
+    roomy = {counter for counter, cap in caps.items() if _has_room(counter, back, own, cap[0])}
+    for name in filter(lambda name: budget_key(name) in roomy, limits.budgets):
+        yield ("limits", "budgets", name), f"the budget `{name}` is {message}"
     written: dict[DocPath, range] = {
         (*edge.path, "max"): caps[edge.id] for edge in back if edge.id in own
     }
-    places = {place for place in written if document.node(place) is not None}
-    if "revisions" in limits.model_fields_set and len(places) == len(written):
-        yield ("limits", "revisions"), "no revise edge uses it"
-    if TOTAL not in caps:
-        return
     granted: dict[str, float] = {}
     for edge in back:
         first = edge.counters[0]
         granted[first] = granted.get(first, 0) + own.get(edge.id, inf)
+    if limits.revisions is not None:
+        written[REVISIONS] = ends(limits.revisions)
+        if roomy >= {author_key(edge.target) for edge in back}:
+            yield REVISIONS, message if back else "no revise edge uses it"
+    if TOTAL not in caps:
+        return
     most = sum(min(some, caps.get(key, range(1))[-1]) for key, some in granted.items())
     if not resets and caps[TOTAL][0] >= most:
         message = f"the total is never used up: all revise edges together allow at most {most}"
         yield ("limits", "total_revisions"), message
         return
     written |= {("limits", "budgets", name): ends(cap) for name, cap in limits.budgets.items()}
-    written["limits", "revisions"] = ends(limits.revisions)
     for path, bound in written.items():
         if bound[0] > caps[TOTAL][-1] and document.node(path) is not None:
             yield path, "it is above `limits.total_revisions`, which is reached first"
+
+
+def _has_room(counter: str, back: Sequence[Edge], own: Mapping[str, float], cap: float) -> bool:
+    """Whether a counter is never used up, because its edges have caps that allow no more."""
+    sharing = {edge.id for edge in back if counter in edge.counters}
+    is_reset = any(not sharing.isdisjoint(edge.resets) for edge in back)
+    return bool(sharing) and not is_reset and cap >= sum(own.get(edge, inf) for edge in sharing)
 
 
 def _of_calls(subject: Subject) -> Texts:

@@ -15,6 +15,7 @@ from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_termi
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
+from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
 
@@ -32,18 +33,21 @@ def check_command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
 
     A path may be a folder, whose machines are all checked, or `-` for standard input.
     """
-    examined = _examine(*machine_files(paths))
+    notes: list[str] = []
+    examined = _examine(*machine_files(paths), notes)
     if report := FORMATS[form](examined):
         terminal.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
+    for note in notes if form == "text" else ():
+        terminal.say(note)
     terminal.say(_summary(examined, failures, strict))
     return terminal.FAILURE if failures else terminal.OK
 
 
-def _examine(files: Iterable[Path], skipped: int) -> Examined:
+def _examine(files: Iterable[Path], skipped: int, notes: list[str]) -> Examined:
     texts: dict[str, str] = {}
     # A machine that another one runs is also checked together with that one.
-    problems = list(dict.fromkeys(p for path in files for p in _problems(path, texts)))
+    problems = list(dict.fromkeys(p for path in files for p in _problems(path, texts, notes)))
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:
@@ -52,16 +56,22 @@ def _examine(files: Iterable[Path], skipped: int) -> Examined:
     return Examined(names, tuple(problems), texts, columns_of(sys.stdout), skipped)
 
 
-def _problems(path: Path, texts: dict[str, str]) -> list[Problem]:
+def _problems(path: Path, texts: dict[str, str], notes: list[str]) -> list[Problem]:
     try:
         if not _is_stdin(path):
-            return check(load(path))
-        # Its text is kept, since it can't be read again.
-        content = sys.stdin.buffer.read() if sys.stdin is not None else b""
-        texts[STDIN] = decode(content, STDIN)
-        return check(load_text(texts[STDIN], STDIN, Path.cwd()))
+            loaded = load(path)
+        else:
+            # Its text is kept, since it can't be read again.
+            content = sys.stdin.buffer.read() if sys.stdin is not None else b""
+            texts[STDIN] = decode(content, STDIN)
+            loaded = load_text(texts[STDIN], STDIN, Path.cwd())
+        problems = check(loaded)
     except ProblemsFound as found:
         return list(found.problems)
+    if not any(problem.severity == "error" for problem in problems):
+        name = STDIN if _is_stdin(path) else path
+        notes += (f"{name}: {line}" for line in revisions_in_words(loaded.machine))
+    return problems
 
 
 def _is_stdin(path: Path) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import NoReturn
 
@@ -49,7 +50,7 @@ from loopkit.language.machine import Machine
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.template.errors import TemplateError
 from loopkit.machine.compiler import NoEdge
-from loopkit.machine.edges import TOTAL
+from loopkit.machine.edges import OF_REVISIONS, limit_of
 from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees import Folder, TooLarge, read_tree
@@ -57,7 +58,6 @@ from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside
 from loopkit.text import HALF, is_broken, one_line
 from loopkit.text.run_ids import delivery_line
 
-TOTAL_LIMIT = "total_revisions"
 """The limit that an answer may raise."""
 MOST_SHOWN = 200
 """Characters that are shown of the arguments of a tool call."""
@@ -174,16 +174,16 @@ def consider_answer(
 
 
 def _limits_fault(engine: Engine, run: RunState, limits: Mapping[str, object]) -> str:
-    """Why limits are anything but a raised revision total with which the run can't get stuck."""
-    program, total = engine.program, limits.get(TOTAL_LIMIT)
-    if others := sorted(limits.keys() - {TOTAL_LIMIT}):
-        named = ", ".join(f"`limits.{name}`" for name in others)
-        return f"an answer can raise `limits.{TOTAL_LIMIT}` only, not {named}"
-    if TOTAL not in program.graph.caps:
-        return f"the machine has no `limits.{TOTAL_LIMIT}` that could be raised"
-    now = cap_of(program, run, TOTAL)
-    if not isinstance(total, int) or total <= now:
-        return f"`limits.{TOTAL_LIMIT}` is {now} now, and an answer can only raise it"
+    """Why limits are anything but more revisions with which the run can't get stuck."""
+    program = engine.program
+    if others := sorted(limits.keys() - {*OF_REVISIONS}):
+        known, named = (", ".join(f"`limits.{n}`" for n in some) for some in (OF_REVISIONS, others))
+        return f"an answer can raise {known} only, not {named}"
+    for counter in program.graph.caps:
+        name, now = limit_of(counter), cap_of(program, run, counter)
+        new = limits.get(name, inf)
+        if not isinstance(new, int | float) or new <= now:
+            return f"`limits.{name}` is {now} now, and an answer can only raise it"
     try:
         refuse_limits(program.machine, run, limits)
     except NotRunnable as error:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
-from loopkit.checks.exits import stuck_ahead, stuck_in_words, stuck_under_total
+from loopkit.checks.exits import stuck_ahead, stuck_in_words, stuck_under
 from loopkit.checks.references import wrong_options
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
@@ -36,7 +36,7 @@ from loopkit.language.machine import Limits, Machine
 from loopkit.language.states.each import EachState
 from loopkit.language.states.state import WorkingState
 from loopkit.language.validators import Rule
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.edges import OF_REVISIONS, Edge, limit_of
 from loopkit.machine.graph import Graph, artifact_of, cap_value
 from loopkit.machine.inputs import complete_input
 from loopkit.machine.program import Program, flat_facts, validators_of, with_places
@@ -340,7 +340,7 @@ def _baseline_places(machine: Machine) -> Iterator[tuple[str, str, str]]:
 
 
 def _caps(fitting: Fitting) -> Iterator[Misfit]:
-    caps = {**fitting.graphs[1].caps, TOTAL: fitting.limits["total_revisions"]}
+    caps = Graph(fitting.new, fitting.limits).caps
     for counter, spent in fitting.counters.items():
         cap = cap_value(caps[counter], fitting.input)
         if cap < spent:
@@ -350,8 +350,8 @@ def _caps(fitting: Fitting) -> Iterator[Misfit]:
 
 def _limits(fitting: Fitting) -> Iterator[Misfit]:
     before = {**fitting.old.limits.model_dump(), **fitting.run.limits}
-    changed = {n: limit for n, limit in fitting.limits.items() if before.get(n) != limit}
-    changed.pop("total_revisions", None)
+    wanted = ((n, limit) for n, limit in fitting.limits.items() if n not in OF_REVISIONS)
+    changed = {name: limit for name, limit in wanted if before.get(name) != limit}
     for name, message in overspent(fitting.run, changed):
         yield ("limits", name), message, "raise it"
 
@@ -362,8 +362,7 @@ def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
     if not run.state:
         # The checks of the machine hold from its start.
         return
-    total = fitting.limits.get("total_revisions")
-    if (stuck := stuck_ahead(fitting.new, run, total)) is not None:
+    if (stuck := stuck_ahead(fitting.new, run, fitting.limits)) is not None:
         message = f"`{stuck.state}` would have no transition left{stuck_in_words(stuck)}"
         path = ("states", stuck.state, "transitions")
         yield path, message, "add `- {target: STATE}` as the last one"
@@ -481,16 +480,12 @@ def edge_path(machine: Machine, edge: Edge) -> DocPath:
 
 
 def cap_path(machine: Machine, counter: str) -> DocPath:
+    if limit := limit_of(counter):
+        return "limits", limit
     kind, _, name = counter.partition(":")
-    if counter == TOTAL:
-        return "limits", "total_revisions"
     if kind == "budget" and name:
         return "limits", "budgets", name
-    path = Graph(machine).by_id[counter].path
-    written: Any = machine
-    for step in path:
-        written = getattr(written, str(step), None) or written[step]
-    return ("limits", "revisions") if written.max is None else (*path, "max")
+    return (*Graph(machine).by_id[counter].path, "max")
 
 
 def in_words(edge: Edge) -> str:
@@ -511,7 +506,10 @@ def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, s
         "tokens": used.tokens - used.held_tokens,
         "cost_usd": usd_without_held(used),
         "time": used.time_s,
-        "total_revisions": run.counters.get(TOTAL, 0),
+        **{
+            name: max((n for c, n in run.counters.items() if limit_of(c) == name), default=0)
+            for name in OF_REVISIONS
+        },
     }
     for name, limit in limits.items():
         amount = spent.get(name)
@@ -520,7 +518,7 @@ def overspent(run: RunState, limits: Mapping[str, Any]) -> Iterator[tuple[str, s
             yield name, f"`limits.{name}` can't be {limit:g} in this run: {used_up}"
 
 
-RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", "total_revisions")
+RAISABLE = ("agent_calls", "tool_calls", "tokens", "cost_usd", "time", *OF_REVISIONS)
 
 
 def new_limits(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -539,13 +537,17 @@ def new_limits(given: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_limits(machine: Machine, state: RunState, limits: Mapping[str, Any]) -> None:
     """Raise NotRunnable if new limits are used up, or a run could get stuck under them.
 
-    Only the total decides where a run goes; what else is limited ends it wherever it is.
+    Only those on revisions decide where a run goes; what else is limited ends it wherever it is.
     """
     for _, message in overspent(state, limits):
         raise NotRunnable(message)
-    total = limits.get("total_revisions")
-    if total is not None and (stuck := stuck_under_total(machine, state, total)):
-        raise NotRunnable(f"`limits.total_revisions` can't be {total} in this run: {stuck}")
+    known = {limit_of(counter) for counter in Graph(machine).caps}
+    if changed := [name for name in OF_REVISIONS if limits.get(name) is not None]:
+        if unknown := [name for name in changed if name not in known]:
+            raise NotRunnable(f"no revise edge of the machine goes by `limits.{unknown[0]}`")
+        if stuck := stuck_under(machine, state, limits):
+            told = " and ".join(f"`limits.{name}` can't be {limits[name]}" for name in changed)
+            raise NotRunnable(f"{told} in this run: {stuck}")
 
 
 def refuse_child(run: str, *command: str) -> None:

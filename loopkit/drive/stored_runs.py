@@ -18,6 +18,7 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,
     Decided,
+    EarlierEvent,
     Emitted,
     Entered,
     Event,
@@ -32,7 +33,13 @@ from loopkit.engine.events import (
 from loopkit.engine.payloads import Change
 from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
-from loopkit.journal.errors import RunDamaged, RunOfOtherVersion, UnknownDefinition, UnknownRun
+from loopkit.journal.errors import (
+    RunDamaged,
+    RunOfEarlierVersion,
+    RunOfOtherVersion,
+    UnknownDefinition,
+    UnknownRun,
+)
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
 from loopkit.language.inclusion import digest_of
@@ -189,6 +196,8 @@ def open_children(state: RunState) -> list[Child]:
 def read_stored(run: str, record: Record) -> Stored:
     try:
         event = read_event(record.type, record.data)
+    except EarlierEvent as error:
+        raise RunOfEarlierVersion(run, f"record {record.seq} {error}") from error
     except NewerEvent as error:
         raise RunOfOtherVersion(run, f"record {record.seq} {error}") from error
     except UnknownEvent as error:

@@ -37,7 +37,7 @@ MESSAGE_WIDTH = 200
 
 Role = Literal["author", "judge", "run", "tool", "outside"]
 
-EVENT_VERSION = 1
+EVENT_VERSION = 2
 
 
 class Event(Record, frozen=True, kw_only=True):
@@ -683,6 +683,10 @@ class UnknownEvent(Exception):
     """A record that this version of loopkit cannot read."""
 
 
+class EarlierEvent(UnknownEvent):
+    """A record of an earlier version of the format, whose counters meant something else."""
+
+
 class NewerEvent(UnknownEvent):
     """A record of a later version of the format."""
 
@@ -693,21 +697,24 @@ def read_event(event_type: str, data: str) -> Event:
     Raises UnknownEvent.
     """
     if event_type not in EVENTS:
-        _refuse_newer(_version_in(data))
+        _refuse_others(_version_in(data))
         raise UnknownEvent(one_line(f"there is no type `{event_type}`", MESSAGE_WIDTH))
     try:
         event = read_record(EVENTS[event_type], data)
     except (ValueError, RecursionError) as error:
-        # What a later version changed need not fit; its number says more than how it does not.
-        _refuse_newer(_version_in(data))
+        # What another version has need not fit; its number says more than how it does not.
+        _refuse_others(_version_in(data))
         raise UnknownEvent(one_line(str(error), MESSAGE_WIDTH)) from error
-    _refuse_newer(event.version)
+    _refuse_others(event.version)
     return event
 
 
-def _refuse_newer(version: int) -> None:
+def _refuse_others(version: int) -> None:
+    known = f"has version {version}, this loopkit reads version {EVENT_VERSION}"
     if version > EVENT_VERSION:
-        raise NewerEvent(f"has version {version}, this loopkit reads version {EVENT_VERSION}")
+        raise NewerEvent(known)
+    if 0 < version < EVENT_VERSION:
+        raise EarlierEvent(f"{known}, which counts revisions for each author, not for each edge")
 
 
 def _version_in(data: str) -> int:

@@ -13,7 +13,7 @@ from loopkit.engine.events import Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.ledger import earliest
 from loopkit.engine.payloads import Artifact, Choice, Considered, HumanAnswer
-from loopkit.engine.revisions import cap_of, earliest_origin, find_full_counter, guard_facts
+from loopkit.engine.revisions import earliest_origin, full_counters, guard_facts, why_full
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import defer_feedback, render
 from loopkit.language.datatypes.datatype import single_values
@@ -22,7 +22,7 @@ from loopkit.language.guard.kleene import truth
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.template.grammar import Anything, Scalar, Shape
 from loopkit.language.template.rendering import check
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.edges import Edge, limit_of
 from loopkit.machine.graph import Origins
 from loopkit.machine.program import Program, flat_facts
 
@@ -122,9 +122,10 @@ class Questions:
     def _no_room(self, run: RunState, edge: Edge) -> str:
         if not edge.back:
             return ""
-        full, reason = find_full_counter(self.program, run, edge)
-        more = cap_of(self.program, run, full) + 1 if full == TOTAL else 0
-        return f"{reason}; `--set limits.total_revisions={more}` opens it" if more else reason
+        if not (full := full_counters(self.program, run, edge)):
+            return ""
+        opening = " ".join(f"--set limits.{limit_of(one)}={cap + 1}" for one, cap in full.items())
+        return why_full(full) + (f"; `{opening}` opens it" if all(map(limit_of, full)) else "")
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """The artifacts and report that the human state shows: the latest, or the best round's."""

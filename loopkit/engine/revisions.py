@@ -9,14 +9,14 @@ from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import CAME_FROM, VERDICT
 from loopkit.language.guard.kleene import truth
-from loopkit.machine.edges import TOTAL, Edge, budget_key
+from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key, limit_of
 from loopkit.machine.graph import cap_value
 from loopkit.machine.program import Program, flat_facts
 
 
 def cap_of(program: Program, run: RunState, counter: str) -> int:
-    """The cap of a counter in this run, whose total may have been raised."""
-    if counter == TOTAL and isinstance(raised := run.limits.get("total_revisions"), int):
+    """The cap of a counter in this run, whose limits may have been raised."""
+    if isinstance(raised := run.limits.get(limit_of(counter)), int):
         return raised
     bound = program.graph.caps[counter]
     return bound if isinstance(bound, int) else cap_value(bound, run.input)
@@ -50,9 +50,9 @@ def _left(
 
 
 def most_of(program: Program, run: RunState, counter: str) -> int:
-    """The highest value that a counter can reach; an edge's other counters may lower it."""
-    edge = program.graph.by_id.get(counter)
-    counters = edge.counters if edge else (counter,)
+    """The highest value that a counter can reach; others that all its edges spend may lower it."""
+    spending = [edge.counters for edge in program.graph.edges if counter in edge.counters]
+    counters = {counter}.union(set(spending[0]).intersection(*spending) if spending else ())
     return run.counters.get(counter, 0) + _left(program, run, counters, run.counters)
 
 
@@ -66,22 +66,21 @@ def can_come_again(program: Program, run: RunState, state: str) -> bool:
     )
 
 
-def find_full_counter(program: Program, run: RunState, edge: Edge, of: str = "") -> tuple[str, str]:
-    """The counter that leaves an edge no room, and that in words; both empty if none does.
+def full_counters(program: Program, run: RunState, edge: Edge) -> dict[str, int]:
+    """The counters that leave an edge no room, with their caps."""
+    caps = {counter: cap_of(program, run, counter) for counter in edge.counters}
+    return {counter: cap for counter, cap in caps.items() if run.counters.get(counter, 0) >= cap}
 
-    `of` is a phrase for what the edge's own revisions, or those of its budget, belong to.
-    """
-    used = run.counters
-    caps = {c: cap_of(program, run, c) for c in edge.counters}
-    full = next((c for c in edge.counters if used.get(c, 0) >= caps[c]), "")
-    if not full:
-        return "", ""
-    of = " of the run" if full == TOTAL else of
-    if caps[full] == 0:
-        return full, f"no revisions{of} are granted"
-    if caps[full] == 1:
-        return full, f"the one revision{of} is used up"
-    return full, f"all {caps[full]} revisions{of} are used up"
+
+def why_full(full: Mapping[str, int], of: str = "") -> str:
+    """Why an edge has no room; `of` is a phrase for what the edge's own revisions belong to."""
+    counter, cap = next(iter(full.items()))
+    of = " of the run" if counter == TOTAL else of
+    if cap == 0:
+        return f"no revisions{of} are granted"
+    if cap == 1:
+        return f"the one revision{of} is used up"
+    return f"all {cap} revisions{of} are used up"
 
 
 def has_room(program: Program, run: RunState, edge: Edge) -> bool:
@@ -92,7 +91,7 @@ def has_room(program: Program, run: RunState, edge: Edge) -> bool:
 def used_up(program: Program, run: RunState) -> list[str]:
     """The counters that leave no way back from the state before, or from the last rejection.
 
-    A budget and `total_revisions` have their names; an edge's own count that of its target.
+    A budget and `total_revisions` have their names; any other counter that of the edge's target.
     """
     report, source = run.last_report, came_from(program, run)
     if source is None or not program.plans[source].revises:
@@ -108,10 +107,10 @@ def used_up(program: Program, run: RunState) -> list[str]:
             continue
         if holds is True and has_room(program, run, edge):
             return []
-        for counter in edge.counters:
-            if run.counters.get(counter, 0) >= cap_of(program, run, counter):
-                own = edge.target if counter == edge.id else counter.removeprefix(budget_key(""))
-                names["total_revisions" if counter == TOTAL else own] = None
+        for counter in full_counters(program, run, edge):
+            is_own = counter in (edge.id, author_key(edge.target))
+            own = edge.target if is_own else counter.removeprefix(budget_key(""))
+            names["total_revisions" if counter == TOTAL else own] = None
     return list(names)
 
 
@@ -142,9 +141,9 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
             for edge in plan.revises
         )
         if len(plan.revises) == 1:
-            counter = plan.revises[0].counters[0]
-            facts["revisions"] = run.counters.get(counter, 0)
-            facts["max_revisions"] = cap_of(program, run, counter)
+            counters = plan.revises[0].counting
+            facts["revisions"] = revisions = run.counters.get(counters[0], 0)
+            facts["max_revisions"] = revisions + _left(program, run, counters, run.counters)
     return facts
 
 

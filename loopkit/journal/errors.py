@@ -112,6 +112,11 @@ class RunOfOtherVersion(RunUnreadable):
     _remedy = "use that version, or upgrade this one"
 
 
+class RunOfEarlierVersion(RunUnreadable):
+    _what = "of an earlier version of loopkit"
+    _remedy = "use that version, or start a new run"
+
+
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"
 _FORBIDDEN = "it cannot be written", "check who owns it and its permissions"
 _MISPLACED = "move it away, or choose another place"

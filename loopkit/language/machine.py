@@ -37,8 +37,9 @@ NO_FINDING = "none"
 class Limits(Noun):
     """The limits of a run. Limits on revisions close edges; all others stop the work."""
 
-    revisions: Bound = 2
-    """The cap of revise edges without `max` or `budget`. The first attempt is not a revision."""
+    revisions: Bound | None = None
+    """How often each author may be revised, over all edges that lead back to it. Default: 2 over
+    those without `max` or `budget`. The first attempt is not a revision."""
     total_revisions: Bound | None = None
     """The cap of all revise edges of a run together; it is never reset."""
     budgets: dict[Id, Bound] = {}

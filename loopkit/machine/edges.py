@@ -16,6 +16,8 @@ from loopkit.values import Value
 EdgeEvent = Literal["done", "transient", "content", "fatal", "limit"]
 ERROR_EVENTS: tuple[ErrorClass, ...] = ("transient", "content", "fatal")
 TOTAL = "total"
+DEFAULT_REVISIONS = 2
+"""How often an author may be revised where nothing says so."""
 
 Caught = str | ErrorEdge | ErrorExit
 
@@ -31,7 +33,8 @@ class Edge(Value, frozen=True):
     guard: str | None = None
     back: bool = False
     counters: tuple[str, ...] = ()
-    """The counters in which a back edge needs room and which it spends; its own count is first."""
+    """The counters in which a back edge needs room and which it spends: that of its target first,
+    if it has one, then its budget, its own, and the total."""
     feedback: str | None = None
     resets: tuple[str, ...] = ()
     """The counters that it sets to zero before it spends any."""
@@ -44,6 +47,11 @@ class Edge(Value, frozen=True):
     """Whether the document gives nothing but its target."""
     origin: str | None = None
     """It can be taken only if this is the earliest origin of the findings."""
+
+    @property
+    def counting(self) -> tuple[str, ...]:
+        """The counters that guards read as `revisions` and `max_revisions`."""
+        return tuple(counter for counter in self.counters if counter != TOTAL)
 
     def judges_again(self, states: Mapping[str, State]) -> bool:
         """Whether a person sends the same work back to be judged again, without feedback."""
@@ -67,12 +75,14 @@ class Revision(NamedTuple):
     origin: str | None = None
 
     def counters(self, machine: Machine) -> tuple[str, ...]:
-        """The counters in which it needs room and which it spends; its own count is first."""
+        """The counters in which it needs room and which it spends, in the order of an edge."""
         budget = self.written.budget_of(self.to)
-        own = (self.id,) if budget is None or self.written.max is not None else ()
+        own = (self.id,) if self.written.max is not None else ()
         shared = (budget_key(budget),) if budget is not None else ()
+        is_of_author = machine.limits.revisions is not None or not (shared or own)
+        author = (author_key(self.to),) if is_of_author else ()
         total = (TOTAL,) if machine.limits.total_revisions is not None else ()
-        return (*shared, *own, *total)
+        return (*author, *shared, *own, *total)
 
 
 def edges_of(machine: Machine) -> Iterator[Edge]:
@@ -90,21 +100,40 @@ def edges_of(machine: Machine) -> Iterator[Edge]:
             yield Edge(f"{name}.limit", name, then, "limit", path, is_brief=True)
 
 
-def caps_of(machine: Machine) -> dict[str, Bound]:
-    """The cap of every counter: a number, or the input that holds it."""
+def caps_of(machine: Machine, raised: Mapping[str, object]) -> dict[str, Bound]:
+    """The cap of every counter: a number, or the input that holds it.
+
+    `raised` are the limits that are set for a run, by name.
+    """
     limits = machine.limits
     caps: dict[str, Bound] = {budget_key(name): bound for name, bound in limits.budgets.items()}
     for revision in _revisions(machine):
-        if revision.id in revision.counters(machine):
-            most = revision.written.max
-            caps[revision.id] = limits.revisions if most is None else most
+        if (most := revision.written.max) is not None:
+            caps[revision.id] = most
+        if (author := author_key(revision.to)) in revision.counters(machine):
+            caps[author] = DEFAULT_REVISIONS if limits.revisions is None else limits.revisions
     if limits.total_revisions is not None:
         caps[TOTAL] = limits.total_revisions
-    return caps
+    new = {counter: raised.get(limit_of(counter)) for counter in caps}
+    return caps | {counter: cap for counter, cap in new.items() if isinstance(cap, int)}
 
 
 def budget_key(name: str) -> str:
     return f"budget:{name}"
+
+
+def author_key(state: str) -> str:
+    return f"revisions:{state}"
+
+
+OF_REVISIONS = ("revisions", "total_revisions")
+
+
+def limit_of(counter: str) -> str:
+    """The limit that is the cap of a counter; empty where that is a `max` or a budget."""
+    if counter == TOTAL:
+        return "total_revisions"
+    return "revisions" if counter.startswith(author_key("")) else ""
 
 
 def error_path(state: WorkingState, name: str, event: str) -> DocPath:
@@ -134,7 +163,7 @@ def _transition(machine: Machine, name: str, index: int, written: Transition) ->
             back=True,
             counters=revision.counters(machine),
             feedback=written.feedback,
-            resets=_reset_by(machine, revision.id, written.resets),
+            resets=_reset_by(machine, revision, written.resets),
             previous=written.previous,
             from_best=written.from_ == "best",
             emit=Emission.of(written.emit),
@@ -172,17 +201,18 @@ def _error_edge(
     )  # fmt: skip
 
 
-def _reset_by(machine: Machine, edge_id: str, states: tuple[str, ...]) -> tuple[str, ...]:
+def _reset_by(machine: Machine, revision: Revision, states: tuple[str, ...]) -> tuple[str, ...]:
     if not states:
         return ()
-    counters = (
-        counter
-        for other in _revisions(machine)
-        if other.id != edge_id and other.to in states
-        for counter in other.counters(machine)
-        if counter != TOTAL
-    )
-    return tuple(dict.fromkeys(counters))
+    others = (r for r in _revisions(machine) if r.id != revision.id and r.to in states)
+    counters = dict.fromkeys(c for other in others for c in other.counters(machine))
+    never = {TOTAL}
+    if machine.limits.revisions is not None:
+        never.update(map(author_key, states))
+    else:
+        # What the other edges of an author have together is the edge's own count too.
+        never.update({author_key(revision.to)}.intersection(revision.counters(machine)))
+    return tuple(counter for counter in counters if counter not in never)
 
 
 def _revisions(machine: Machine) -> Iterator[Revision]:

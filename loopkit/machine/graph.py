@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, reduce
 from heapq import merge
+from math import inf
 from operator import and_, itemgetter, or_
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +33,7 @@ from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.cycles import Step, on_every_path, on_some_path, strong_components
 from loopkit.machine.edges import Edge, EdgeEvent, caps_of, edges_of
+from loopkit.values import NOTHING
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Member = TypeVar("_Member")
@@ -40,14 +42,15 @@ _Member = TypeVar("_Member")
 class Graph:
     """States and edges of one machine; immutable."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, raised: Mapping[str, object] = NOTHING) -> None:
+        """`raised` are the limits that are set for a run, by name."""
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
         edges = tuple(edges_of(machine))
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
         self._onward = _group(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
-        self.caps: dict[str, Bound] = caps_of(machine)
+        self.caps: dict[str, Bound] = caps_of(machine, raised)
         self.has_origins = bool(machine.origins)
         """Whether the machine says which states can have injected what is found."""
         self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)
@@ -98,6 +101,20 @@ class Graph:
     @cached_property
     def revise_edges(self) -> dict[str, tuple[Edge, ...]]:
         return {s: tuple(e for e in self.on(s, "done") if e.back) for s in self.states}
+
+    def most_revisions(self, cap: Callable[[str], float]) -> Mapping[str, float]:
+        """How often a run revises each author at most; `cap` gives the number of a counter."""
+        reset = {counter for edge in self.edges for counter in edge.resets}
+        found: dict[str, float] = {}
+        for author, into in self.incoming.items():
+            if not (edges := [edge for edge in into if edge.back]):
+                continue
+            # Of each edge the counter that the fewest others share, and what all of them share.
+            alone = {edge.counting[-1] for edge in edges}
+            together = inf if alone & reset else sum(map(cap, alone))
+            common = set(edges[0].counters).intersection(*(edge.counters for edge in edges))
+            found[author] = min([together, *map(cap, common - reset)])
+        return found
 
     @cached_property
     def written(self) -> dict[str, str]:

@@ -78,6 +78,8 @@ class RunLimits(Noun):
     """The maximum cost in USD."""
     time: Duration | None = None
     """The maximum working time, not counting waiting."""
+    revisions: Annotated[int, Field(ge=0)] | None = None
+    """How often each author may be revised."""
     total_revisions: Annotated[int, Field(ge=0)] | None = None
     """The cap of all revise edges of a run together."""
 

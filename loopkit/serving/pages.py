@@ -79,7 +79,7 @@ OURS = ("this server", "nobody")
 PREFIX = "input."
 BY = "loopkit_by"
 REMEMBERED_S = 365 * 24 * 3600
-PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit", "limits": LIMIT}
+PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit"}
 """The fields of the page for the parts of an answer; other parts have many or none."""
 
 
@@ -347,7 +347,9 @@ async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
     at = error.at if isinstance(error, AnswerRefused) else ""
     if at == "question":
         return await _tell_late(call, typed, str(error))
-    faults = {PLACES[at]: str(error)} if at in PLACES else {}
+    raised = (name for name in typed.pairs if name.startswith(LIMIT) and typed.one(name).strip())
+    name = PLACES.get(at, "") or (next(raised, "") if at == "limits" else "")
+    faults = {name: str(error)} if name else {}
     names = {"typed": typed, "faults": faults, "told": "" if faults else str(error)}
     return await show_run(call, status_of(error) or 500, names)
 

@@ -17,7 +17,7 @@ from loopkit.engine.macrostep import Engine
 from loopkit.engine.revisions import has_room
 from loopkit.engine.state import RunState
 from loopkit.language.load import Loaded
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.edges import Edge, limit_of
 from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds
@@ -219,8 +219,8 @@ def _when(graph: Graph, edge: Edge) -> str:
 
 
 def _bound(graph: Graph, edge: Edge, counter: str) -> str:
-    name = "max" if counter == edge.id else counter.replace(":", " ")
-    return f"{'total_revisions' if counter == TOTAL else name} {graph.caps[counter]}"
+    name = "max" if counter == edge.id else limit_of(counter) or counter.replace(":", " ")
+    return f"{name} {graph.caps[counter]}"
 
 
 @dataclass(frozen=True, slots=True)

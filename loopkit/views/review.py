@@ -13,7 +13,7 @@ from loopkit.engine.findings import NOT_NAMED_AGAIN, Finding, Report
 from loopkit.engine.ledger import normalise
 from loopkit.engine.payloads import Artifact, Choice, Version
 from loopkit.engine.questions import short_ids
-from loopkit.engine.revisions import find_full_counter, most_of
+from loopkit.engine.revisions import full_counters, most_of, why_full
 from loopkit.engine.rounds import Attempt, Round
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import describe_type
@@ -141,15 +141,15 @@ def _why(engine: Engine, run: RunState, edge: Edge) -> Iterator[str]:
     if report.stalled:
         yield "the last revisions made no progress"
     for back in engine.program.graph.revise_edges[edge.source]:
-        if back.origin in (None, report.origin):
-            _, reason = find_full_counter(engine.program, run, back, f" of `{back.target}`")
-            yield from [reason] if reason else []
+        full = full_counters(engine.program, run, back)
+        if full and back.origin in (None, report.origin):
+            yield why_full(full, f" of `{back.target}`")
 
 
 def _counter_name(engine: Engine, counter: str) -> str:
-    """The name of a counter: an edge as `validate → draft`, or the name of a budget."""
+    """The name of a counter: an edge as `validate → draft`, else that of its state or budget."""
     edge = engine.program.graph.by_id.get(counter)
-    return f"{edge.source} → {edge.target}" if edge else counter.removeprefix("budget:")
+    return f"{edge.source} → {edge.target}" if edge else counter.rpartition(":")[2]
 
 
 def _question(question: Waiting) -> Iterator[str]:

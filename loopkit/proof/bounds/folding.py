@@ -250,9 +250,13 @@ class Splitting:
         self, name: str, values: Values, open_: Mapping[Variable, Region], answered: int
     ) -> Found | None:
         facts = {v.name: v for v in open_ if v.kind == "input"}
-        back = self._graph.revise_edges[name]
-        cap = self._variables.inputs.caps[back[0].counters[0]] if len(back) == 1 else None
-        facts |= {"max_revisions": facts[cap]} if isinstance(cap, str) and cap in facts else {}
+        caps = [self._variables.inputs.caps[c] for c in self._variables.counting[name]]
+        bounds = [facts[cap] for cap in caps if isinstance(cap, str) and cap in facts]
+        if bounds and len(caps) > 1:
+            # What several counters leave together is known for single values.
+            return bounds[0], tuple(open_[bounds[0]].singles()), answered
+        if bounds:
+            facts["max_revisions"] = bounds[0]
         context = {f: read(values) for f, read in self._readings[name] if f not in facts}
         asking = Conditions(context, {fact: open_[variable] for fact, variable in facts.items()})
         for at in range(answered, len(self._asked[name])):

@@ -91,12 +91,17 @@ class Variables:
 
     @cached_property
     def _read_as_numbers(self) -> frozenset[str]:
-        """The counters that guards read as `revisions` or `max_revisions`."""
-        return frozenset(
-            edges[0].counters[0]
-            for name, edges in self.graph.revise_edges.items()
+        return frozenset(counter for some in self.counting.values() for counter in some)
+
+    @cached_property
+    def counting(self) -> Mapping[str, tuple[str, ...]]:
+        """The counters that each state's guards read as `revisions` or `max_revisions`."""
+        return {
+            name: edges[0].counting
             if len(edges) == 1 and not self.named[name].isdisjoint(COUNTING)
-        )
+            else ()
+            for name, edges in self.graph.revise_edges.items()
+        }
 
     @cached_property
     def decided_by_total(self) -> Mapping[str, int]:
@@ -514,13 +519,10 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
         yield AUTHOR, _value(author)
     if THEN in read:
         yield LIMITED, _value(THEN)
-    back = variables.graph.revise_edges[name]
-    counter = back[0].counters[0] if len(back) == 1 and not named.isdisjoint(COUNTING) else ""
-    if counter in variables.counted:
-        yield "revisions", _value(Variable("counter", counter))
-        cap = variables.inputs.caps[counter]
-        bound = _stand_in(Variable("input", cap)) if isinstance(cap, str) else None
-        yield "max_revisions", bound or cap_of(variables, counter)
+    counting = variables.counting[name]
+    if counting and variables.counted.issuperset(counting):
+        yield "revisions", _value(Variable("counter", counting[0]))
+        yield "max_revisions", _most_revisions(variables, counting)
 
 
 def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
@@ -540,13 +542,19 @@ def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str,
         yield AGAIN, lambda values: number(values[works]) > 0
 
 
-def cap_of(variables: Variables, counter: str) -> Callable[[Values], int]:
-    """How the least cap that a counter may have is read from a configuration that holds it."""
-    cap = variables.inputs.caps[counter]
-    if isinstance(cap, int):
-        return lambda _: cap
-    bound = Variable("input", cap)
-    return lambda values: number(_region(values[bound]).stand_in)
+def _most_revisions(variables: Variables, counters: Sequence[str]) -> Reading:
+    """How `max_revisions` is read: what the first counter has and what all of them leave."""
+    spent = [Variable("counter", counter) for counter in counters]
+    caps = [variables.inputs.caps[counter] for counter in counters]
+
+    def read(values: Values) -> object:
+        most = [c if isinstance(c, int) else _stand_in(Variable("input", c))(values) for c in caps]
+        if UNKNOWN in most:
+            return UNKNOWN
+        used = [number(values[one]) for one in spent]
+        return used[0] + min(number(m) - n for m, n in zip(most, used, strict=True))
+
+    return read
 
 
 def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:

@@ -22,7 +22,7 @@ from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.table import InputParts
-from loopkit.values import Value
+from loopkit.values import NOTHING, Value
 
 Kind = TypeVar("Kind", bound=RuleBase)
 
@@ -54,8 +54,8 @@ class Analysis(Value, frozen=True, dict=True):
     """The parts of guards that replace inputs."""
 
     @classmethod
-    def of_machine(cls, machine: Machine) -> Analysis:
-        graph = Graph(machine)
+    def of_machine(cls, machine: Machine, raised: Mapping[str, object] = NOTHING) -> Analysis:
+        graph = Graph(machine, raised)
         return Analysis(graph, Scope(graph))
 
     @property

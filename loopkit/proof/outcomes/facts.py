@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, product
+from itertools import chain, islice, product
 from math import ceil, floor, inf
 from typing import Literal
 
@@ -247,31 +247,29 @@ def _counters(
     analysis: Analysis, edges: Sequence[Edge], guards: Sequence[Guard]
 ) -> Iterator[Dimension]:
     back = [edge for edge in edges if edge.back]
-    reads_count = any(guard.names & COUNTING.keys() for guard in guards)
-    for counter in dict.fromkeys(counter for edge in back for counter in edge.counters):
-        cap = analysis.graph.caps.get(counter)
-        counts: Dimension = ()
-        if reads_count and len(back) == 1 and counter == back[0].counters[0]:
-            counts = tuple(_counts(analysis, counter))
-        if cap == 0:
-            yield ({ROOM + counter: False, "revisions": 0, "max_revisions": 0},)
-        elif 0 < len(counts) <= MOST_COUNTS:
+    counters = list(dict.fromkeys(counter for edge in back for counter in edge.counters))
+    if len(back) == 1 and any(guard.names & COUNTING.keys() for guard in guards):
+        counts = tuple(islice(_counts(analysis, back[0].counting), MOST_COUNTS + 1))
+        if 0 < len(counts) <= MOST_COUNTS:
             yield counts
-        else:
-            yield ({ROOM + counter: True}, {ROOM + counter: False})
+            counters = [counter for counter in counters if counter not in back[0].counting]
+    for counter in counters:
+        is_open = analysis.graph.caps.get(counter) != 0
+        yield tuple({ROOM + counter: has_room} for has_room in (True, False)[not is_open :])
 
 
-def _counts(analysis: Analysis, counter: str) -> Iterator[Row]:
-    """How often a counter has been spent, for each of the caps that it may have."""
-    cap = analysis.graph.caps.get(counter)
-    caps: Sequence[int] = (cap,) if isinstance(cap, int) else ()
-    if isinstance(cap, str):
-        caps = input_ranges(analysis.scope.input).get(cap, ())
-    for most in caps:
-        bound = {cap: most} if isinstance(cap, str) else {}
-        for spent in range(most + 1):
-            counted = {"revisions": spent, "max_revisions": most}
-            yield {ROOM + counter: spent < most, **counted, **bound}
+def _counts(analysis: Analysis, counters: Sequence[str]) -> Iterator[Row]:
+    """How often counters have been spent, for each of the caps that they may have."""
+    known = [analysis.graph.caps.get(counter, "") for counter in counters]
+    inputs = dict.fromkeys(cap for cap in known if isinstance(cap, str))
+    ranges = input_ranges(analysis.scope.input)
+    for values in product(*(ranges.get(name, ()) for name in inputs)):
+        bounds = dict(zip(inputs, values, strict=True))
+        caps = [bounds[cap] if isinstance(cap, str) else cap for cap in known]
+        for spent in product(*(range(cap + 1) for cap in caps)):
+            left = [cap - count for cap, count in zip(caps, spent, strict=True)]
+            rooms = {ROOM + c: n > 0 for c, n in zip(counters, left, strict=True)}
+            yield {**rooms, "revisions": spent[0], "max_revisions": spent[0] + min(left), **bounds}
 
 
 def whole_guards(analysis: Analysis, edges: Sequence[Edge]) -> dict[str, Guard | None]:

@@ -20,13 +20,17 @@ from math import floor, inf
 from operator import not_
 from typing import Any
 
-from loopkit.language.datatypes.datatype import DataType, single_values
+from loopkit.language.datatypes.datatype import DataType, single_values, value_at
+from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard.grammar import Guard, at_place_of, names_in
 from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.language.guard.type_check import GuardType
+from loopkit.language.machine import Machine
 from loopkit.machine.edges import Edge
-from loopkit.values import Value, field
+from loopkit.machine.graph import Graph, cap_value
+from loopkit.text import plural
+from loopkit.values import NOTHING, Value, field
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
@@ -676,6 +680,25 @@ def bounded_inputs(inputs: DataType) -> dict[str, range]:
         for dotted, known in single_values(inputs, "input.")
         if known.bounded and known.minimum is not None and known.maximum is not None
     }
+
+
+def revisions_in_words(machine: Machine, inputs: Mapping[str, object] = NOTHING) -> Iterator[str]:
+    """A line on how often a run revises each author; none if it revises nothing.
+
+    An input without a value counts at its most.
+    """
+    graph, known = Graph(machine), bounded_inputs(parse_record(machine.input))
+
+    def number(counter: str) -> int:
+        cap = graph.caps[counter]
+        if isinstance(cap, str) and value_at(inputs, cap.split(".")[1:]) is None:
+            return known.get(cap, range(1))[-1]
+        return cap_value(cap, inputs)
+
+    most = graph.most_revisions(number)
+    told = [f"`{author}` at most {plural(int(some), 'time')}" for author, some in most.items()]
+    if told:
+        yield f"A run revises {', '.join(told)}"
 
 
 def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:

@@ -271,7 +271,7 @@ def _revising(graph: Graph, edge: Edge) -> Iterator[str]:
 
 def _budget(graph: Graph, edge: Edge, counter: str) -> str:
     cap = graph.caps.get(counter, 0)
-    if counter == edge.id:
+    if counter == edge.id or [e for e in graph.edges if counter in e.counters] == [edge]:
         return f"max{TIE}{cap}"
     if counter == TOTAL:
         return f"total{TIE}{cap}"

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from loopkit.drive.answers import TOTAL_LIMIT
 from loopkit.engine.events import Waiting
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import Artifact, Delivery, HumanAnswer, Wanted
-from loopkit.engine.revisions import cap_of
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType, first_misfit, misfit
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema.equality import NotJudged
-from loopkit.machine.edges import TOTAL
 from loopkit.text import one_line, printable
 from loopkit.text.editing import apply_edit, editable, plain_ends
 from loopkit.text.json_text import NoJson, parse_json
@@ -348,11 +345,13 @@ def _answer(asked: QuestionForm, typed: Typed) -> tuple[HumanAnswer, Faults]:
         elif set(states) != set(before):
             origins[each.finding.id] = states
     limits: dict[str, Any] = {}
-    if total := typed.one(LIMIT).strip():
-        if total.isascii() and total.isdigit() and len(total) < 10:
-            limits[TOTAL_LIMIT] = int(total)
+    for name in asked.raisable:
+        if not (new := typed.one(f"{LIMIT}{name}").strip()):
+            continue
+        if new.isascii() and new.isdigit() and len(new) < 10:
+            limits[name] = int(new)
         else:
-            faults[LIMIT] = "takes a whole number"
+            faults[f"{LIMIT}{name}"] = "takes a whole number"
     if not typed.one("choice"):
         faults["choice"] = "choose one"
     answer = HumanAnswer(
@@ -410,10 +409,11 @@ def fields_with_text(typed: Typed) -> Iterator[tuple[str, str]]:
             yield name.removeprefix(FORM), text
 
 
-OPENING = "; `--set limits.total_revisions="
-"""The hint for the command line in the text of a closed choice; a page has a field for it."""
-FORM, ORIGIN, LIMIT = "form.", "origin.", f"limit.{TOTAL_LIMIT}"
-"""The prefixes of the fields of a form and of the findings, and the name of the limit's field."""
+OPENING = "; `--set limits."
+"""The hint for the command line in the text of a closed choice; a page has fields for it."""
+FORM, ORIGIN, LIMIT = "form.", "origin.", "limit."
+"""The prefixes of the fields of a form, of the findings and of limits."""
+RAISED = {"revisions": "revisions of each author", "total_revisions": "total of revisions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,8 +449,8 @@ class QuestionForm:
     """The text that an answer may edit; None if the question offers none."""
     origins: Sequence[str]
     movable: Sequence[ShownFinding]
-    least_total: int
-    """The least total of revisions that opens a closed choice; 0 if no total does."""
+    raisable: Mapping[str, int]
+    """The least of each limit that opens a closed choice."""
     lines: Sequence[str]
     """The commands that answer it."""
 
@@ -468,7 +468,7 @@ class QuestionForm:
             "by": "Your name",
             "edit": f"Edit {edit}",
             "artifact": wanted.artifact if wanted is not None else "",
-            LIMIT: "Total of revisions",
+            **{f"{LIMIT}{name}": label.capitalize() for name, label in RAISED.items()},
             **{f"{ORIGIN}{one.finding.id}": one_line(one.text) for one in self.movable},
         }
 
@@ -481,7 +481,8 @@ def question_form(
         return None
     is_of_state = question.call is None and question.wanted is None
     shown, report = engine.questions.contents(run) if is_of_state else ({}, None)
-    opens = any(OPENING in choice.closed for choice in question.choices)
+    closed = [choice.closed.partition(OPENING) for choice in question.choices]
+    hints = [re.findall(r"(\w+)=(\d+)", hint) for _, opening, hint in closed if opening]
     origins: Sequence[str] = ()
     if is_of_state and (last := run.last_report) is not None and last.findings:
         known = engine.program.graph.origins
@@ -489,7 +490,7 @@ def question_form(
     edited = shown.get(question.edit or "") or run.artifacts.get(question.edit or "")
     return QuestionForm(
         question=question,
-        closed={choice.name: choice.closed.partition(OPENING)[0] for choice in question.choices},
+        closed={c.name: why for c, (why, *_) in zip(question.choices, closed, strict=True)},
         artifacts=list(_artifacts(shown, versions)),
         report=report,
         findings=_findings(run, report),
@@ -498,7 +499,7 @@ def question_form(
         edited=None if question.edit is None else _text(edited) if edited else "",
         origins=origins,
         movable=_findings(run, run.last_report) if origins else (),
-        least_total=cap_of(engine.program, run, TOTAL) + 1 if opens else 0,
+        raisable={name: int(least) for hint in hints for name, least in hint},
         lines=list(waiting_hints(run.run, question)),
     )
 

@@ -17,10 +17,11 @@ from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.machine import Limits
+from loopkit.language.machine import Machine
 from loopkit.language.states.each import EachState
 from loopkit.machine.graph import cap_value
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Taken, values_in_words
+from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import columns, indent_lines, one_line, plural, printable
 from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
@@ -49,7 +50,7 @@ def _parts(
     yield _expectation(plan.bounds)
     yield _explored(plan) if has_paths else ()
     yield _worst_path(plan.bounds) if has_paths else ()
-    yield _limits(plan.machine.limits, inputs)
+    yield _limits(plan.machine, inputs)
     yield _agents(plan)
     yield _commands(plan)
     # The alternative agents of a state get the same prompt.
@@ -130,13 +131,15 @@ def _event(step: Taken) -> str:
     return f": {step.event}" + (" error" if step.event != "limit" else " reached")
 
 
-def _limits(limits: Limits, inputs: Mapping[str, object]) -> Iterator[str]:
+def _limits(machine: Machine, inputs: Mapping[str, object]) -> Iterator[str]:
+    limits = machine.limits
     values = {name: getattr(limits, name) for name in limits.model_fields_set}
     written = {name: values[name] for name in type(limits).model_fields if values.get(name)}
     if written:
         yield "Limits:"
     for name, value in written.items():
         yield f"  {name}: {_bound(value, inputs)}"
+    yield from revisions_in_words(machine, inputs)
 
 
 def _bound(value: object, inputs: Mapping[str, object]) -> str:
