@@ -15,7 +15,7 @@ from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REPORTS, OF_REVISING, SCORE, VERDICT
 from loopkit.language.guard.evaluate import parse_path
-from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem
+from loopkit.language.guard.grammar import ELSEWHERE, Guard, GuardError, GuardProblem
 from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.validators import Rule
@@ -43,7 +43,7 @@ def check_named(subject: Subject) -> Found:
 
 
 def _computed(subject: Subject, fault: GuardProblem, text: str) -> GuardProblem:
-    if not fault.is_computed:
+    if fault.help != ELSEWHERE:
         return fault
     return fault.replace(help=instead_of_guard(text, subject.graph.artifacts))
 

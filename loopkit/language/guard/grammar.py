@@ -245,9 +245,9 @@ class _Parser:
             message = f"a value is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
         message = f"expected a name or a value here, not `{token.text}`"
-        if token.text == "[":
-            return computed(token.start, token.end, message)
         remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+        if token.text == "[":
+            return computed(token.start, token.end, message, remedy)
         return refusal(token.start, token.end, message, remedy)
 
     def _token_error(self) -> GuardError:
@@ -490,8 +490,12 @@ def _refuse_slip(text: str, at: int) -> None:
     raise refusal(at, slip.end(), f"guards have no `{mark}`", remedy)
 
 
-def computed(start: int, end: int, message: str = "guards do no arithmetic") -> GuardError:
-    remedy = "have it computed where the work is done, and compare the result"
+ELSEWHERE = "have it computed where the work is done, and compare the result"
+
+
+def computed(
+    start: int, end: int, message: str = "guards do no arithmetic", remedy: str = ELSEWHERE
+) -> GuardError:
     problem = refusal(start, end, message, remedy).problem
     return GuardError(problem.replace(is_computed=True))
 

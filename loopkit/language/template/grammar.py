@@ -52,7 +52,10 @@ _OTHER_NAMES = {
     **dict.fromkeys(("size", "len"), "length"),
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "trim"),
     **dict.fromkeys(("words", "word_count"), "wordcount"),
-    **{"titlecase": "title", "sorted": "sort", "uniq": "unique", "filter": "select"},
+    "titlecase": "title",
+    "sorted": "sort",
+    "uniq": "unique",
+    "filter": "select",
 }
 """Filters and functions of other languages."""
 _HOW = "write `{{ name }}` for a value, `{% if … %}` and `{% for … %}` for blocks"
