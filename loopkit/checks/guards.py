@@ -131,10 +131,11 @@ def remedy_for(
         return _of_score(subject, state if name == SCORE else head, name)
     if remedy := _of_this_state(subject, state, name):
         return remedy
-    if field and (author := _author(subject, types, head, field)):
-        return f"write `{author}.{field}`: the state `{author}` writes `{head}`"
     if field:
-        return _of_state(subject, state, head, field)
+        author = head if head in subject.states else _author(subject, head)
+        if f"{author}.{field}" in types:
+            return f"write `{author}.{field}`: the state `{author}` writes `{head}`"
+        return _of_state(subject, state, author, field)
     return _of_others(subject, types, name)
 
 
@@ -147,10 +148,8 @@ def _of_score(subject: Subject, state: str, name: str) -> str:
     return f"add {'`score: {}` to ' if asked else ''}{judge}, and write `{name} != none and …`"
 
 
-def _author(subject: Subject, types: Mapping[str, GuardType], artifact: str, field: str) -> str:
-    """A state whose field guards know, where its artifact is named instead."""
-    authors = subject.graph.artifacts.get(artifact, ())
-    return next((author for author in authors if f"{author}.{field}" in types), "")
+def _author(subject: Subject, artifact: str) -> str:
+    return next(iter(subject.graph.artifacts.get(artifact, ())), "")
 
 
 def _of_input(datatype: DataType | None, name: str) -> str:
@@ -173,6 +172,9 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = subject.way_without(("facts", state), here)
+    if way and state in way[:-1]:
+        told = f"an answer of `{state}` that violates its schema has no fields:"
+        return f"{told} let the rule `{{require: {field} …}}` judge it, and write `guard: valid`"
     return f"`{state}` does not work {on_path(way)}" if way else ""
 
 
