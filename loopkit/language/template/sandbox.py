@@ -78,6 +78,13 @@ class WordedList(list[WordedRecord]):
     """A list that prints as the words of its items, also if it has none."""
 
 
+def without_words(value: object) -> object:
+    """The same data as it is stored, which prints as JSON."""
+    if isinstance(value, dict):
+        return {key: without_words(inner) for key, inner in value.items()}
+    return [*map(without_words, value)] if isinstance(value, list) else value
+
+
 def to_text(value: object) -> str:
     """The value as a prompt shows it: text as it is, none as nothing, data as JSON or in words."""
     if isinstance(value, (str, Undefined)):
