@@ -579,3 +579,22 @@ def test_a_defect_of_a_version_that_was_given_up_is_withdrawn_and_was_not_correc
         ("No B.", "withdrawn", {}),
         ("No C.", "withdrawn", {}),
     ]
+
+
+def test_findings_print_as_default_feedback_does_and_by_tojson_as_data(desk: Desk) -> None:
+    told = "{{ findings }}|{{ findings | first }}|{{ warnings }}|{{ findings | tojson }}"
+    text = f"""\
+loopkit: 1
+states:
+  draft: {{render: Tea., output: post, next: check}}
+  check:
+    validate: post
+    by: [{{matches: green, code: GREEN, message: It is not green.}}]
+    transitions: [{{guard: valid, target: done}}, {{target: told}}]
+  told: {{render: "{told}", next: failed}}
+  done: {{final: success, result: post}}
+  failed: {{final: failure, result: told}}
+"""
+    words, first, none, data = desk.play(text).result["told"].split("|")
+    assert words == f"- {first}" == "- It is not green. (code `GREEN`)"
+    assert (none, json.loads(data)[0]["code"]) == ("", "GREEN")

@@ -241,6 +241,18 @@ def test_an_agent_that_a_case_does_not_play_is_named_when_it_is_asked(desk: Desk
     assert "agent `critic` at `quality`, and attempt 1 was asked for" in result.text
 
 
+def test_a_call_that_is_not_played_says_why_it_was_made_and_points_at_the_reply(desk: Desk) -> None:
+    for reply, why in (
+        ("{data: {verdict: fail, findings: [{message: No.}]}}", 'asked again because "severity"'),
+        ("{fault: rate_limit}", "tried again because it failed: 429"),
+    ):
+        parts = APPROVED.replace("{data: {verdict: pass, findings: []}}", reply)
+        problems = [one.problem for one in result_of(desk, "outcome: started", parts).failures]
+        found = next(problem for problem in problems if problem.code == "unprepared")
+        assert why in found.message
+        assert found.path.endswith(".agents.critic.0")
+
+
 def test_a_missing_reply_fails_a_case_that_expects_where_the_error_leads(desk: Desk) -> None:
     parts = APPROVED.replace("[start]", "[ask]")
     result = result_of(desk, "outcome: dropped", parts)

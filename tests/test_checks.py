@@ -6,8 +6,10 @@ meant, run with `LOOPKIT_REWRITE_CASES=1`, and read every line of the difference
 
 import itertools
 import os
+import re
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +74,27 @@ def test_a_sound_machine_has_no_problems(path):
     # Shipped machines run programs that whoever starts them names, which they are told of.
     assert render([one for one in problems if one.code != "text-as-code"], texts) == ""
     assert {one.severity for one in problems} <= {"note"}
+
+
+HELP = re.compile(r"(?m)^  help: .*(?:\n {8}.*)*")
+WORD = re.compile(r"\w+")
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("err/*.remedy")), ids=lambda path: path.stem)
+def test_a_remedy_that_is_followed_literally_makes_the_machine_sound(path, tmp_path):
+    """Each line has what is replaced by what; all that is written new stands in a remedy."""
+    machine = path.with_suffix(".yaml")
+    text = machine.read_text(encoding="utf-8")
+    told = "\n".join(HELP.findall(path.with_suffix(".out").read_text(encoding="utf-8")))
+    for line in path.read_text(encoding="utf-8").splitlines():
+        old, new = line.split(" => ")
+        assert text.count(old) == 1, old
+        assert {*WORD.findall(new)} <= {*WORD.findall(f"{told} {old}")}, new
+        text = text.replace(old, new)
+    if code := re.search(r"`rules\.py`:\n((?: {8}.*\n?)+)", told):
+        (tmp_path / "rules.py").write_text(dedent(code[1]), encoding="utf-8")
+    problems = check(load_text(text, machine.name, tmp_path))
+    assert render([one for one in problems if one.severity != "note"], {machine.name: text}) == ""
 
 
 def test_problems_come_in_the_order_of_their_places():

@@ -30,6 +30,7 @@ from loopkit.agents.port import (
     Reply,
     Request,
 )
+from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
@@ -60,8 +61,9 @@ from loopkit.scenario.script import (
     PlayedFolder,
     call_at,
 )
-from loopkit.text import plural
+from loopkit.text import one_line, plural
 from loopkit.text.run_ids import place_of
+from loopkit.validators.judges.prompt import reask_reason
 
 UNREADABLE = "unreadable"
 CAPPED = "capped"
@@ -89,14 +91,16 @@ BROKEN: Mapping[str, Reply] = {
     "cut_off": Reply("The answer ends in the mid", cut_off=True),
     "invalid_json": Reply('{"verdict": "pass", "findings": ['),
 }
+LONGEST_REASON = 300
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class Unprepared(AgentError):
-    """The scenario does not have what was asked for."""
+    """The scenario does not have what was asked for; `at` is the reply that led to it, if any."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, at: DocPath = ()) -> None:
         super().__init__("fatal", message)
+        self.at = at
 
 
 class Timekeeper(Protocol):
@@ -173,9 +177,11 @@ class ScriptedAgent(AgentPort):
 
     def _next(self, request: Request) -> Played:
         attempts, index = self._part, request.task_index
+        at: DocPath = ("agents", self._name)
         if isinstance(attempts, Mapping):
             attempts = attempts.get(request.place, ())
             index = request.place_index
+            at = (*at, request.place)
         if index >= len(attempts):
             raise Unprepared(
                 f"the scenario has {plural(len(attempts), 'attempt')} for agent `{self._name}` "
@@ -184,11 +190,23 @@ class ScriptedAgent(AgentPort):
         calls = attempts[index]
         position = call_at(calls, request.call_index, request.lost_index)
         if position >= len(calls):
-            raise Unprepared(
-                f"the scenario plays {plural(len(calls), 'call')} in attempt {index + 1} of agent "
-                f"`{self._name}`, and another one was made"
-            )
+            told = f"the scenario plays {plural(len(calls), 'call')} in attempt {index + 1} of "
+            told += f"agent `{self._name}`, and another one was made"
+            if not calls:
+                raise Unprepared(told)
+            raise Unprepared(told + _why_again(calls[-1], request), (*at, index, len(calls) - 1))
         return calls[position]
+
+
+def _why_again(before: Played, request: Request) -> str:
+    """Why a call was made after the last one that is played."""
+    if before.fault is not None and before.fault in FAULTS:
+        return f": tried again because it failed: {before.message or FAULTS[before.fault][1]}"
+    if before.tool_calls:
+        return ": asked again with the results of its tool calls"
+    reason = reask_reason(request.prompt) if request.role == "judge" else request.prompt
+    reason = one_line(reason, LONGEST_REASON).removesuffix(".")
+    return f": asked again because {reason}" if reason else ""
 
 
 def _failure(played: Played, fault: str) -> AgentError:

@@ -55,7 +55,8 @@ def _check_artifact(subject: Subject, path: DocPath, artifact: str, *, on_errors
     written, state = subject.graph.artifacts, str(path[1])
     if not is_report and artifact in subject.states and artifact not in written:
         message = f"`{artifact}` is a state that writes no artifact of this name"
-        remedy = did_you_mean("", written) or "no state writes an artifact"
+        remedy = subject.meant(artifact, written) or did_you_mean("", written)
+        remedy = remedy or "no state writes an artifact"
         yield subject.problem(path, "unknown-artifact", message, remedy)
     elif not is_report and artifact not in written:
         what = "no state writes an artifact"

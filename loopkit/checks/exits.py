@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from loopkit.checks.subject import Found, Subject, arrows, either, of_edges, of_machine, target_path
@@ -27,7 +28,7 @@ from loopkit.text import plural
 if TYPE_CHECKING:
     from loopkit.engine.state import RunState
 
-STUCK, SHUT, DEAD = "stuck", "no-open-choice", "dead-transition"
+STUCK, SHUT, DEAD, AHEAD = "stuck", "no-open-choice", "dead-transition", "revise-ahead"
 CONFIRMED = frozenset({STUCK, SHUT})
 """Problems found in the rows of a state, which hold only if a run produces such a row."""
 MAY_BE_STUCK = "may be stuck: its guards leave more cases open than can be enumerated"
@@ -137,7 +138,10 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
     errors is not explored.
     """
     if any(p.severity == "error" and p.code not in CONFIRMED for p in problems):
-        return list(problems)
+        # Where an edge goes back to what comes later, the other edges only seem to be wrong.
+        caused = {_state_of(p) for p in problems if p.code == AHEAD}
+        of_edges = (DEAD, *CONFIRMED)
+        return [p for p in problems if p.code not in of_edges or _state_of(p) not in caused]
     try:
         bounds = explore(subject, measures=())
     except Endless:
@@ -151,10 +155,14 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
     return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
+def _state_of(problem: Problem) -> str:
+    return problem.path.split(".")[1]
+
+
 def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Found:
     stuck = {found.state: found for found in bounds.stuck}
     for problem in problems:
-        found = stuck.get(problem.path.split(".")[1]) if problem.code in CONFIRMED else None
+        found = stuck.get(_state_of(problem)) if problem.code in CONFIRMED else None
         doubt = problem.message.replace("` is stuck: no transition is open", "` may be stuck")
         if problem.code not in CONFIRMED:
             yield problem
@@ -170,7 +178,7 @@ def _confirm(bounds: Bounds, problems: Sequence[Problem]) -> Found:
 
 def _further_stuck(subject: Subject, bounds: Bounds, confirmed: Sequence[Problem]) -> Found:
     """States in which runs are stuck although their own rows do not show it."""
-    states = {problem.path.split(".")[1] for problem in confirmed if problem.code in CONFIRMED}
+    states = {_state_of(problem) for problem in confirmed if problem.code in CONFIRMED}
     for found in bounds.stuck:
         if found.state not in states and found.is_reached:
             how = "is stuck: no transition is open" if found.is_sure else MAY_BE_STUCK
@@ -282,11 +290,24 @@ def check_cycles(subject: Subject) -> Found:
     for edge, trail in closing.values():
         cycle = [*trail[trail.index(edge.target) :], edge.target]
         message = f"the forward transitions form a cycle: {arrows(cycle)}"
-        back = f"`revise: {edge.target}` instead"
-        if edge.event != "done":
-            back = f"`{{revise: {edge.target}, max: 2, feedback: …}}`"
-        remedy = f"going back is counted: write {back}"
+        edge = edge if edge.source in subject.judges else _judging(subject, cycle) or edge
+        back = f"revise: {edge.target}"
+        if edge.event != "done" or edge.source not in subject.judges:
+            feedback = '"{{ comment }}"' if subject.states[edge.source].waits else "…"
+            back = f"{{{back}, max: 2, feedback: {feedback}}}"
+        if edge.is_brief and edge.event == "done":
+            back = f"transitions: [{back if back[0] == '{' else f'{{{back}}}'}, {{target: STATE}}]"
+        remedy = f"going back is counted: write `{back}` in `{edge.source}`"
         yield subject.problem(target_path(edge), "forward-cycle", message, remedy)
+
+
+def _judging(subject: Subject, cycle: list[str]) -> Edge | None:
+    """The last edge of a cycle that leaves a state which judges: it may go back, with findings."""
+    for source, target in reversed([*pairwise(cycle)]):
+        if source in subject.judges or subject.states[source].waits:
+            ways = [edge for edge in subject.graph.on(source, "done") if edge.forward]
+            return next((edge for edge in ways if edge.target == target), None)
+    return None
 
 
 def _cycles_from(subject: Subject, start: str, done: set[str]) -> Iterator[tuple[Edge, list[str]]]:
@@ -321,11 +342,11 @@ def check_revise_targets(subject: Subject, edge: Edge) -> Found:
         return
     if subject.states[edge.target].ends:
         message = f"`{edge.target}` is a final state: nothing can be revised there"
-        yield subject.problem(path, "revise-ahead", message, "write `target:`")
+        yield subject.problem(path, AHEAD, message, f"write `target: {edge.target}`")
     elif subject.forward_path(edge.target, edge.source) is None:
         message = f"no forward path leads from `{edge.target}` back to `{edge.source}`"
-        remedy = f"revise a state that comes before `{edge.source}`, or write `target:`"
-        yield subject.problem(path, "revise-ahead", message, remedy)
+        remedy = f"write `target: {edge.target}`, or revise a state that comes before"
+        yield subject.problem(path, AHEAD, message, f"{remedy} `{edge.source}`")
 
 
 @of_machine()

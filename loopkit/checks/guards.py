@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from loopkit.checks.computed import instead_of_condition, instead_of_guard
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import DataType
-from loopkit.language.facts import BOOL, OF_REPORTS, OF_REVISING, VERDICT
+from loopkit.language.facts import BOOL, OF_REPORTS, OF_REVISING, SCORE, VERDICT
 from loopkit.language.guard.evaluate import parse_path
-from loopkit.language.guard.grammar import Guard, GuardError, GuardProblem
+from loopkit.language.guard.grammar import ELSEWHERE, Guard, GuardError, GuardProblem
 from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.validators import Rule
@@ -37,7 +38,14 @@ def check_named(subject: Subject) -> Found:
     """The guards under `guards:`: their syntax, and that they do not use each other in a cycle."""
     for name, parsed in subject.guards.named.items():
         if isinstance(parsed, GuardProblem) and not _is_reported_elsewhere(subject, name):
-            yield subject.fault(("guards", name), parsed)
+            fault = _computed(subject, parsed, subject.machine.guards[name])
+            yield subject.fault(("guards", name), fault)
+
+
+def _computed(subject: Subject, fault: GuardProblem, text: str) -> GuardProblem:
+    if fault.help != ELSEWHERE:
+        return fault
+    return fault.replace(help=instead_of_guard(text, subject.graph.artifacts))
 
 
 def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
@@ -55,7 +63,7 @@ def check_guards(subject: Subject) -> Found:
     for use in uses(subject):
         fault = subject.guards.problem_of(use.text)
         if fault is not None:
-            yield subject.fault(use.path, fault)
+            yield subject.fault(use.path, _computed(subject, fault, use.text))
         elif whole := subject.guards.whole(use.text):
             yield from _place_faults(subject, use, check(whole, use.types))
 
@@ -119,11 +127,29 @@ def remedy_for(
         return _of_input(subject.scope.input, name)
     if head == "reports":
         head, field = field.partition(".")[0], VERDICT
+    if name == SCORE or (field == SCORE and head in subject.judges):
+        return _of_score(subject, state if name == SCORE else head, name)
     if remedy := _of_this_state(subject, state, name):
         return remedy
     if field:
-        return _of_state(subject, state, head, field)
+        author = head if head in subject.states else _author(subject, head)
+        if f"{author}.{field}" in types:
+            return f"write `{author}.{field}`: the state `{author}` writes `{head}`"
+        return _of_state(subject, state, author, field)
     return _of_others(subject, types, name)
+
+
+def _of_score(subject: Subject, state: str, name: str) -> str:
+    """How a state gets a score, which is none where its judge has not answered."""
+    if state not in subject.judges:
+        return "only `validate` states have it"
+    asked = any(rule.asks for rule in subject.rules_at[state])
+    judge = "its judge" if asked else "a judge: `- {judge: AGENT, score: {}, rubric: [TEXT]}`"
+    return f"add {'`score: {}` to ' if asked else ''}{judge}, and write `{name} != none and …`"
+
+
+def _author(subject: Subject, artifact: str) -> str:
+    return next(iter(subject.graph.artifacts.get(artifact, ())), "")
 
 
 def _of_input(datatype: DataType | None, name: str) -> str:
@@ -146,6 +172,9 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
     if field not in own:
         return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
     way = subject.way_without(("facts", state), here)
+    if way and state in way[:-1]:
+        told = f"an answer of `{state}` that violates its schema has no fields:"
+        return f"{told} let the rule `{{require: {field} …}}` judge it, and write `guard: valid`"
     return f"`{state}` does not work {on_path(way)}" if way else ""
 
 
@@ -179,4 +208,8 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
         try:
             read(text)
         except GuardError as error:
-            yield subject.fault((*placed.path, *at), error.problem)
+            fault = error.problem
+            if fault.is_computed and read is parse_requirement:
+                each = getattr(placed.rule, "each", None)
+                fault = fault.replace(help=instead_of_condition(text, each))
+            yield subject.fault((*placed.path, *at), fault)

@@ -8,7 +8,7 @@ shortest to a goal. `no-effect`, which many rules give, is made here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,6 +16,7 @@ from loopkit.checks.codes import CODES
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, did_you_mean
 from loopkit.language.agents.tools import ToolBase
+from loopkit.language.facts import PRINTED_FACTS, SCORE
 from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
 from loopkit.language.states.state import StateBase
@@ -171,10 +172,20 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return self.source.problem(path, code, message, help=remedy, severity=severity, key=key)
 
     def unknown(
-        self, path: DocPath, code: str, what: str, name: str, known: Iterable[str], add: str = ""
+        self, path: DocPath, code: str, what: str, name: str, known: Collection[str], add: str = ""
     ) -> Problem:
         """A name that is not among the known ones; `add` is the remedy where none is to be told."""
-        return self.problem(path, code, f"{what} `{name}`", did_you_mean(name, known) or add)
+        remedy = self.meant(name, known) or did_you_mean(name, known) or add
+        return self.problem(path, code, f"{what} `{name}`", remedy)
+
+    def meant(self, name: str, known: Collection[str]) -> str:
+        """The remedy for a state whose artifact or report is known, and for a field of `input`."""
+        if (artifact := self.graph.written.get(name)) in known:
+            return f"write `{artifact}`: that is what the state `{name}` writes"
+        of_input = self.scope.input.fields or {}
+        holders = {"reports": self.judges, "input": of_input, "report": (*PRINTED_FACTS, SCORE)}
+        within = [held for held, names in holders.items() if held in known and name in names]
+        return f"did you mean `{within[0]}.{name}`?" if within else ""
 
     def no_effect(self, path: DocPath, message: str, remedy: str = "delete it") -> Problem:
         return self.problem(path, "no-effect", message, remedy)

@@ -137,17 +137,18 @@ def _remedy_for_unknown(subject: Subject, use: Use, name: str) -> str:
         return "what an artifact is at first can be made of `input` alone"
     if told := next((text for text, names in KNOWN_TO.items() if name in names), ""):
         return told
+    if meant := subject.meant(name, use.names or ()):
+        return meant
     if closest(name, use.names or ()) is not None:
         return ""
     if use.names is not None and use.names.keys() >= OF_COMMANDS.keys() and use.state is None:
         *names, last = (f"`{known}`" for known in sorted(use.names))
         return f"here only {', '.join(names)} and {last} are known"
     state = subject.states.get(name)
-    if name in subject.graph.artifacts or (state is not None and state.waits):
+    is_state = state is not None and (state.waits or name in subject.graph.written)
+    if is_state or name in subject.graph.artifacts:
         return f"it is created later: no path leads from `{name}` to here"
-    if name in REPORT_NAMES:
-        return "nothing has been judged on any path to here"
-    return f"did you mean `input.{name}`?" if name in (subject.scope.input.fields or {}) else ""
+    return "nothing has been judged on any path to here" if name in REPORT_NAMES else ""
 
 
 def uses(subject: Subject) -> Iterator[Use]:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopkit.checks.subject import CODE, Found, Subject, of_machine
-from loopkit.checks.unused import OF_REPORTS
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity
 from loopkit.language.datatypes.datatype import DataType
@@ -22,7 +21,7 @@ from loopkit.language.states.each import ChildrenState, EachState
 from loopkit.language.states.kinds import MadeData, MadeText
 from loopkit.language.states.state import ExtractCount
 from loopkit.language.template.grammar import Path
-from loopkit.language.template.rendering import printed_by
+from loopkit.language.template.rendering import OF_REPORTS, printed_by
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.text.json_text import texts_in
 from loopkit.values import Value

@@ -40,7 +40,7 @@ from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT
 from loopkit.language.states.kinds import FilledState, ValidateState
 from loopkit.language.states.state import WorkingState
-from loopkit.language.template.rendering import prints_value
+from loopkit.language.template.rendering import OF_REPORTS, prints_value
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import Edge
 from loopkit.machine.scope import own_names
@@ -171,11 +171,6 @@ def check_opinions(subject: Subject, placed: PlacedRule[JudgeRule]) -> Found:
     if rule.samples == 1 and "combine" in rule.model_fields_set:
         message = "there is one sample, so there is nothing to combine"
         yield subject.no_effect((*placed.path, "combine"), message)
-
-
-OF_REPORTS = frozenset(
-    {"report", "reports", "findings", "warnings", "resolved", "regressed", "history"}
-)
 
 
 OF_FINDINGS = frozenset({*COUNTS, CODES, SCORE, SEVERITY})

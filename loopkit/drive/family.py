@@ -469,7 +469,7 @@ Result = Mapping[str, Any]
 def result_of(child: RunState, spent: Usage) -> dict[str, Any]:
     """The entry of a child that is over; `spent` includes all its children."""
     finished, report = child.finished, child.last_report
-    found = plain_findings(report.blocking) if report else []
+    found = list(map(dict, plain_findings(report.blocking))) if report else []
     if finished is not None:
         message = f"{CHANGED_TOO}; the item's version is left in {' and '.join(finished.left)}"
         found += [{"message": message, "location": path} for path in finished.conflicts]

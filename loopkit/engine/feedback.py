@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from textwrap import indent
 from typing import Any
 
 from loopkit.engine.events import Worked
@@ -27,6 +26,7 @@ from loopkit.engine.template_values import (
     LISTS,
     blocking_for,
     choose_agent,
+    finding_in_words,
     part_for,
     plain_answer,
     plain_findings,
@@ -36,7 +36,7 @@ from loopkit.engine.template_values import (
 )
 from loopkit.language.states.kinds import AgentState
 from loopkit.machine.edges import Edge
-from loopkit.machine.graph import ANSWER_CODES, ECHO
+from loopkit.machine.graph import ECHO
 from loopkit.machine.program import Program
 from loopkit.machine.scope import ReportItems
 
@@ -94,8 +94,6 @@ def _tells_findings(program: Program, edge: Edge, to: str, is_worded: bool) -> b
 SHORT_BYTES = 1_200
 """The longest version that is written anew, some 200 words. In a longer one its author would lose
 what nobody has found fault with; a shorter one in view is given again as it is."""
-OWN_CODES = frozenset({*ANSWER_CODES, REPEATED})
-"""The codes of loopkit itself, which tell an author nothing that their messages do not."""
 UNSHOWN = (REPEATED, ECHO)
 """The codes of answers that are never shown to their author again."""
 
@@ -234,7 +232,6 @@ _LEAD = re.compile(
 )
 FEWEST_WORDS = 4
 """The words of the shortest finding that nobody writes by chance."""
-_MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 
 
 def default_feedback(
@@ -280,34 +277,10 @@ def _heading(count: int, where: str, revision: int, most: int) -> str:
 
 
 def _list_findings(findings: Sequence[Finding], most: int, items: ReportItems | None) -> str:
-    lines = [_item(finding, items) for finding in findings[:most]]
+    lines = [f"- {finding_in_words(finding, items)}" for finding in findings[:most]]
     if len(findings) > most:
         lines.append(f"- … and {len(findings) - most} more")
     return "\n".join(lines)
-
-
-def _item(finding: Finding, items: ReportItems | None) -> str:
-    marks = ", ".join(_marks(finding, items))
-    message = indent(finding.message.strip(), "  ").strip()
-    return f"- {message} ({marks})" if marks else f"- {message}"
-
-
-def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed."""
-    named = f"`{finding.location}`", f"{finding.location}: "
-    if finding.location and not finding.message.startswith(named):
-        yield f"at `{finding.location}`"
-    if finding.line is not None:
-        yield f"line {finding.line}"
-    is_own = finding.validator == OF_ARTIFACT and finding.code in OWN_CODES
-    if finding.code and not is_own:
-        yield f"code `{finding.code}`"
-    if items is not None:
-        yield from items.further(finding.item)
-    if finding.status in _MARKS:
-        yield _MARKS[finding.status]
-    if finding.defaulted:
-        yield "origin assumed"
 
 
 def is_echo(program: Program, run: RunState, name: str, text: str) -> bool:

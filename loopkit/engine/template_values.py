@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from textwrap import indent
 
-from loopkit.engine.findings import OF_ARTIFACT, Finding, Report, finding_id
+from loopkit.engine.findings import OF_ARTIFACT, REPEATED, Finding, Report, finding_id
 from loopkit.engine.payloads import Artifact, Deferral, HumanAnswer
 from loopkit.engine.revisions import revision_of, used_up
 from loopkit.engine.state import RunState
@@ -18,9 +19,9 @@ from loopkit.engine.telemetry import round_usd, usd_without_held
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import COMPLETE, PRINTED_FACTS
 from loopkit.language.template.rendering import Template
-from loopkit.language.template.sandbox import FieldedText
+from loopkit.language.template.sandbox import FieldedText, WordedList, WordedRecord
 from loopkit.machine.flow import readable
-from loopkit.machine.graph import BREAKS_SCHEMA
+from loopkit.machine.graph import ANSWER_CODES, BREAKS_SCHEMA
 from loopkit.machine.program import Program
 from loopkit.machine.scope import FINDING, ReportItems
 
@@ -111,6 +112,9 @@ def plain_answer(program: Program, state: str, answer: HumanAnswer) -> dict[str,
     return {**left_out, **form_values, **plain}
 
 
+_OWN_CODES = frozenset({*ANSWER_CODES, REPEATED})
+"""The codes of loopkit itself, which tell an author nothing that their messages do not."""
+_MARKS = {"recurring": "not fixed yet", "regressed": "came back"}
 LISTS = ("warnings", "resolved", "regressed")
 """The lists of findings that templates know besides the blocking ones."""
 OF_REPORT = (
@@ -133,7 +137,7 @@ def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, 
     }
 
 
-def open_findings(program: Program, run: RunState) -> list[dict[str, object]]:
+def open_findings(program: Program, run: RunState) -> list[WordedRecord]:
     """The open blocking findings for the state, worst first, at most `feedback_items`."""
     found = blocking_for(program, run, run.state)
     return plain_findings(found[: program.machine.limits.feedback_items], program.report_items)
@@ -203,7 +207,7 @@ def _schema(program: Program, run: RunState) -> object:
     return json.dumps(parse_fields(agent.schema_).schema, indent=2, ensure_ascii=False)
 
 
-def _of_reports(key: str, program: Program, run: RunState) -> list[dict[str, object]]:
+def _of_reports(key: str, program: Program, run: RunState) -> list[WordedRecord]:
     reports = reports_for(program, run, run.state)
     found = {each.id: each for report in reports for each in getattr(report, key)}
     return plain_findings(found.values(), program.report_items)
@@ -220,19 +224,44 @@ def _telemetry(_: Program, run: RunState) -> dict[str, object]:
     }
 
 
-def plain_finding(finding: Finding, items: ReportItems | None = None) -> dict[str, object]:
+def plain_finding(finding: Finding, items: ReportItems | None = None) -> WordedRecord:
     """A finding as templates see it; with `items` if reports of other shapes are read."""
-    plain: dict[str, object] = {name: getattr(finding, name) for name in FINDING}
+    plain = WordedRecord({name: getattr(finding, name) for name in FINDING})
     plain |= {"reviewers": [*finding.named_by], "origins": [*finding.origins]}
     if items is not None:
         plain["item"] = items.read(finding.item)
+    plain.words = finding_in_words(finding, items)
     return plain
 
 
 def plain_findings(
     findings: Iterable[Finding], items: ReportItems | None = None
-) -> list[dict[str, object]]:
-    return [plain_finding(finding, items) for finding in findings]
+) -> list[WordedRecord]:
+    return WordedList(plain_finding(finding, items) for finding in findings)
+
+
+def finding_in_words(finding: Finding, items: ReportItems | None) -> str:
+    marks = ", ".join(_marks(finding, items))
+    message = indent(finding.message.strip(), "  ").strip()
+    return f"{message} ({marks})" if marks else message
+
+
+def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
+    """Its place, code, further fields and status, and whether its origin is assumed."""
+    named = f"`{finding.location}`", f"{finding.location}: "
+    if finding.location and not finding.message.startswith(named):
+        yield f"at `{finding.location}`"
+    if finding.line is not None:
+        yield f"line {finding.line}"
+    is_own = finding.validator == OF_ARTIFACT and finding.code in _OWN_CODES
+    if finding.code and not is_own:
+        yield f"code `{finding.code}`"
+    if items is not None:
+        yield from items.further(finding.item)
+    if finding.status in _MARKS:
+        yield _MARKS[finding.status]
+    if finding.defaulted:
+        yield "origin assumed"
 
 
 def part_for(program: Program, report: Report, state: str) -> Report:

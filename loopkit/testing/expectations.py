@@ -29,7 +29,7 @@ from loopkit.scenario.cases import (
     ExpectedPrompt,
 )
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
-from loopkit.testing.playing import FamilyRun, Run, play
+from loopkit.testing.playing import FamilyRun, Refusal, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Playbill, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
@@ -510,15 +510,20 @@ def run_case(
 def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     at: DocPath = ("cases", case)
     yield from _expectation_failures(suite, case, done)
-    for message in run.unprepared:
-        yield _failure(suite, at, "unprepared", message, key=True)
+    for missing in run.unprepared:
+        path = _place(suite, at, missing)
+        yield _failure(suite, path, "unprepared", missing.reason, key=not missing.at)
     if (refused := run.refused) is not None:
-        own, document = (*at, *refused.at), suite.source.document
-        is_own = document.node(document.as_written(own)) is not None
         message = f"the answer was refused: {refused.reason}"
-        yield _failure(suite, own if is_own else refused.at, "refused", message)
+        yield _failure(suite, _place(suite, at, refused), "refused", message)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
+
+
+def _place(suite: Suite, case: DocPath, refusal: Refusal) -> DocPath:
+    """The place in the case, or in what all cases share."""
+    own, document = (*case, *refusal.at), suite.source.document
+    return own if document.node(document.as_written(own)) is not None else refusal.at
 
 
 def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:

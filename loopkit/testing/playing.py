@@ -79,7 +79,7 @@ class FamilyRun:
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    unprepared: tuple[str, ...] = ()
+    unprepared: tuple[Refusal, ...] = ()
     """What was asked for but not prepared, in order."""
     refused: Refusal | None = None
 
@@ -167,7 +167,7 @@ class PlayedApp(App):
 
     def __init__(self, journal: Journal, **parts: Any) -> None:
         super().__init__(journal, **parts)
-        self.unprepared: list[str] = []
+        self.unprepared: list[Refusal] = []
         self.refused_at: DocPath = ()
         """The place of the answer that was refused."""
         self._children: dict[str, tuple[str, DocPath]] = {}
@@ -182,7 +182,7 @@ class PlayedApp(App):
 
     async def drive(self, active: ActiveRun) -> RunState:
         called, place = self._children.get(active.state.run, ("", ()))
-        noted = partial(self._noted, f"`{called}`: " if called else "")
+        noted = partial(self._noted, f"`{called}`: " if called else "", place)
         watched: Any = SimpleNamespace
         active.agents = {
             name: watched(ready=port.ready, quote=noted(port.quote), ask=port.ask)
@@ -198,12 +198,13 @@ class PlayedApp(App):
             self.refused_at = self.refused_at or (*place, "answers", state.state, state.visit - 1)
             raise
 
-    def _noted(self, who: str, asked: Callable[..., Any]) -> Callable[..., Any]:
+    def _noted(self, who: str, place: DocPath, asked: Callable[..., Any]) -> Callable[..., Any]:
         def ask(*args: Any) -> Any:
             try:
                 return asked(*args)
             except Unprepared as missing:
-                self.unprepared.append(f"{who}{missing.message}")
+                at = (*place, *missing.at) if missing.at else ()
+                self.unprepared.append(Refusal(f"{who}{missing.message}", at))
                 raise
 
         return ask

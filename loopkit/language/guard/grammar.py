@@ -171,8 +171,7 @@ class _Parser:
     def _refuse_after_name(self, token: Token) -> None:
         after = self._next
         if after.text == "(" and after.kind == "mark":
-            remedy = f"write `{token.text} in […]`" if token.text == "in" else "compare its result"
-            raise refusal(token.start, after.end, "guards call no functions", remedy)
+            raise computed(token.start, after.end, "guards call no functions")
         if after.text == "[" and after.kind == "mark":
             remedy = "read a field by its name: `plan.goal`"
             raise refusal(after.start, after.end, "guards have no subscripts", remedy)
@@ -189,7 +188,7 @@ class _Parser:
     def _negative(self, sign: Token) -> ast.Constant:
         number = self._next
         if number.kind != "number":
-            raise no_arithmetic(sign.start, sign.end)
+            raise computed(sign.start, sign.end)
         self._at += 1
         return set_place(ast.Constant(-_number(number)), sign.start, number.end)
 
@@ -247,6 +246,8 @@ class _Parser:
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
         message = f"expected a name or a value here, not `{token.text}`"
         remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+        if token.text == "[":
+            return computed(token.start, token.end, message, remedy)
         return refusal(token.start, token.end, message, remedy)
 
     def _token_error(self) -> GuardError:
@@ -258,7 +259,7 @@ class _Parser:
             remedy = _NO_CONSTRUCT[token.text]
             return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
         if token.text == "-":
-            return no_arithmetic(token.start, token.end)
+            return computed(token.start, token.end)
         if token.text in ("[", "("):
             remedy = "guards have no calls and no subscripts"
             return refusal(token.start, token.end, f"`{token.text}` is not allowed here", remedy)
@@ -387,6 +388,8 @@ class GuardProblem(Value, frozen=True):
     code: str
     message: str
     help: str = ""
+    is_computed: bool = False
+    """It wants what only code computes, such as a call, a sum or a list."""
 
 
 class GuardError(Exception):
@@ -453,6 +456,7 @@ _OPERATORS_INSTEAD = {
     ":=": "==",
     "!": "not",
 } | dict.fromkeys("“”„‘’", '"')
+_FILTER = re.compile(r"\| *(?:count|first|int|last|length|lower|max|min|sum|trim|upper)\b")
 _NO_ARITHMETIC = ("**", "//", "+", "*", "/", "%", "^", "~")
 
 
@@ -473,10 +477,12 @@ def _refuse_slip(text: str, at: int) -> None:
     if slip is None:
         return
     mark = slip.group()
+    if mark == "|" and _FILTER.match(text, at):
+        raise computed(at, slip.end(), "guards have no filters")
     if mark in _OPERATORS_INSTEAD:
         remedy = f"write `{_OPERATORS_INSTEAD[mark]}`"
     elif mark in _NO_ARITHMETIC:
-        raise no_arithmetic(at, slip.end())
+        raise computed(at, slip.end())
     elif mark == "{{":
         remedy = "a guard is not a template: write the name without the braces"
     else:
@@ -484,13 +490,20 @@ def _refuse_slip(text: str, at: int) -> None:
     raise refusal(at, slip.end(), f"guards have no `{mark}`", remedy)
 
 
-def no_arithmetic(start: int, end: int) -> GuardError:
-    remedy = "have the number computed where the work is done, and compare the result"
-    return refusal(start, end, "guards do no arithmetic", remedy)
+ELSEWHERE = "have it computed where the work is done, and compare the result"
+
+
+def computed(
+    start: int, end: int, message: str = "guards do no arithmetic", remedy: str = ELSEWHERE
+) -> GuardError:
+    problem = refusal(start, end, message, remedy).problem
+    return GuardError(problem.replace(is_computed=True))
 
 
 def _foreign(text: str, at: int) -> GuardError:
     char = text[at]
+    if text[at - 1 : at + 1] == "].":
+        return computed(at, at + 1, "guards read no items of lists")
     if char in "\"'":
         return refusal(at, len(text), "this quote is never closed", f"end the text with {char}")
     run = re.match(r"[\w.]+", text[at:])

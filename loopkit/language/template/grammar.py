@@ -45,6 +45,19 @@ _TAGS = (
     "if", "elif", "else", "endif", "for", "endfor",
     "set", "endset", "filter", "endfilter", "raw", "endraw",
 )  # fmt: skip
+_OTHER_NAMES = {
+    **dict.fromkeys(("upcase", "uppercase", "toupper", "to_upper", "touppercase"), "upper"),
+    **dict.fromkeys(("downcase", "lowercase", "tolower", "to_lower", "tolowercase"), "lower"),
+    **dict.fromkeys(("json", "to_json", "dump", "dumps", "json_encode"), "tojson"),
+    **dict.fromkeys(("size", "len"), "length"),
+    **dict.fromkeys(("strip", "lstrip", "rstrip"), "trim"),
+    **dict.fromkeys(("words", "word_count"), "wordcount"),
+    "titlecase": "title",
+    "sorted": "sort",
+    "uniq": "unique",
+    "filter": "select",
+}
+"""Filters and functions of other languages."""
 _HOW = "write `{{ name }}` for a value, `{% if … %}` and `{% for … %}` for blocks"
 _BLOCKS = ("if", "for", "set", "filter", "raw")
 _TAG = re.compile(r"\{%[-+]?\s*(\w+)([^%]*)")
@@ -180,14 +193,16 @@ def _foreign_call(node: nodes.Call) -> _Wrong | None:
             return None
         return _forbidden("`range` takes one to three numbers", "write `range(3)`", "range")
     name = called.attr if isinstance(called, nodes.Getattr) else getattr(called, "name", "")
-    remedy = f"write `| {name}`" if name in FILTERS else "only `range(n)` can be called"
+    meant = _OTHER_NAMES.get(str(name).lower(), name)
+    remedy = f"write `| {meant}`" if meant in FILTERS else "only `range(n)` can be called"
     return _forbidden("templates call no functions and no methods", remedy, str(name))
 
 
 def _foreign_filter(node: nodes.Filter | nodes.Test) -> _Wrong | None:
     kind, known = ("filter", FILTERS) if isinstance(node, nodes.Filter) else ("test", TESTS)
     if node.name not in known:
-        remedy = did_you_mean(node.name, sorted(known))
+        meant = _OTHER_NAMES.get(node.name.lower(), node.name)
+        remedy = did_you_mean(meant, sorted(known))
         message = f"unknown {kind} `{node.name}`"
         return Refusal(message, remedy, f"unknown-{kind}"), node.name
     options = [pair.key for pair in node.kwargs if isinstance(pair, nodes.Keyword)]

@@ -26,11 +26,15 @@ from loopkit.language.template.grammar import (
     steps_of,
     tree_of,
 )
-from loopkit.language.template.sandbox import SANDBOX, print_value, rewrite_tree
+from loopkit.language.template.sandbox import SANDBOX, print_value, rewrite_tree, without_words
 from loopkit.values import Value
 
 MAX_OUTPUT = 2_000_000
 """Characters that a template may print."""
+OF_REPORTS = frozenset(
+    ("report", "reports", "findings", "warnings", "resolved", "regressed", "history")
+)
+"""The names of what has findings."""
 VALUE = "value_of_the_expression"
 T = TypeVar("T")
 Take = Callable[[jinja2.Template, Context], T]
@@ -81,10 +85,12 @@ class Template(Value, frozen=True, eq=False):
         """
         if self.whole is not None:
             found = SANDBOX.at(self.whole, names)
-            return self.render(names) if isinstance(found, jinja2.Undefined) else found
-        if not self.is_expression:
+            found = self.render(names) if isinstance(found, jinja2.Undefined) else found
+        elif not self.is_expression:
             return self.render(names)
-        return self._run(_compile(self.text, keeps_value=True), names, _evaluate)
+        else:
+            found = self._run(_compile(self.text, keeps_value=True), names, _evaluate)
+        return found if self.names.isdisjoint(OF_REPORTS) else without_words(found)
 
     def _run(self, template: jinja2.Template, names: Mapping[str, object], take: Take[T]) -> T:
         """Run a template within a budget, and return what `take` reads from it."""

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count, groupby, islice
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_context, pass_environment
 from jinja2.filters import FILTERS as _JINJAS_FILTERS
@@ -68,15 +68,40 @@ class Record(dict[str, object]):
         return type(self), (dict(self), self.left_out)
 
 
+class WordedRecord(dict[str, object]):
+    """Data that prints in words, such as a finding."""
+
+    words = ""
+
+
+class WordedList(list[WordedRecord]):
+    """A list that prints as the words of its items, also if it has none."""
+
+
+def without_words(value: object) -> object:
+    """The same data as it is stored, which prints as JSON."""
+    if isinstance(value, dict):
+        return {key: without_words(inner) for key, inner in value.items()}
+    return [*map(without_words, value)] if isinstance(value, list) else value
+
+
 def to_text(value: object) -> str:
-    """The value as a prompt shows it: text as it is, none as nothing, data as JSON."""
+    """The value as a prompt shows it: text as it is, none as nothing, data as JSON or in words."""
     if isinstance(value, (str, Undefined)):
         return str(value)
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, WordedRecord):
+        return value.words
+    if isinstance(value, WordedList) or (value and isinstance(value, list) and _is_worded(value)):
+        return "\n".join(f"- {one.words}" for one in value)
     return as_json(value)
+
+
+def _is_worded(values: list[object]) -> TypeGuard[list[WordedRecord]]:
+    return all(isinstance(value, WordedRecord) for value in values)
 
 
 def as_json(value: object, indent: int | None = None) -> str:
