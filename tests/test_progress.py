@@ -540,7 +540,7 @@ def test_the_live_line_is_away_while_a_person_is_asked_and_back_afterwards(folde
     terminal.type("shorter\n")
     # The scenario has no third attempt; until then the line is there again.
     after = terminal.wait_for("suspended")
-    assert any("revision 1 of 2" in line for line in statuses(after))
+    assert any("revision 2 of 2" in line for line in statuses(after))
     assert terminal.end() == 4
     assert left_on(terminal)
 
