@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Collection
 from contextlib import suppress
@@ -14,7 +15,6 @@ _LENGTH = r"(?:len\((?P<of>[\w.]+)\)|(?P<on>[\w.]+)\s*\|\s*(?:length|count)\b)"
 _COMPARED = re.compile(rf"{_LENGTH}\s*(?P<sign>[<>]=?|==)\s*(?P<number>\d+)")
 _LIMITS = {">": (("min", 1),), ">=": (("min", 0),), "<": (("max", -1),), "<=": (("max", 0),)}
 _OF_EACH = re.compile(r"(?P<each>[\w.\[\]]*\[\])\.(?P<require>[\w.]+ *(?:[<>=!]|in |not ).*)")
-_FILTERED = re.compile(r"([\w.\[\]]+)\s*\|\s*(\w+)")
 _WORD = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\.?[A-Za-z_]\w*(?=\s*\())
       | (?P<path>[A-Za-z_]\w*(?:\[\])?(?:\.[A-Za-z_][\w-]*(?:\[\])?(?![\w(]))*)""",
@@ -59,7 +59,6 @@ def instead_of_condition(text: str, each: str | None) -> str:
 
 def _in_python(text: str, own: str) -> str:
     """The condition in Python, as far as it reads so; else dots."""
-    text = _FILTERED.sub(r"\2(\1)", text)
     variables = re.findall(r"\bfor\s+(\w+)\s+in\b", text)
 
     def word(found: re.Match[str]) -> str:
@@ -74,8 +73,12 @@ def _in_python(text: str, own: str) -> str:
 
     written = _WORD.sub(word, text)
     with suppress(SyntaxError):
-        ast.parse(written, mode="eval")
-        return written
+        nodes = [*ast.walk(ast.parse(written, mode="eval"))]
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        fields = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        is_known = all(isinstance(name, ast.Name) and hasattr(builtins, name.id) for name in called)
+        if is_known and fields <= {"input"} and not any(isinstance(n, ast.BitOr) for n in nodes):
+            return written
     return "…"
 
 

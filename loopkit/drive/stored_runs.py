@@ -18,13 +18,12 @@ from loopkit.engine.changes import apply
 from loopkit.engine.events import (
     Alerted,
     Decided,
-    EarlierEvent,
     Emitted,
     Entered,
     Event,
+    EventOfOtherVersion,
     Intended,
     Kept,
-    NewerEvent,
     UnknownEvent,
     Waiting,
     Worked,
@@ -196,10 +195,9 @@ def open_children(state: RunState) -> list[Child]:
 def read_stored(run: str, record: Record) -> Stored:
     try:
         event = read_event(record.type, record.data)
-    except EarlierEvent as error:
-        raise RunOfEarlierVersion(run, f"record {record.seq} {error}") from error
-    except NewerEvent as error:
-        raise RunOfOtherVersion(run, f"record {record.seq} {error}") from error
+    except EventOfOtherVersion as error:
+        kind = RunOfOtherVersion if error.is_newer else RunOfEarlierVersion
+        raise kind(run, f"record {record.seq} {error}") from error
     except UnknownEvent as error:
         cause = f"record {record.seq} (`{record.type}`) cannot be read: {error}"
         raise RunDamaged(run, cause) from error

@@ -683,12 +683,14 @@ class UnknownEvent(Exception):
     """A record that this version of loopkit cannot read."""
 
 
-class EarlierEvent(UnknownEvent):
-    """A record of an earlier version of the format, whose counters meant something else."""
+class EventOfOtherVersion(UnknownEvent):
+    """A record of another version of the format; an earlier one counted otherwise."""
 
-
-class NewerEvent(UnknownEvent):
-    """A record of a later version of the format."""
+    def __init__(self, version: int) -> None:
+        self.is_newer = version > EVENT_VERSION
+        told = f"has version {version}, this loopkit reads version {EVENT_VERSION}"
+        earlier = ", which counts revisions for each author, not for each edge"
+        super().__init__(told if self.is_newer else told + earlier)
 
 
 def read_event(event_type: str, data: str) -> Event:
@@ -710,11 +712,8 @@ def read_event(event_type: str, data: str) -> Event:
 
 
 def _refuse_others(version: int) -> None:
-    known = f"has version {version}, this loopkit reads version {EVENT_VERSION}"
-    if version > EVENT_VERSION:
-        raise NewerEvent(known)
-    if 0 < version < EVENT_VERSION:
-        raise EarlierEvent(f"{known}, which counts revisions for each author, not for each edge")
+    if version > 0 and version != EVENT_VERSION:
+        raise EventOfOtherVersion(version)
 
 
 def _version_in(data: str) -> int:

@@ -33,8 +33,7 @@ class Edge(Value, frozen=True):
     guard: str | None = None
     back: bool = False
     counters: tuple[str, ...] = ()
-    """The counters in which a back edge needs room and which it spends: that of its target first,
-    if it has one, then its budget, its own, and the total."""
+    """The counters that a back edge needs and spends: of its target, its budget, its own, all."""
     feedback: str | None = None
     resets: tuple[str, ...] = ()
     """The counters that it sets to zero before it spends any."""

@@ -43,7 +43,6 @@ class Graph:
     """States and edges of one machine; immutable."""
 
     def __init__(self, machine: Machine, raised: Mapping[str, object] = NOTHING) -> None:
-        """`raised` are the limits that are set for a run, by name."""
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
         edges = tuple(edges_of(machine))

@@ -111,7 +111,7 @@ def dearest_call(
 
 
 def missing_bounds(agent: ModelAgent, *, is_limited: bool = False) -> Iterator[str]:
-    """The keys without which nothing bounds what a call costs; a limit bounds every prompt."""
+    """The keys without which nothing bounds what a call costs."""
     for model in agent.model:
         rates = highest_rates(agent, model)
         if rates is None:

@@ -46,11 +46,11 @@ _TAGS = (
     "set", "endset", "filter", "endfilter", "raw", "endraw",
 )  # fmt: skip
 _OTHER_NAMES = {
-    **dict.fromkeys(("upcase", "uppercase", "toupper", "to_upper", "touppercase"), "upper"),
-    **dict.fromkeys(("downcase", "lowercase", "tolower", "to_lower", "tolowercase"), "lower"),
-    **dict.fromkeys(("json", "to_json", "dump", "dumps", "json_encode"), "tojson"),
+    **dict.fromkeys(("upcase", "uppercase", "toupper", "to_upper"), "upper"),
+    **dict.fromkeys(("downcase", "lowercase", "tolower", "to_lower"), "lower"),
+    **dict.fromkeys(("json", "to_json", "dumps"), "tojson"),
     **dict.fromkeys(("size", "len"), "length"),
-    **dict.fromkeys(("strip", "lstrip", "rstrip"), "trim"),
+    "strip": "trim",
     **dict.fromkeys(("words", "word_count"), "wordcount"),
     "titlecase": "title",
     "sorted": "sort",
