@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.checks import check
+from loopkit.checks import check, problems_in
 from loopkit.cli import terminal
 from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
@@ -61,7 +61,7 @@ def _problems(path: Path, texts: dict[str, str]) -> list[Problem]:
         texts[STDIN] = decode(content, STDIN)
         return check(load_text(texts[STDIN], STDIN, Path.cwd()))
     except ProblemsFound as found:
-        return list(found.problems)
+        return problems_in(found)
 
 
 def _is_stdin(path: Path) -> bool:

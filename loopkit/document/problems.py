@@ -22,6 +22,7 @@ _WINDOW = 120
 _BEFORE_CARET = 40
 _MARGIN = 9
 """Columns beside a line and its number: a bar with blanks, and the marks of a cut."""
+_LISTED = 100
 _LONGEST_WORD = 100
 _COMPARED = 300
 _ALIKE = 3
@@ -86,7 +87,9 @@ def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | N
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
-    slips = [choice for choice in by_folded if len(choice) > 1 and _is_a_letter_off(word, choice)]
+    # One sign is like any other, and `t1` is another name than `t2`.
+    comparable = (one for one in by_folded if len(one) > 2 or (one.isalpha() and len(one) > 1))
+    slips = [choice for choice in comparable if _is_a_letter_off(word, choice)]
     least = 0.0 if slips else likeness
     found = get_close_matches(word.casefold(), slips or by_folded, 1, least)
     return by_folded[found[0]] if found else None
@@ -110,14 +113,16 @@ def _is_a_letter_off(word: str, meant: str) -> bool:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A remedy for an unknown `word`: the near choice, else all that is allowed, else ""."""
+    """A remedy for an unknown `word`: the near choice, else what is allowed, else ""."""
     names = list(choices)
     near = closest(word, names)
     if near is not None:
         return f"did you mean `{near}`?"
     nearest = closest(word, names, 0.4)
     names.sort(key=lambda name: name != nearest)
-    return f"allowed: {', '.join(map('`{}`'.format, names))}" if names else ""
+    listed = ", ".join(map("`{}`".format, names[:_LISTED]))
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"allowed: {listed}{more}" if names else ""
 
 
 def render(

@@ -231,6 +231,11 @@ class _Generate(GenerateJsonSchema):
     def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
 
+    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+        made = super().dict_schema(schema)
+        # A name that is not an id is marked.
+        return {**made, "additionalProperties": False} if "patternProperties" in made else made
+
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
         if schema["schema"]["type"] == "nullable":
             return self.generate_inner(schema["schema"])
