@@ -659,6 +659,8 @@ SLIPS = [
     ("a: {b:\xa0c}", "odd-blank", (1, 7), "space"),
     ("a:\n  -\xa0b", "odd-blank", (2, 4), "space"),
     ("a: b\xa0\nc: 1", "odd-blank", (1, 5), "space"),
+    ("a: 1\n\xa0\nb: 1", "odd-blank", (2, 1), "space"),
+    ("a: {b:\u200bc}", "odd-blank", (1, 7), "space"),
     ("a:\n  - revise: draft, max: 3", "unquoted-colon", (2, 5), "`- {revise: draft, max: 3}`"),
     ("a:\n  - guard: 'b', target: c", "unquoted-colon", (2, 5), "`- {guard: 'b', target: c}`"),
     ("a:\n  done: final: success", "unquoted-colon", (2, 9), "`done: {final: success}`"),

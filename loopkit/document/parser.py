@@ -49,7 +49,7 @@ from loopkit.document.text import SourceText, describe
 QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
 _OPENERS = ("{{", "{%", "{#")
 _CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
-_NAME_AND_VALUE = re.compile(r"([a-z_][a-z0-9_]*):(?!//)(\S+)")
+_NAME_AND_VALUE = re.compile(rf"([a-z_][a-z0-9_]*):(?!//|{ODD_BLANK})(\S+)")
 TOO_DEEP = "brackets are nested too deep"
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}

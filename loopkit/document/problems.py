@@ -315,7 +315,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "{near}if `*` belongs to a text, put the text in quotes",
     ),
     "odd-blank": (
-        "{name} (U+{code_point}) looks like a space but is not one: YAML reads it as text",
+        "U+{code_point} ({name}) looks like a space but is not one: YAML reads it as text",
         "replace it with a space, or quote the text",
     ),
     "unusable-number": (
@@ -342,4 +342,4 @@ ODD_BLANK = "[\xa0\u1680\u2000-\u200b\u202f\u205f\u3000]"
 
 def odd_blank(place: Span, char: str) -> Problem:
     name = unicodedata.name(char).lower()
-    return mistake("odd-blank", place, code_point=f"{ord(char):04X}", name=f"a {name}")
+    return mistake("odd-blank", place, code_point=f"{ord(char):04X}", name=name)

@@ -83,7 +83,7 @@ _MISSING_SPACE = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
 _KEY_BEFORE = re.compile(r" *(?:- +)*[^\s#][^:]*: +(?=\S)")
 _INDENTED_START = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+ +\S")
 _ODD_BLANK = re.compile(
-    rf"^ *{ODD_BLANK}(?=\s*(?:- )?[\w.-]+:(?:\s|$))|^(?: |- )*(?:-|[\w.-]+:) *{ODD_BLANK}",
+    rf"^ *{ODD_BLANK}(?=\s*(?:$|(?:- )?[\w.-]+:(?:\s|$)))|^(?: |- )*(?:-|[\w.-]+:) *{ODD_BLANK}",
     re.MULTILINE,
 )
 """In the indentation of a key, or behind a hyphen or a key."""
