@@ -16,6 +16,8 @@ from loopkit.language.section import ARGUMENTS, ID_HELP, as_id
 
 LONGEST_QUOTED = 40
 MODEL = "PROVIDER/MODEL"
+MODEL_FORM = f"`model: {MODEL}`, such as `model: openai/gpt-5-mini`"
+VERSION = "the version of the language that is read"
 GUARD = {
     "guard": "a condition is called `guard` here: write `guard: {value}`",
     "transitions": "a condition is the guard of a transition: "
@@ -96,22 +98,15 @@ def remedy_for_value(path: Sequence[str | int], value: Any, expected: str = "") 
     field = next((step for step in reversed(path) if isinstance(step, str)), "")
     if len(path) == 2 and path[0] == "agents" and "/" in str(value):
         return f"write `{field}: {{model: {_quote(value, MODEL)}}}`"
-    remedies = [table[key] for table, key in ((KINDS, expected), (VALUES, field)) if key in table]
-    return next(filter(None, (remedy(field, value) for remedy in reversed(remedies))), "")
-
-
-def _version(field: str, _: Any) -> str:
-    return f"write `{field}: 1`, the version of the language that is read"
+    # The second step is a name that the author gave.
+    remedies = [VALUES.get(field) if len(path) != 2 else None, KINDS.get(expected)]
+    found = (remedy(field, value) for remedy in remedies if remedy is not None)
+    return next(filter(None, found), "")
 
 
 def _command(field: str, value: Any) -> str:
     is_known = isinstance(value, str | list) and value
     return f"write `{field}: {inline(_argv_of(value))}`; {ARGUMENTS}" if is_known else ""
-
-
-def _model(_: str, value: Any) -> str:
-    is_known = isinstance(value, str | list)
-    return "" if is_known else f"write `model: {MODEL}`, such as `model: openai/gpt-5-mini`"
 
 
 def _variables(_: str, value: Any) -> str:
@@ -137,19 +132,6 @@ def _agent(field: str, value: Any) -> str:
     )
 
 
-def _retry(_: str, value: Any) -> str:
-    return f"write `retry: {{attempts: {value}}}`" if isinstance(value, int) else ""
-
-
-def _id(_: str, value: Any) -> str:
-    return f"write `{as_id(str(value))}`; {ID_HELP}" if value else ""
-
-
-def _key_variable(field: str, value: Any) -> str:
-    named = re.fullmatch(rf"\$?\{{?({VARIABLE})\}}?", str(value))
-    return f"write `{field}: {named[1]}`" if named else ""
-
-
 def _mapping(field: str, value: Any) -> str:
     match value[0] if isinstance(value, list) and value else value:
         case {"name": name} | {"id": name}:
@@ -166,17 +148,20 @@ def _mapping(field: str, value: Any) -> str:
 VARIABLE = r"[A-Za-z_]\w*"
 Remedy = Callable[[str, Any], str]
 VALUES: Mapping[str, Remedy] = {
-    **dict.fromkeys(("loopkit", "scenario"), _version),
+    **dict.fromkeys(("loopkit", "scenario"), lambda field, _: f"write `{field}: 1`, {VERSION}"),
     **dict.fromkeys(("run", "command", "notify"), _command),
     **dict.fromkeys(("agent", "judge"), _agent),
-    "api_key_env": _key_variable,
+    "api_key_env": lambda _, value: f"write `{value[2:-1]}`" if str(value)[:2] == "${" else "",
     "choices": _choices,
     "env": _variables,
-    "model": _model,
-    "retry": _retry,
+    "model": lambda _, value: "" if isinstance(value, str | list) else f"write {MODEL_FORM}",
+    "retry": lambda _, value: f"write `retry: {{attempts: {value}}}`" if value in range(99) else "",
 }
 """By the field whose value is wrong."""
-KINDS: Mapping[str, Remedy] = {"a mapping": _mapping, "bad-id": _id}
+KINDS: Mapping[str, Remedy] = {
+    "a mapping": _mapping,
+    "bad-id": lambda _, value: f"write `{as_id(value)}`; {ID_HELP}" if value else "",
+}
 """By what should stand there, where the field has no remedy."""
 
 
