@@ -193,7 +193,7 @@ class Form(Mutable):
             except ValidationError as error:
                 found = [p for p in explain(error, self.document) if not self.explains(p)]
                 self.problems += (problem for problem in found if problem not in self.problems)
-                is_mended = [self._mend(fault) for fault in _slips(error)]
+                is_mended = [self._mend(fault) or self._drop(fault) for fault in _slips(error)]
                 if not any(is_mended):
                     return None
         return None
@@ -242,9 +242,22 @@ class Form(Mutable):
             self.touched.add(".".join(map(str, [*steps, near])))
         else:
             place = ".".join(map(str, steps)) or place
-            self.lost |= {str(value), *re.findall(r"\w+", f"{last} {value}")}
+            self._lose(last, value)
         self.touched.add(place)
         return True
+
+    def _drop(self, fault: Mapping[str, Any]) -> bool:
+        """Leave out the state, the agent or whatever has a name and cannot be mended."""
+        section, name = (*fault["loc"], "", "")[:2]
+        named = self.plain.get(section)
+        if not isinstance(named, dict) or name not in named:
+            return False
+        self._lose(name, named.pop(name))
+        self.touched.add(f"{section}.{name}")
+        return True
+
+    def _lose(self, name: object, value: object) -> None:
+        self.lost |= {str(value), *re.findall(r"\w+", f"{name} {value}")}
 
 
 class Unfit(ProblemsFound):
@@ -525,7 +538,8 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     expected = fault["ctx"]["expected"]
     words = re.findall("'([^']+)'", expected)
     near = closest(str(fault.get("input")), words)
-    ways = " or ".join(f"`{path[-1]}: {word}`" for word in ([near] if near else words))
+    field = f"{path[-1]}: " if isinstance(path[-1], str) else ""
+    ways = " or ".join(f"`{field}{word}`" for word in ([near] if near else words))
     remedy = remedy_for_value(path, fault.get("input")) or f"write {ways}"
     return f"expected {expected.replace(chr(39), '`')}", remedy, "unknown-value"
 
