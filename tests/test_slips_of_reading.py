@@ -54,6 +54,7 @@ SLIPS = [
     ("min_chars: 20", "min_chars: '20'"),
     ("- {revise: draft, max: 3}", "- revise: draft, max: 3"),
     ("choices: [yes, no]", "choices: {yes: done, no: failed}"),
+    ("choices: [yes, no]", "choices: Yes, No"),
     ("final: success", "final: true"),
     ("draft", "Draft"),
     ("ask_person", "ask-person"),

@@ -115,9 +115,11 @@ def _variables(_: str, value: Any) -> str:
 
 
 def _choices(_: str, value: Any) -> str:
-    if not isinstance(value, Mapping):
+    words = value.split(",") if isinstance(value, str) and "," in value else []
+    if isinstance(value, Mapping):
+        words = [value[key] for key in ("name", "id") if key in value] or list(value)
+    if not words:
         return ""
-    words = [value[key] for key in ("name", "id") if key in value] or value
     listed = ", ".join(as_id(str(word)) for word in words)
     return f"write `choices: [{listed}]`, and where each leads under `transitions`"
 

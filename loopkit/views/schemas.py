@@ -197,7 +197,9 @@ def _with_names_checked_first(noun: Schema) -> Schema:
         rules.append(_either("revise", "target", unfit))
     if not rules:
         return noun
-    known = {"propertyNames": {"enum": list(noun["properties"])}}
+    names = [{"enum": list(noun["properties"])}]
+    names += [{"pattern": pattern} for pattern in noun.get("patternProperties", ())]
+    known = {"propertyNames": names[0] if len(names) == 1 else {"anyOf": names}}
     return {**noun, "if": known, "then": rules[0] if len(rules) == 1 else {"allOf": rules}}
 
 
