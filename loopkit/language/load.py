@@ -233,7 +233,7 @@ class Form(Mutable):
         foreign = remedy_for_field(str(last), allowed, value)
         if is_type:
             holder[last] = "any" if inside or isinstance(value, str) else {}
-        elif fault["type"] == "bad-id":
+        elif fault["type"] == "bad-id" and "," not in value:
             holder[last] = as_id(str(value))
         elif place == "loopkit":
             holder[last] = 1
