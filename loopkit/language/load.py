@@ -539,8 +539,9 @@ def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, 
     words = re.findall("'([^']+)'", expected)
     near = closest(str(fault.get("input")), words)
     field = f"{path[-1]}: " if isinstance(path[-1], str) else ""
-    ways = " or ".join(f"`{field}{word}`" for word in ([near] if near else words))
-    remedy = remedy_for_value(path, fault.get("input")) or f"write {ways}"
+    ways = " or ".join(f"`{field}{word}`" for word in words)
+    remedy = f"did you mean `{near}`?" if near else f"write {ways}"
+    remedy = remedy_for_value(path, fault.get("input")) or remedy
     return f"expected {expected.replace(chr(39), '`')}", remedy, "unknown-value"
 
 
