@@ -65,6 +65,8 @@ less-than-equal | A number is above the maximum.
 less-than | A number is not below its limit.
 bad-id | A name is not a valid id.
 bad-duration | A duration has no unit, or an unknown one.
+bad-command | The name of a program has its arguments in it.
+bad-variable | A name is not that of an environment variable.
 bad-bound | A value is not a number of revisions.
 dead-reference | A `$ref` of a JSON Schema cannot be resolved.
 bad-type | A type cannot be parsed.

@@ -27,6 +27,7 @@ from loopkit.language.section import (
     Noun,
     Text,
     Texts,
+    Variables,
     Written,
     fault,
     one_of,
@@ -72,7 +73,7 @@ class CommandAgent(CalledAgent):
     """The program's own tools that the agent may use; its templates can use `{{ agent.tools }}`."""
     resume: Texts = ()
     """Arguments to add when a kept session with a known id is continued; they use `session`."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
     errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
     """How exit codes and output map to classes of errors. The first match counts."""

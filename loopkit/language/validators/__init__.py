@@ -36,6 +36,7 @@ from loopkit.language.section import (
     Section,
     Spelled,
     Texts,
+    Variables,
     Written,
     fault,
     one_of,
@@ -421,7 +422,7 @@ class PythonRule(FixedRule):
     file's own folder."""
     timeout: Duration = 60.0
     """The time after which the function is killed; there is no verdict then."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
 
     kind = "python"
