@@ -386,6 +386,7 @@ KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "`true` or `false`",
     "dict_type": "a mapping",
     "model_type": "a mapping",
@@ -555,6 +556,11 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
     remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
     if node is not None and (kind := SINGLE.get(expected)):
         remedy = remedy_for_text(node.value, parse_type(kind)) if node.raw else ""
+    amount = (
+        re.fullmatch(r"[^\d\s]{0,3}\s?(\d*\.?\d+)[^\d.]*", node.raw) if node is not None else None
+    )
+    if amount is not None and expected.endswith("number"):
+        remedy = f"write the number alone: `{path[-1]}: {amount[1]}`"
     found = "nothing" if node is None else kind_of(node)
     if node is not None and isinstance(node.value, int | float):
         found = f"`{str(node.value).lower()}`"
