@@ -394,7 +394,6 @@ KINDS = {
     "tuple_type": "a list",
     "list_type": "a list",
     "int_from_float": "a whole number",
-    "float_parsing": "a number",
     "finite_number": "a number that is not infinite",
 }
 SINGLE = {"`true` or `false`": "bool", "a whole number": "int", "a number": "num"}
