@@ -9,8 +9,8 @@ from loopkit.engine.findings import Answer
 from loopkit.language.validators import Rule
 from loopkit.machine.program import with_places
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import Setting
 from loopkit.validators.fixed_rules import judge_placed
+from loopkit.validators.setting import Setting
 
 
 async def judge_deterministic(

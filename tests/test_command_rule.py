@@ -20,7 +20,8 @@ from loopkit.outside.processes import CommandResult
 from loopkit.text import end_of
 from loopkit.validators.command import MAX_READ, read_findings
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import MAX_FAULTS, Setting
+from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.setting import Setting
 from tests.judging import judge_deterministic
 
 RULES = TypeAdapter(Rules)

@@ -296,7 +296,8 @@ def test_an_editor_shows_the_words_of_the_definition_for_a_key(
     (found,) = answered["hovered"]
     starts = [text.partition("\n")[0] for text in found["hovers"]]
     assert starts == [
-        "The cap of revise edges without `max` or `budget`. The first attempt is not a revision.",
+        "How often each author may be revised, over all edges that lead back to it. Default: 2 "
+        "over those without `max` or `budget`. The first attempt is not a revision.",
         "The prompt to send: a template.",
         "The artifact to judge.",
         "The maximum number of revisions by this edge (to each origin, if it has several).",

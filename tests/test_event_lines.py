@@ -70,7 +70,7 @@ def test_every_event_of_the_cases_of_a_machine_satisfies_the_published_schema(
             told = [json.loads(event_line(run.state.run, stored)) for stored in run.events]
             assert [fault for line in told for fault in faults(line)] == [], case
             assert [line["seq"] for line in told] == list(range(1, len(told) + 1))
-            assert {(line["run"], line["version"]) for line in told} == {(run.state.run, 1)}
+            assert {(line["run"], line["version"]) for line in told} == {(run.state.run, 2)}
 
 
 def test_the_result_is_the_last_line_and_satisfies_the_schema_with_and_without_a_question(

@@ -18,7 +18,8 @@ from loopkit.text.json_text import NoJson, extract_json, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command import Unreadable, read_findings
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import Found, Setting
+from loopkit.validators.fault import Found
+from loopkit.validators.setting import Setting
 from tests.hostile.forked import within
 from tests.judging import judge_deterministic
 

@@ -20,7 +20,7 @@ from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import faults_of
 from loopkit.testing import load_suite, run_case
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import Setting
+from loopkit.validators.setting import Setting
 from tests.judging import judge_by, judge_deterministic, told_in
 from tests.support import Desk, scenario
 from tests.waiting import is_alive, until

@@ -316,7 +316,7 @@ def test_what_no_journal_can_hold_is_refused_as_an_input_and_in_a_form(
     ("said", "told"),
     [
         ({"limits": {"agent_cals": 5}}, "`agent_cals` can't be raised; did you mean `agent_calls`"),
-        ({"limits": {"revisions": 5}}, "`revisions` can't be raised"),
+        ({"limits": {"revisions": 5}}, "no revise edge of the machine goes by `limits.revisions`"),
         ({"limits": {"agent_calls": "many"}}, "`many` is not a value for `limits.agent_calls`"),
         ({"limits": {"cost_usd": float("nan")}}, "`nan` is not a value for `limits.cost_usd`"),
         ({"prices": {"writer": -1}}, "`--price writer=-1` is not a price"),

@@ -83,7 +83,7 @@ def test_the_line_for_a_local_model_can_be_planned(
     assert words[0] == "run"
     assert run(["plan", *words[1:]]) == 0
     told = capsys.readouterr().out
-    assert re.search(r"^calls +1 +125 +\$0\.00$", told, re.MULTILINE)
+    assert re.search(r"^  calls +1 +125 +\$0\.00$", told, re.MULTILINE)
 
 
 def test_the_first_command_prints_the_plan(copy: Path) -> None:

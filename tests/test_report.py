@@ -188,7 +188,7 @@ def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durabl
     assert "--set" not in page.text
     asked = RunPage(facts).asked
     assert asked is not None
-    assert asked.least_total == 4
+    assert asked.raisable == {"revisions": 4, "total_revisions": 4}
     assert [each.past for each in asked.findings] == [""]
     assert [shown.change is not None for shown in asked.artifacts] == [True]
 

@@ -16,7 +16,8 @@ from loopkit.language.validators import Rules
 from loopkit.outside.processes import CommandResult
 from loopkit.text.json_text import NoJson, extract_json, json_in, parse_json
 from loopkit.validators.data import JudgedArtifact, NoData, data_of
-from loopkit.validators.fault import MAX_FAULTS, Setting
+from loopkit.validators.fault import MAX_FAULTS
+from loopkit.validators.setting import Setting
 from tests.judging import judge_deterministic
 
 PLANS = Path(__file__).parent / "data" / "plans"

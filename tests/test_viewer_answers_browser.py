@@ -88,7 +88,7 @@ async def answer_as_ann(page: Any, choice: str) -> None:
 async def test_plan_review_is_led_from_its_start_to_the_approval(
     browser: Browser, tmp_path: Path
 ) -> None:
-    changes = [(ARCHITECT, PLANNER), (KEPT, ""), CRITIC, (", cost_usd: 2.00", "")]
+    changes = [(ARCHITECT, PLANNER), (KEPT, ""), CRITIC, ("limits: {cost_usd: 2.00}", "")]
     machine = outside(PLAN_REVIEW, tmp_path, *changes)
     Path("plan.md").write_text(plan("good"), encoding="utf-8")
     runs: list[str] = []

@@ -62,7 +62,7 @@ def test_in_a_pipe_nothing_is_wrapped_or_coloured(capsys: pytest.CaptureFixture[
 
 def test_a_plan_is_wrapped_by_the_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(ROOT / "machines/plan_review.yaml")]) == 0
-    [note] = [row for row in capsys.readouterr().out.splitlines() if row.startswith("Agent runs")]
+    [note] = [row for row in capsys.readouterr().out.splitlines() if row.startswith("- most")]
     assert note.endswith("one for each call that is open.")
 
 
@@ -143,7 +143,7 @@ def test_the_review_of_a_waiting_run_fits_a_terminal_and_has_colours() -> None:
 
 
 def test_the_way_of_a_plan_has_its_verdicts_in_colour() -> None:
-    screen = at_terminal("plan", str(ROOT / "machines/release_notes.yaml"))
+    screen = at_terminal("plan", str(ROOT / "machines/release_notes.yaml"), "--paths")
     assert "review (verdict = \x1b[31mfail\x1b[0m)" in screen
 
 

@@ -49,7 +49,7 @@ from loopkit.plugins import CALL, serving
 from loopkit.text.patterns import PatternError, PatternTimeout
 from loopkit.validators.command import baseline_of
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import CannotJudge, Setting
+from loopkit.validators.fault import CannotJudge
 from loopkit.validators.judges.form import AnswerForm, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.prompt import (
     DESCRIPTION,
@@ -63,6 +63,7 @@ from loopkit.validators.judges.prompt import (
     with_nonce,
 )
 from loopkit.validators.judges.report import read_answer
+from loopkit.validators.setting import Setting
 
 KEPT_CHARS = 100_000
 """Characters that are kept of the end of a command's output, as many as a scenario can play."""

@@ -47,10 +47,11 @@ from loopkit.text.json_text import NoJson, parse_json
 from loopkit.text.moments import wait_in
 from loopkit.text.patterns import compile_pattern, occurrences
 from loopkit.validators.data import JudgedArtifact
-from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, Setting, ids_of
+from loopkit.validators.fault import MAX_FAULTS, CannotJudge, Found, NotStarted, ids_of
 from loopkit.validators.judges.form import MAX_LINE, Misread, OwnForm, ReportForm
 from loopkit.validators.judges.report import read_report, read_verdict
 from loopkit.validators.judges.text import TextForm
+from loopkit.validators.setting import Setting
 from loopkit.values import Value
 
 

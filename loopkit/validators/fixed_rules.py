@@ -84,7 +84,6 @@ from loopkit.validators.fault import (
     CannotJudge,
     Found,
     NotStarted,
-    Setting,
     amount,
     answer_with,
     complete,
@@ -94,6 +93,7 @@ from loopkit.validators.fault import (
     sees_values,
     unreadable,
 )
+from loopkit.validators.setting import Setting
 from loopkit.values import Mutable, Value, field
 
 

@@ -41,10 +41,10 @@ from loopkit.text.json_text import extract_json, parse_json
 from loopkit.text.markdown import code_blocks, section, title_has_text, without_code, without_fences
 from loopkit.text.thoughts import read_call
 from loopkit.validators.command import read_findings, rejection
-from loopkit.validators.fault import Setting
 from loopkit.validators.judges.form import OwnForm
 from loopkit.validators.judges.report import read_report, read_verdict
 from loopkit.validators.judges.text import TextForm
+from loopkit.validators.setting import Setting
 
 UNITS = [
     " ", "\t", "\n", "\r", " \n", "a", "A", "1", "0", "a ", "1.", "1s", "1:", "a\n", "ß", "\u0300",

@@ -189,7 +189,7 @@ def test_a_judges_feedback_and_a_persons_are_told_apart_by_round(desk: Desk) -> 
     text = text.replace("{guard: valid, target: accepted}", "{guard: valid, target: gate}")
     bad = {"choice": "bad", "comment": "Shorter."}
     played = desk.play(text, script(fails("A"), PASS, PASS, answers={"gate": [bad, "good"]}))
-    assert played.prompts("author") == ["Write.", "Round 1: A", "Shorter. (1)"]
+    assert played.prompts("author") == ["Write.", "Round 1: A", "Shorter. (2)"]
 
 
 def test_an_emitted_event_names_the_attempt_and_its_findings(desk: Desk) -> None:

@@ -105,7 +105,8 @@ states:
 def test_a_choice_is_closed_whatever_the_form_of_another_choice_says(desk: Desk) -> None:
     (question,) = desk.play(FORM).questions
     closed = {choice.name: choice.closed for choice in question.choices}
-    assert closed == {"go": "", "again": "no revisions are granted"}
+    again = "no revisions are granted; `--set limits.revisions=1` opens it"
+    assert closed == {"go": "", "again": again}
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,14 @@ SHORT = scenario(agents={"author": ["x" * number for number in range(1, 9)]})
     [
         ("{}", "{revise: draft}", 3),
         ("{revisions: 1}", "{revise: draft}", 2),
-        ("{revisions: 1}", "{revise: draft, max: 4}", 5),
+        ("{}", "{revise: draft, max: 4}", 5),
+        ("{revisions: 1}", "{revise: draft, max: 4}", 2),
         ("{revisions: 1}", "{revise: draft, max: 0}", 1),
         ("{budgets: {design: 3}}", "{revise: draft, budget: design}", 4),
         ("{budgets: {design: 3}}", "{revise: draft, budget: design, max: 1}", 2),
         ("{budgets: {design: 1}}", "{revise: draft, budget: design, max: 3}", 2),
         ("{total_revisions: 1}", "{revise: draft, max: 5}", 2),
     ],
-    ids=["default", "limit", "max", "none", "budget", "max-in-budget", "budget-in-max", "total"],
 )
 def test_an_edge_grants_exactly_what_is_written(
     desk: Desk, limits: str, edge: str, attempts: int

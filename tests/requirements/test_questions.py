@@ -51,8 +51,9 @@ def test_a_choice_without_room_is_closed_with_the_reason(durable: Desk) -> None:
     first = waiting(durable)
     assert closed(first) == {}
     second = durable.answer(first.state.run, "bad", comment="Shorter.")
-    assert closed(second) == {"bad": "the one revision is used up"}
-    with pytest.raises(AnswerRefused, match="`bad` is closed: the one revision is used up"):
+    used_up = "the one revision is used up; `--set limits.revisions=2` opens it"
+    assert closed(second) == {"bad": used_up}
+    with pytest.raises(AnswerRefused, match=f"`bad` is closed: {used_up}"):
         durable.answer(first.state.run, "bad", comment="Shorter.")
     # It falls through to no other edge.
     assert durable.resume(first.state.run).state.state == "gate"
@@ -195,7 +196,6 @@ def test_only_what_is_offered_can_be_edited(durable: Desk) -> None:
 
 BEST = """
 loopkit: 1
-limits: {revisions: 2}
 agents: {author: {command: [none]}}
 states:
   draft: {agent: author, prompt: Write., output: plan, next: judge}

@@ -113,14 +113,14 @@ def test_the_route_and_the_revisions_used_are_shown(desk: Desk) -> None:
     route = " → ".join(["draft", "judge"] * 4)
     assert f"Route: {route} → escalated" in shown
     assert "Came here from judge, because `cap_reached or stalled`" in shown
-    assert "Revisions: judge → draft 3 of 3" in shown
+    assert "Revisions: draft 3 of 3" in shown
     assert "Attempts: draft 4" in shown
 
 
 def test_revisions_are_counted_against_what_a_total_leaves(desk: Desk) -> None:
     machine = MACHINE.replace("revisions: 3", "revisions: 3, total_revisions: 1")
     shown = page(desk, machine=machine, **FOUR)
-    assert "Revisions: judge → draft 1 of 1, total 1 of 1" in shown
+    assert "Revisions: draft 1 of 1, total 1 of 1" in shown
 
 
 def test_an_approval_names_reviewers_who_were_outvoted_or_silent(desk: Desk) -> None:

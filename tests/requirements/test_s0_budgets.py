@@ -36,10 +36,10 @@ def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
     """S0.12: kept with the run, and counted on after a new process has taken over."""
     stopped = durable.play(LOOP, stubborn(6), {"max_revisions": 3}, limits={"agent_calls": 2})
     assert stopped.state.status == "suspended"
-    assert stopped.state.counters == {"judge[2]": 2}
+    assert stopped.state.counters == {"revisions:draft": 2}
     played = durable.resume(stopped.state.run, limits={"agent_calls": 10})
     assert played.outcome == "exhausted"
-    assert played.state.counters == {"judge[2]": 3}
+    assert played.state.counters == {"revisions:draft": 3}
     assert [event.type for event in played.events].count("resumed") == 1
     assert len(played.prompts("author")) == 4
 
@@ -50,7 +50,7 @@ def test_a_cap_of_n_grants_exactly_n_revisions(desk: Desk, given: int | None) ->
     cap, inputs = (2, {}) if given is None else (given, {"max_revisions": given})
     played = desk.play(LOOP, stubborn(7), inputs)
     assert len(played.prompts("author")) == cap + 1
-    assert played.state.counters.get("judge[2]", 0) == cap
+    assert played.state.counters.get("revisions:draft", 0) == cap
     assert played.outcome == "exhausted"
     texts = ["x" * number for number in range(1, cap + 1)] + [GOOD]
     assert desk.play(LOOP, scenario(agents={"author": texts}), inputs).outcome == "accepted"
@@ -61,7 +61,7 @@ def test_only_an_invalid_verdict_is_counted(desk: Desk) -> None:
     calls: list[Any] = [[{"fault": "rate_limit"}, "short"], [{"fault": "connection"}, GOOD]]
     played = desk.play(LOOP, scenario(agents={"author": calls}))
     assert len(played.prompts("author")) == 4
-    assert played.state.counters == {"judge[2]": 1}
+    assert played.state.counters == {"revisions:draft": 1}
     assert played.prompts("author")[-1].endswith("Longer: 1 of 2, attempt 1.")
     assert played.state.attempts["draft"] == 2
 
@@ -75,17 +75,17 @@ def test_a_validator_that_cannot_run_costs_the_author_nothing(durable: Desk) -> 
     )
     played = durable.play(machine, broken)
     assert played.state.status == "suspended"
-    assert played.state.counters == {"judge[2]": 1}
+    assert played.state.counters == {"revisions:draft": 1}
     again = durable.resume(played.state.run)
-    assert again.state.counters == {"judge[2]": 1}
+    assert again.state.counters == {"revisions:draft": 1}
     assert again.requests == []
 
 
 REPLAN = loop(
     "[{min_chars: 20}]",
     {"valid": "accepted", "cap_reached": "gate"},
-    "{revise: draft}",
-    top="limits: {revisions: 1, total_revisions: 4}\nagents: {author: {command: [none]}}",
+    "{revise: draft, max: 1}",
+    top="limits: {total_revisions: 4}\nagents: {author: {command: [none]}}",
     ends="""
 gate:
   human: It is not valid. What now?
@@ -133,7 +133,7 @@ def test_a_loop_ends_whatever_its_states_leave_behind(desk: Desk) -> None:
     """S0.18: counters come from the decisions; no work can forget to return one."""
     played = desk.play(FORGETFUL, scenario(agents={"author": ["same"] * 9}))
     assert played.outcome == "gave_up"
-    assert played.state.counters == {"tests[2]": 4}
+    assert played.state.counters == {"revisions:draft": 4}
     assert played.route.count("tests") == 5
 
 

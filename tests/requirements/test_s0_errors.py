@@ -64,7 +64,7 @@ def test_a_content_error_goes_to_the_author_as_feedback(desk: Desk) -> None:
     played = desk.play(CLASSES, scenario(agents={"author": ["", GOOD]}))
     assert played.outcome == "accepted"
     assert "- the answer is empty" in played.prompts("author")[1]
-    assert played.state.counters == {"judge[2]": 1}
+    assert played.state.counters == {"revisions:draft": 1}
 
 
 def test_a_content_error_can_go_to_a_configured_fallback(desk: Desk) -> None:

@@ -353,7 +353,7 @@ def test_an_event_is_plain_data_with_its_run_and_its_time(desk: Desk) -> None:
     stored = next(s for s in played.stored if isinstance(s.event, Emitted) and s.event.findings)
     assert stored.at > 0
     plain = json.loads(stored.event.to_json())
-    assert plain["version"] == 1
+    assert plain["version"] == 2
     assert plain["findings"][0]["code"] == "UNKNOWN"
     assert {"name", "attempt", "artifact", "artifact_version", "phase", "source"} <= plain.keys()
 
