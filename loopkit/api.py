@@ -17,7 +17,7 @@ from loopkit.agents.players import AgentChanges, Functions, Returned
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.checks import check as problems_of
-from loopkit.checks import refuse_errors
+from loopkit.checks import problems_in, refuse_errors
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.drive.active import ActiveRun, Listener
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
@@ -108,7 +108,7 @@ def check(machine: Machine) -> list[Problem]:
     try:
         return problems_of(_ensure_loaded(machine))
     except ProblemsFound as found:
-        return list(found.problems)
+        return problems_in(found)
 
 
 def plan(

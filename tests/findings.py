@@ -9,7 +9,7 @@ from loopkit.language.validators import PythonRule
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
 
-ONE = ("min_chars", "max_chars", "matches", "section")
+ONE = ("min_chars", "max_chars", "min_words", "max_words", "contains", "matches", "section")
 """The rules that say one thing or nothing."""
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopkit.checks import CHECKS, check
+from loopkit.checks import CHECKS, check, problems_in
 from loopkit.checks.exits import check_exits
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import ProblemsFound, place_of, render
@@ -37,7 +37,7 @@ def problems_of(path):
         document = read_file(path, path.name)
         loaded = load_document(document, path.parent, path.stem)
     except ProblemsFound as found:
-        return list(found.problems), texts_of(path, found.problems)
+        return problems_in(found), texts_of(path, found.problems)
     family = loaded.family
     return check(loaded), {file: text for one in family for file, text in one.source.texts.items()}
 

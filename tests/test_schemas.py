@@ -107,6 +107,14 @@ def test_the_schema_has_one_exact_message_for_a_wrong_key_in_a_state() -> None:
     assert "'promt' was unexpected" in errors[0].message
 
 
+def test_the_schema_marks_a_capital_in_a_name_and_lets_blocks_be_shared() -> None:
+    plain = read_file(ROOT / "machines/plan_review.yaml").plain()
+    plain |= {"x-edges": [1], "agents": {**plain["agents"], "Writer": {"model": "openai/m"}}}
+    [error] = Draft7Validator(published("machine")).iter_errors(plain)
+    assert list(error.path) == ["agents"]
+    assert "'Writer' does not match" in error.message
+
+
 def test_the_schema_describes_fields_in_the_words_of_the_definition() -> None:
     limits = published("machine")["definitions"]["Limits"]["properties"]
     assert limits["time"]["description"] == "The maximum working time, not counting waiting."

@@ -653,7 +653,17 @@ SLIPS = [
     ("a:\n  b: 1\n\xa0 c: 2", "odd-blank", (3, 1), "space"),
     ("a:\n  b: 1\n  \u3000- c", "missing-colon", (3, 3), "colon"),
     ("a:\n  - b: 1\n  \xa0\xa0c: 2", "odd-blank", (3, 3), "space"),
-    ("key\xa0: 2", "odd-blank", (1, 1), "space"),
+    ("key\xa0: 2", "odd-blank", (1, 4), "space"),
+    ("a:\n  b:\xa0x\n  c: 1", "odd-blank", (2, 5), "space"),
+    ("a:\n  b:\xa0\n    c: 1", "odd-blank", (2, 5), "space"),
+    ("a: {b:\xa0c}", "odd-blank", (1, 7), "space"),
+    ("a:\n  -\xa0b", "odd-blank", (2, 4), "space"),
+    ("a: b\xa0\nc: 1", "odd-blank", (1, 5), "space"),
+    ("a: 1\n\xa0\nb: 1", "odd-blank", (2, 1), "space"),
+    ("a: {b:\u200bc}", "odd-blank", (1, 7), "space"),
+    ("a:\n  - revise: draft, max: 3", "unquoted-colon", (2, 5), "`- {revise: draft, max: 3}`"),
+    ("a:\n  - guard: 'b', target: c", "unquoted-colon", (2, 5), "`- {guard: 'b', target: c}`"),
+    ("a:\n  done: final: success", "unquoted-colon", (2, 9), "`done: {final: success}`"),
 ]
 
 
@@ -682,6 +692,7 @@ def test_common_slips_have_their_own_message_place_and_remedy(text, code, where,
         "a: 100%",
         "a: x # y",
         "a: [x, y,]",
+        "a: Bonjour\xa0! Remarque:\xa0oui",
     ],
 )
 def test_what_only_looks_like_a_slip_is_read(text):

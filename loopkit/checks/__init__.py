@@ -14,15 +14,17 @@ from loopkit.checks import (  # noqa: F401
     guards,
     limits,
     lookups,
+    model_names,
     references,
     report_maps,
+    slips,
     templates,
     text_as_code,
     unused,
 )
 from loopkit.checks.subject import RULES, Subject
 from loopkit.document.problems import Problem, ProblemsFound, Span, place_of
-from loopkit.language.load import Loaded
+from loopkit.language.load import Loaded, Unfit
 
 CHECKS = [rule for rules in RULES.values() for rule in rules]
 
@@ -43,6 +45,16 @@ def _of_one(loaded: Loaded) -> list[Problem]:
         if stage == "parts" or (is_sound and not (stage == "unneeded" and has_errors)):
             found += (problem for rule in rules for problem in rule(subject))
     return exits.confirm_by_exploring(subject, _each_once(found))
+
+
+def problems_in(found: ProblemsFound) -> list[Problem]:
+    """The problems of a file, and the errors in the rest of a machine with mistakes in its form."""
+    if not isinstance(found, Unfit):
+        return list(found.problems)
+    subject = Subject.of(found.rest)
+    others = (problem for rule in RULES["parts"] for problem in rule(subject))
+    errors = (one for one in others if one.severity == "error" and not found.form.explains(one))
+    return sorted(_each_once([*found.problems, *errors]), key=place_of)
 
 
 def _each_once(problems: Iterable[Problem]) -> list[Problem]:

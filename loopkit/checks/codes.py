@@ -65,6 +65,8 @@ less-than-equal | A number is above the maximum.
 less-than | A number is not below its limit.
 bad-id | A name is not a valid id.
 bad-duration | A duration has no unit, or an unknown one.
+bad-command | The name of a program has its arguments in it.
+bad-variable | A name is not that of an environment variable.
 bad-bound | A value is not a number of revisions.
 dead-reference | A `$ref` of a JSON Schema cannot be resolved.
 bad-type | A type cannot be parsed.
@@ -173,6 +175,14 @@ resets-without-total | key | A transition resets counters, and nothing limits ho
 no-call-fits | warning | A limit is too low for a single call of an agent.
 unbounded-call | note | A call can exceed a limit, because nothing is reserved for what it reports.
 unread-verdict | warning | Something is judged, or may fail, and nothing depends on that.
+not-filled-in | warning | `{ x }`, `${{ x }}` or `${VAR}` is not filled in as it seems to be.
+cut-off | warning | A text ends before a comment that reads like the rest of it.
+no-demand | warning | A rule accepts every text or none, or a field can't be found.
+no-criteria | warning key | A judge is not told what to judge by.
+no-result | warning key | A success has no result, and a text that was written is given to nobody.
+unknown-model | warning | LiteLLM does not list a model, and one of nearly its name.
+unknown-option | warning key | No provider is known to take an option.
+bad-address | warning | The address of a model does not begin with `http://` or `https://`.
 unused | warning key | A declaration is never used.
 missing-group | A pattern has no group that marks the part to read.
 unknown-group | A pattern for findings has a group that findings do not have.

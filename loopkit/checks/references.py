@@ -246,7 +246,7 @@ RESERVED = {
 
 @of_machine()
 def check_models(subject: Subject) -> Found:
-    for path, asked in _asked_models(subject.machine):
+    for path, asked in asked_models(subject.machine):
         for key, *told in wrong_options(asked.params or {}):
             yield subject.problem((*path, "params", key), *told)
 
@@ -263,7 +263,7 @@ def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str,
             yield key, "wrong-kind", f"`{key}` is not a number of tokens", remedy
 
 
-def _asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
+def asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallback]]:
     for name, agent in machine.model_agents.items():
         yield ("agents", name), agent
         for index, fallback in enumerate(agent.fallbacks):
@@ -294,16 +294,16 @@ def check_providers(subject: Subject) -> Found:
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model whose provider LiteLLM does not know, with its place."""
     if known_providers():
-        for path, model in _models(machine):
+        for path, model in models_of(machine):
             if model.partition("/")[0] not in known_providers() and not is_listed(model):
                 yield path, model
 
 
-def _models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
+def models_of(machine: Machine) -> Iterator[tuple[DocPath, str]]:
     """Each model with its place, which is under `models:` for those that agents use by name."""
     yield from ((("models", name), model) for name, model in machine.models.items())
     named = set(machine.models.values())
-    for path, asked in _asked_models(machine):
+    for path, asked in asked_models(machine):
         rungs = enumerate(asked.model)
         yield from (((*path, "model", i), rung) for i, rung in rungs if rung not in named)
 

@@ -405,14 +405,14 @@ def check_plain_texts(subject: Subject) -> Found:
     remedy = "move the variable part into the prompt"
     message = "this is not a template; it is sent as written"
     fault = TemplateError("not-a-template", message, help=remedy, length=2)
-    for path, text in _plain_texts(subject):
+    for path, text in plain_texts(subject):
         for number, line in enumerate(text.split("\n"), 1):
             if "{{" in line and "}}" in line:
                 here = replace(fault, line=number, column=line.index("{{") + 1)
                 yield subject.fault(path, here).replace(severity="warning")
 
 
-def _plain_texts(subject: Subject) -> Texts:
+def plain_texts(subject: Subject) -> Texts:
     for name, agent in subject.machine.agents.items():
         yield from ((("agents", name, *at), text) for at, text in agent.plain_texts)
     for placed in subject.rules_of(JudgeRule):

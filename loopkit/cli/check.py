@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.checks import check
+from loopkit.checks import check, problems_in
 from loopkit.cli import terminal
 from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
@@ -67,7 +67,7 @@ def _problems(path: Path, texts: dict[str, str], notes: list[str]) -> list[Probl
             loaded = load_text(texts[STDIN], STDIN, Path.cwd())
         problems = check(loaded)
     except ProblemsFound as found:
-        return list(found.problems)
+        return problems_in(found)
     if not any(problem.severity == "error" for problem in problems):
         name = STDIN if _is_stdin(path) else path
         notes += (f"{name}: {line}" for line in revisions_in_words(loaded.machine))

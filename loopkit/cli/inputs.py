@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -18,7 +19,7 @@ from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
-from loopkit.language.inclusion import data_of
+from loopkit.language.inclusion import OF_DATA, data_of
 from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
@@ -29,7 +30,6 @@ PATH = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""
-YAML = (".yaml", ".yml")
 input_options = with_options(
     click.option(
         "-i", "--input", "input_file", metavar="FILE|-", help="A YAML or JSON file with inputs."
@@ -66,6 +66,11 @@ def read_inputs(
         lines = []
         for fault in error.faults:
             remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
+            known = datatype.at(fault.path.split("."))
+            value = given.get(fault.path)
+            if known is not None and known.items is not None and isinstance(value, str):
+                listed = json.dumps([part.strip() for part in value.split(",")])
+                remedy = f"; write `--set-json '{fault.path}={listed}'`"
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
     return inputs if filled == "defaults" else {name: inputs[name] for name in given}
@@ -127,8 +132,10 @@ def as_type(text: str, datatype: DataType | None, file: str = "") -> object:
     """A text as its field's type; else unchanged, for `conform` to report."""
     if datatype is None or datatype.scalar == "str" or datatype.is_file:
         return text
-    if file.endswith(YAML):
+    if file and (file.endswith(OF_DATA) or not datatype.is_anything):
         return data_of(text, file)
+    if file:
+        return text
     data = parse_json(text)
     return text if isinstance(data, NoJson) else data
 

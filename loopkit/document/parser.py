@@ -35,6 +35,7 @@ from loopkit.document.problems import (
     MAX_LEVELS,
     MAX_PROBLEMS,
     MAX_VALUES,
+    ODD_BLANK,
     Problem,
     ProblemsFound,
     Span,
@@ -48,13 +49,14 @@ from loopkit.document.text import SourceText, describe
 QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
 _OPENERS = ("{{", "{%", "{#")
 _CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
-_NAME_AND_VALUE = re.compile(r"([a-z_][a-z0-9_]*):(?!//)(\S+)")
+_NAME_AND_VALUE = re.compile(rf"([a-z_][a-z0-9_]*):(?!//|{ODD_BLANK})(\S+)")
 TOO_DEEP = "brackets are nested too deep"
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(
     r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
 )
+_ODD_BLANK = re.compile(rf"^(?:-|\w+ *:)?({ODD_BLANK})|({ODD_BLANK})\Z", re.ASCII)
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -86,7 +88,7 @@ class Builder:
             self._note("several-documents", self.source.span(*_offsets(following)))
         if root.value is None and not root.raw:
             return self._empty()
-        if not isinstance(root.value, Mapping):
+        if not isinstance(root.value, Mapping) and not self.problems:
             self._note("not-a-mapping", root.span, kind=kind_of(root))
         return root
 
@@ -166,6 +168,10 @@ class Builder:
         self.end = end
         span = self.source.span(start, end)
         if style == "plain":
+            # Nobody sees them at the ends of a text, or behind what was meant as a key.
+            if not text.isascii() and (found := _ODD_BLANK.search(text)):
+                at = start + found.start(1) if found[1] else end - 1
+                self.problems.append(odd_blank(self.source.span(at, at + 1), found[1] or found[2]))
             return Node(span, self._resolve(text, span), None, style, text)
         if style == "double":
             # Escaped surrogate pairs are joined, as in JSON.
@@ -282,10 +288,6 @@ def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], l
             problems.append(twice.replace(also=(first,)))
         else:
             own[name] = Entry(place, value)
-        # Nobody sees a no-break space, or its like, at the ends of a key.
-        outer = key.raw.replace(key.raw.strip(), "", 1) if key.style == "plain" else ""
-        if outer:
-            problems.append(odd_blank(key.span, outer[0]))
     return own, problems
 
 

@@ -22,7 +22,7 @@ _WINDOW = 120
 _BEFORE_CARET = 40
 _MARGIN = 9
 """Columns beside a line and its number: a bar with blanks, and the marks of a cut."""
-_LISTED = 12
+_LISTED = 100
 _LONGEST_WORD = 100
 _COMPARED = 300
 _ALIKE = 3
@@ -78,29 +78,21 @@ class ProblemsFound(Exception):
 def closest(word: str, choices: Iterable[str], likeness: float = 0.6) -> str | None:
     """The choice that `word` was most likely meant to be, or None where none is near.
 
-    A choice of less `likeness`, from 0 to 1, is not near. Capitals do not count; words of more than
-    100 characters are not looked up, and of the choices the first 300 are compared.
+    Near is one that differs by a letter, else one of this `likeness`, from 0 to 1. Capitals do not
+    count; words of more than 100 characters are not looked up, and of the choices the first 300 are
+    compared.
     """
     if len(word) > _LONGEST_WORD:
         return None
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only mistakes need it
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
     by_folded = {choice.casefold(): choice for choice in islice(choices, _COMPARED)}
-    matcher = SequenceMatcher(b=word.casefold())
-    most: list[tuple[float, str]] = []
-    for choice in by_folded:
-        matcher.set_seq1(choice)
-        if matcher.real_quick_ratio() >= likeness and (alike := matcher.quick_ratio()) >= likeness:
-            most.append((alike, choice))
-    near = likeness
-    found = ""
-    # The most alike come first, because the exact likeness takes far longer.
-    for bound, choice in sorted(most, reverse=True):
-        if bound < near:
-            break
-        matcher.set_seq1(choice)
-        near, found = max((near, found), (matcher.ratio(), choice))
-    return by_folded[found] if found else None
+    # One sign is like any other, and `t1` is another name than `t2`.
+    comparable = (one for one in by_folded if len(one) > 2 or (one.isalpha() and len(one) > 1))
+    slips = [choice for choice in comparable if _is_a_letter_off(word, choice)]
+    least = 0.0 if slips else likeness
+    found = get_close_matches(word.casefold(), slips or by_folded, 1, least)
+    return by_folded[found[0]] if found else None
 
 
 def is_slip(word: str, meant: str) -> bool:
@@ -108,10 +100,16 @@ def is_slip(word: str, meant: str) -> bool:
 
     Capitals, `_` and `-` do not count; words of up to three letters are all too much alike.
     """
+    letters = re.sub(r"[-_]", "", meant)
+    return word != meant and len(letters) > _ALIKE and _is_a_letter_off(word, meant)
+
+
+def _is_a_letter_off(word: str, meant: str) -> bool:
     one, other = (re.sub(r"[-_]", "", text.casefold()) for text in (word, meant))
+    if abs(len(one) - len(other)) > 1:
+        return False
     tails = ((one[n:], other[n:]) for n in range(len(other) + 1) if one[:n] == other[:n])
-    is_near = any(a[1:] in (b, b[1:]) or a == b[1:] or a == b[1::-1] + b[2:] for a, b in tails)
-    return word != meant and len(other) > _ALIKE and is_near
+    return any(a[1:] in (b, b[1:]) or a == b[1:] or a == b[1::-1] + b[2:] for a, b in tails)
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
@@ -120,11 +118,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     near = closest(word, names)
     if near is not None:
         return f"did you mean `{near}`?"
-    if not names:
-        return ""
-    rest = len(names) - _LISTED
-    listed = ", ".join(f"`{name}`" for name in names[:_LISTED])
-    return f"allowed: {listed}" + (f" and {rest} more" if rest > 0 else "")
+    nearest = closest(word, names, 0.4)
+    names.sort(key=lambda name: name != nearest)
+    listed = ", ".join(map("`{}`".format, names[:_LISTED]))
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"allowed: {listed}{more}" if names else ""
 
 
 def render(
@@ -317,7 +315,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         "{near}if `*` belongs to a text, put the text in quotes",
     ),
     "odd-blank": (
-        "this character looks like a space but is not one (U+{code_point}): YAML reads it as text",
+        "U+{code_point} ({name}) looks like a space but is not one: YAML reads it as text",
         "replace it with a space, or quote the text",
     ),
     "unusable-number": (
@@ -339,5 +337,9 @@ def short(text: str, most: int = 40) -> str:
     return text if len(text) <= most else f"{text[:most]}{_CUT}"
 
 
+ODD_BLANK = "[\xa0\u1680\u2000-\u200b\u202f\u205f\u3000]"
+
+
 def odd_blank(place: Span, char: str) -> Problem:
-    return mistake("odd-blank", place, code_point=f"{ord(char):04X}")
+    name = unicodedata.name(char).lower()
+    return mistake("odd-blank", place, code_point=f"{ord(char):04X}", name=name)

@@ -14,12 +14,12 @@ from loopkit.document.text import SourceText, obstacles
 from loopkit.values import Value
 
 
-def read(text: str, file: str) -> Document:
+def read(text: str, file: str, *, any_root: bool = False) -> Document:
     """The document that `text` is; `file` names it in messages.
 
-    The text is YAML 1.2 with a mapping at the root, at most 1,000,000 bytes, 64 levels and
-    200,000 keys and values with aliases expanded. Anchors, aliases and merge keys work; tags,
-    directives and several documents do not. Raises `ProblemsFound`.
+    The text is YAML 1.2 with a mapping at the root, or with `any_root` anything, at most 1,000,000
+    bytes, 64 levels and 200,000 keys and values with aliases expanded. Anchors, aliases and merge
+    keys work; tags, directives and several documents do not. Raises `ProblemsFound`.
     """
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise ProblemsFound([mistake("too-large", _start_of(file))])
@@ -36,8 +36,9 @@ def read(text: str, file: str) -> Document:
         problem = explain(builder, stop)
         others = (one for one in builder.problems if place_of(one) != place_of(problem))
         raise ProblemsFound([*others, problem]) from stop
-    if builder.problems:
-        raise ProblemsFound(builder.problems)
+    found = [one for one in builder.problems if not any_root or one.code != "not-a-mapping"]
+    if found:
+        raise ProblemsFound(found)
     return Document(source.file, source.text, root)
 
 

@@ -17,7 +17,7 @@ from loopkit.document.parser import (
     opens_template,
     unquoted_template,
 )
-from loopkit.document.problems import Problem, Span, mistake, odd_blank
+from loopkit.document.problems import ODD_BLANK, Problem, Span, mistake, odd_blank
 from loopkit.document.text import SourceText, conflict
 
 
@@ -82,7 +82,13 @@ _TEMPLATE_AS_VALUE = re.compile(r"(?:^[ ]*|: +|- +|, *|[\[{] *)(?=\{[{%#])")
 _MISSING_SPACE = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
 _KEY_BEFORE = re.compile(r" *(?:- +)*[^\s#][^:]*: +(?=\S)")
 _INDENTED_START = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+ +\S")
-_ODD_INDENTATION = re.compile(r"^ *([^\S \t\r\n])\s*(?:- )?[\w.-]+:(?:\s|$)", re.MULTILINE)
+_ODD_BLANK = re.compile(
+    rf"^ *{ODD_BLANK}(?=\s*(?:$|(?:- )?[\w.-]+:(?:\s|$)))|^(?: |- )*(?:-|[\w.-]+:) *{ODD_BLANK}",
+    re.MULTILINE,
+)
+"""In the indentation of a key, or behind a hyphen or a key."""
+_FIELD = r"""[a-z_]\w*: +(?:'[^']*'|"[^"]*"|(?:[^\s,'"{}\[\]#:]|:(?!\s)| (?! |#))+)"""
+_FIELDS = re.compile(rf" *(?:- +)*(\w+: +)?({_FIELD}(, +{_FIELD})*) *(?:#.*)?", re.ASCII)
 _SAME_COLUMN = "the keys of one mapping, and the items of one list, start in the same column"
 _CLOSERS = {"{": "}", "[": "]"}
 
@@ -95,7 +101,15 @@ def explain(builder: Builder, error: ParserGaveUp) -> Problem:
         error.reason, end if error.at is None else error.at, error.context, error.opened,
         end, builder.quoted,
     )  # fmt: skip
-    kinds = (_blanks, _templates, _quotes, _first_characters, _one_line, _many_lines)
+    kinds = (
+        _blanks,
+        _fields_on_one_line,
+        _templates,
+        _quotes,
+        _first_characters,
+        _one_line,
+        _many_lines,
+    )
     other = stop.mistake(
         "syntax", f"this is not valid YAML: {stop.reason}", "correct it, or quote the text"
     )
@@ -115,8 +129,24 @@ def _blanks(stop: Stop) -> Iterator[Problem]:
         yield stop.mistake("tab", "a tab outside quotes", remedy)
     elif found == "\t":
         yield stop.mistake("tab", "a tab in the indentation", "indent with spaces")
-    elif found.isspace() and found not in " \r\n":
+    elif re.match(ODD_BLANK, found):
         yield odd_blank(stop.span(stop.at), found)
+    above = stop.line_above(stop.at)
+    for start, line in [*stop.lines, *([] if above is None else [stop.line_around(above)])]:
+        if odd := _ODD_BLANK.search(line):
+            yield odd_blank(stop.span(start + odd.end() - 1), line[odd.end() - 1])
+
+
+def _fields_on_one_line(stop: Stop) -> Iterator[Problem]:
+    start, line = stop.line_around(stop.at)
+    found = _FIELDS.fullmatch(line)
+    if found and (found[1] or found[3]) and re.match("mapping values|expected <bl", stop.reason):
+        head, fields = line[: found.start(2)].lstrip(), found[2].rstrip()
+        remedy = (
+            f"write `{head}{{{fields}}}`, or each key on a line of its own; a text needs quotes"
+        )
+        place = stop.span(start + found.start(2), start + found.start(2) + len(fields))
+        yield Problem("unquoted-colon", "keys on one line need `{ }`", place, help=remedy)
 
 
 def _templates(stop: Stop) -> Iterator[Problem]:
@@ -306,9 +336,9 @@ def _many_lines(stop: Stop) -> Iterator[Problem]:
         return
     # Of a line above, YAML may see the key too far to the left.
     column = stop.position(stop.at)[1]
-    for found in _ODD_INDENTATION.finditer(stop.text, stop.opened, stop.at):
-        if stop.position(found.start(1))[1] < column:
-            yield odd_blank(stop.span(found.start(1)), found[1])
+    for found in _ODD_BLANK.finditer(stop.text, stop.opened, stop.at):
+        if stop.position(at := found.end() - 1)[1] < column:
+            yield odd_blank(stop.span(at), stop.char(at))
     if column != stop.position(stop.opened)[1]:
         message = (
             "the indentation of this line matches neither the lines before it nor their parent"

@@ -20,7 +20,7 @@ from loopkit.document.document import UnusableNumber, resolve
 WIDTH = 100
 """Characters of a line; a text is not broken."""
 # Compiled on first use, because `check` rarely writes anything.
-_PLAIN = r"(?a)[A-Za-z_…][\w…/.+()%?!'-]*(?: [\w…/.+()%?!'-]+)*|\d+(?:\.\d+)?(?:ms|s|m|h)"
+_PLAIN = r"(?a)-{0,2}[A-Za-z_…][\w…/.+()%?!'-]*(?: [\w…/.+()%?!'-]+)*|\d+(?:\.\d+)?(?:ms|s|m|h)"
 _ESCAPED = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
 _UNFIT_FOR_BLOCK = "\\A[ \t\n]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[ \t]\\Z"
 

@@ -21,6 +21,8 @@ INCLUDING = frozenset(
 KNOWN_IN = "in"
 TEXTS = ("str", "string")
 """The types whose values are the text of a file, whatever is in it."""
+OF_DATA = (".json", ".yaml", ".yml")
+"""The names of files that are data where the type may be `any`; other files are text there."""
 
 
 def digest_of(text: str) -> str:
@@ -85,7 +87,10 @@ def include_defaults(
     for place in list(default_places(plain.get("input"))):
         holder = reduce(getitem, place, plain["input"])
         at = ("input", *place)
-        if holder["type"] in TEXTS:
+        default = holder["default"]
+        named = str(default.get("file")) if isinstance(default, dict) else ""
+        is_either = holder["type"] == "any" and not named.endswith(OF_DATA)
+        if holder["type"] in TEXTS or is_either:
             found = include(holder, folder, document, frozenset({"default"}), at)
         elif _has_file(holder["type"]) or _has_file(holder.get("properties")):
             # There it is a value of its own.
@@ -126,7 +131,7 @@ def data_of(text: str, shown_as: str) -> object:
     if not isinstance(data, NoJson):
         return data
     # Read as YAML, a slip of JSON has its place.
-    plain = read(text, shown_as).plain()
+    plain = read(text, shown_as, any_root=True).plain()
     if shown_as.endswith(".json"):
         message = f"this is not JSON: {data.reason}"
         place = Span(shown_as, 1, 1, 1, 1)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +21,23 @@ from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, cl
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
 from loopkit.language.agents.tools import TOOL_KINDS
 from loopkit.language.bundling import bundle_schemas, name_agents, with_agent_files
+from loopkit.language.datatypes.notation import parse_type, remedy_for_text
 from loopkit.language.inclusion import INCLUDING, digest_of, include, include_defaults
-from loopkit.language.machine import (
-    LONGEST_QUOTED,
-    Machine,
-    allowed_fields,
-    field_names,
-    is_tag,
-    kinds_with,
-    remedy_for_field,
-    remedy_for_value,
-)
-from loopkit.language.section import Noun
+from loopkit.language.machine import Machine, allowed_fields, field_names, is_tag, kinds_with
+from loopkit.language.remedies import FIELDS, LONGEST_QUOTED, remedy_for_field, remedy_for_value
+from loopkit.language.section import Noun, as_id
 from loopkit.language.states import STATE_KINDS
 from loopkit.language.states.each import ChildMachine
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.validators import RULE_KINDS, Rule
 from loopkit.text import is_broken
-from loopkit.values import Value, field
+from loopkit.values import Mutable, Value, field
 
 MACHINE = "machine"
 MOST_MACHINES = 100
 """The maximum number of machines inside one, counted at each mention, because all are kept."""
+MOST_ROUNDS = 20
+"""How often what is wrong in the form is taken out of a machine; new mistakes may show then."""
 MOST_LEVELS = 10
 """The maximum depth of machines inside each other."""
 
@@ -159,12 +155,12 @@ def load_document(
     faults += [*files.faults, *unread, *dead, *broken]
     if faults:
         raise ProblemsFound(dict.fromkeys(faults))
-    try:
-        machine = Machine.model_validate(plain)
-    except ValidationError as error:
-        raise ProblemsFound(list(explain(error, source.document))) from error
+    # Blocks for anchors have been read where they are used.
+    form = Form({key: value for key, value in plain.items() if not key.startswith("x-")}, document)
+    if (machine := form.machine()) is None:
+        raise ProblemsFound(form.problems)
     if machine.name is None:
-        machine = machine.model_copy(update={"name": _as_id(default_name)})
+        machine = machine.model_copy(update={"name": as_id(default_name.lower())})
     machine = _with_folders(machine.with_named_models(), folder)
     files_read = {one.file: one.digest for one in every.values()}
     resolved = _as_json(machine, {**files_read, document.file: digest_of(document.text)})
@@ -172,7 +168,104 @@ def load_document(
         place = Span(document.file, 1, 1, 1, 1)
         message = "plug-ins start at a folder whose name is not UTF-8"
         raise ProblemsFound([Problem("not-utf-8", message, place, help="rename it")])
-    return Loaded(machine, source, folder, resolved, digest_of(resolved), children)
+    loaded = Loaded(machine, source, folder, resolved, digest_of(resolved), children)
+    if form.problems:
+        raise Unfit(form, loaded)
+    return loaded
+
+
+class Form(Mutable):
+    """A machine as it is written, from which what is wrong in its form is taken out."""
+
+    plain: dict[str, Any]
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+    touched: set[str] = field(default_factory=set)
+    """The places that are no longer as they were written."""
+    lost: set[str] = field(default_factory=set)
+    """The texts that were taken out."""
+
+    def machine(self) -> Machine | None:
+        """The machine, or what is left of it; None where that is not a machine."""
+        for _ in range(MOST_ROUNDS):
+            try:
+                return Machine.model_validate(self.plain)
+            except ValidationError as error:
+                found = [p for p in explain(error, self.document) if not self.explains(p)]
+                self.problems += (problem for problem in found if problem not in self.problems)
+                is_mended = [self._mend(fault) or self._drop(fault) for fault in _slips(error)]
+                if not any(is_mended):
+                    return None
+        return None
+
+    def explains(self, problem: Problem) -> bool:
+        """Whether a problem may come from what was taken out."""
+        is_inside = any(f"{problem.path}.".startswith(f"{place}.") for place in self.touched)
+        return is_inside or any(f"`{text}`" in problem.message for text in self.lost)
+
+    def _mend(self, fault: Mapping[str, Any]) -> bool:
+        """Write what was meant, or any type, in place of what is wrong, or nothing."""
+        is_type = fault["type"] == "bad-type"
+        inside = fault.get("ctx", {}).get("path", ())[: 1 if is_type else None]
+        *steps, last = [*(step for step in fault["loc"] if not is_tag(step)), *inside] or [""]
+        try:
+            holder: Any = reduce(getitem, steps, self.plain)
+        except (LookupError, TypeError):
+            return False
+        if isinstance(holder, str):
+            # One item that is written without its list.
+            *steps, last = steps
+            holder = reduce(getitem, steps, self.plain)
+        if isinstance(holder, list) and fault["type"] == "bad-id":
+            holder[last] = as_id(str(holder[last]))
+            return True
+        if not fault["loc"] or not isinstance(holder, dict) or last not in holder:
+            return False
+        if fault["loc"][-1] == "[key]":
+            # The order of states says which one is the first.
+            items = [(as_id(key) if key == last else key, value) for key, value in holder.items()]
+            holder.clear()
+            holder.update(items)
+            return True
+        allowed = allowed_fields(Machine, fault["loc"][:-1])
+        value = holder.pop(last)
+        place, near = ".".join(map(str, [*steps, last])), closest(str(last), allowed)
+        foreign = remedy_for_field(str(last), allowed, value)
+        if is_type:
+            holder[last] = "any" if inside or isinstance(value, str) else {}
+        elif fault["type"] == "bad-id" and "," not in value:
+            holder[last] = as_id(str(value))
+        elif place == "loopkit":
+            holder[last] = 1
+        elif near and fault["type"] == "extra_forbidden" and not foreign and near not in holder:
+            holder[near] = value
+            self.touched.add(".".join(map(str, [*steps, near])))
+        else:
+            place = ".".join(map(str, steps)) or place
+            self._lose(last, value)
+        self.touched.add(place)
+        return True
+
+    def _drop(self, fault: Mapping[str, Any]) -> bool:
+        """Leave out the state, the agent or whatever has a name and cannot be mended."""
+        section, name = (*fault["loc"], "", "")[:2]
+        named = self.plain.get(section)
+        if not isinstance(named, dict) or name not in named:
+            return False
+        self._lose(name, named.pop(name))
+        self.touched.add(f"{section}.{name}")
+        return True
+
+    def _lose(self, name: object, value: object) -> None:
+        self.lost |= {str(value), *re.findall(r"\w+", f"{name} {value}")}
+
+
+class Unfit(ProblemsFound):
+    """A machine with mistakes in its form; the rest of it can be checked."""
+
+    def __init__(self, form: Form, rest: Loaded) -> None:
+        super().__init__(form.problems)
+        self.form, self.rest = form, rest
 
 
 def _load_children(
@@ -286,13 +379,6 @@ def _as_json(machine: Machine, files: Mapping[str, str]) -> str:
     )
 
 
-def _as_id(stem: str) -> str:
-    """A file's stem as an id: `Plan-Review 2` is `plan_review_2`."""
-    word = "".join(char if char.isascii() and char.isalnum() else "_" for char in stem.lower())
-    word = word.strip("_") or "machine"
-    return word if word[0].isalpha() else f"m_{word}"
-
-
 AT_KEY = ("extra_forbidden", "missing", "unknown-rule", "unknown-tool")
 EXTRACTS = "a field is extracted with `section`, `match`, `all` or `count`"
 WORK_KEYS = tuple(kind for kind in STATE_KINDS if kind != "choice")
@@ -300,6 +386,7 @@ KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "`true` or `false`",
     "dict_type": "a mapping",
     "model_type": "a mapping",
@@ -307,17 +394,55 @@ KINDS = {
     "tuple_type": "a list",
     "list_type": "a list",
     "int_from_float": "a whole number",
+    "finite_number": "a number that is not infinite",
 }
-BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+SINGLE = {"`true` or `false`": "bool", "a whole number": "int", "a number": "num"}
+BOUNDS = {
+    "ge": "expected at least {:,.10g}",
+    "gt": "expected more than {:,.10g}",
+    "le": "expected at most {:,.10g}",
+    "lt": "expected less than {:,.10g}",
+    "min_length": "this text is empty",
+    "max_length": "expected at most {:,} characters or items",
+}
+"""What breaks a bound, by what pydantic calls it."""
 
 
 def explain(
     error: ValidationError, document: Document, root: type[Noun] = Machine
 ) -> Iterator[Problem]:
-    for fault in error.errors(include_url=False):
-        # Pydantic counts a list of only faulty items as empty, too; the faults are reported.
-        if fault["type"] != "too_short" or not fault["input"]:
-            yield _problem(fault, document, root)
+    problems: dict[object, Problem] = {}
+    for fault in _slips(error):
+        problem = _problem(fault, document, root)
+        # A name is one mistake, however often it is written.
+        key = problem.message if problem.code == "bad-id" else len(problems)
+        if (first := problems.setdefault(key, problem)) is not problem and problem.span:
+            places = (*first.also, ("written here, too", problem.span))
+            problems[key] = first.replace(also=places)
+    yield from problems.values()
+
+
+def _slips(error: ValidationError) -> Iterator[Mapping[str, Any]]:
+    """The faults without those that another one brings with it."""
+    # Pydantic counts a list of only faulty items as empty, too; the faults are reported.
+    every = error.errors(include_url=False)
+    faults = [one for one in every if one["type"] != "too_short" or not one["input"]]
+    unknown: dict[tuple[Any, ...], list[str]] = {}
+    for fault in faults:
+        if fault["type"] == "extra_forbidden":
+            unknown.setdefault(fault["loc"][:-1], []).append(str(fault["loc"][-1]))
+    for fault in faults:
+        *at, name = fault["loc"] or ("",)
+        beside = unknown.get(tuple(at), [])
+        if fault["type"] == "missing" and closest(str(name), beside):
+            continue
+        if fault["type"] == "extra_forbidden" and at[-1:] == ["<choice>"] and kinds_with(str(name)):
+            # Without the key of its work, a state knows none of the others that belong to it.
+            foreign = (one for one in beside if not kinds_with(one))
+            leads = (one for one in foreign if one in FIELDS or closest(one, WORK_KEYS))
+            if name != next(leads, next(filter(kinds_with, beside))):
+                continue
+        yield fault
 
 
 def _problem(fault: Mapping[str, Any], document: Document, root: type[Noun]) -> Problem:
@@ -346,10 +471,13 @@ def _explanation(
     if kind == "missing":
         is_version = path in (("loopkit",), ("scenario",))
         remedy = f"start the file with `{path[0]}: 1`" if is_version else f"add `{path[-1]}: …`"
+        if isinstance(path[-1], int):
+            return path[:-1], "an item is missing", f"write {path[-1] + 1} items", "missing-field"
         return path[:-1], f"missing field `{path[-1]}`", remedy, "missing-field"
     if kind in KINDS:
         message, remedy, code = _wrong_kind(KINDS[kind], path, document)
-        return path, message, remedy_for_value(path, fault.get("input")) or remedy, code
+        meant = remedy_for_value(path, fault.get("input"), KINDS[kind])
+        return path, message, meant or remedy, code
     if kind == "literal_error":
         return path, *_unknown_value(fault, path)
     if kind == "unknown-rule":
@@ -358,22 +486,20 @@ def _explanation(
         return _unknown_kind(path, fault.get("input"), "tool", TOOL_KINDS)
     if kind == "unknown-extract":
         return path, context.get("text", fault["msg"]), EXTRACTS, kind
+    if "text" in context:
+        remedy = remedy_for_value(path, fault.get("input"), kind) or context.get("help", "")
+        return path, context["text"], remedy, kind
+    return _of_bound(fault, path, document)
+
+
+def _of_bound(fault: Mapping[str, Any], path: tuple[Any, ...], document: Document) -> Explanation:
+    context, kind, node = fault.get("ctx", {}), fault["type"], document.node(path)
     if kind == "too_short":
         return path, f"`{path[-1]}` is empty", "it needs at least one item", "empty"
-    if "text" in context:
-        remedy = remedy_for_value(path, fault.get("input")) or context.get("help", "")
-        return path, context["text"], remedy, kind
-    return path, _of_bound(fault, path, document), "", kind.replace("_", "-")
-
-
-def _of_bound(fault: Mapping[str, Any], path: Sequence[Any], document: Document) -> str:
-    context, node = fault.get("ctx", {}), document.node(path)
-    for name, words in BOUNDS.items():
-        if name in context:
-            found = f", found `{node.raw}`" if node is not None and node.raw else ""
-            return f"expected {words} {context[name]:,.10g}{found}"
-    message: str = fault["msg"]
-    return message[:1].lower() + message[1:]
+    bound = next((name for name in BOUNDS if name in context), "")
+    raw = node.raw if node is not None and not bound.endswith("length") else ""
+    message = BOUNDS.get(bound, "this does not fit").format(context.get(bound))
+    return path, message + (f", found `{raw}`" if raw else ""), "", kind.replace("_", "-")
 
 
 def _unknown_field(
@@ -393,7 +519,10 @@ def _unknown_field(
         return f"`{name}` does not belong here", remedy, "unknown-field"
     if of_state and tag == "<choice>":
         choices = [*WORK_KEYS, *choices]
-    return f"unknown field `{name}`", did_you_mean(name, choices), "unknown-field"
+    remedy = did_you_mean(name, choices)
+    if root is Machine and len(path) == 1 and isinstance(fault.get("input"), dict | list):
+        remedy += f"; a block that others share by an anchor is called `x-{name.strip('.-_')}`"
+    return f"unknown field `{name}`", remedy, "unknown-field"
 
 
 def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] | None:
@@ -407,14 +536,13 @@ def _torn_text(path: Sequence[Any], document: Document) -> tuple[str, str, str] 
 
 def _unknown_value(fault: Mapping[str, Any], path: Sequence[Any]) -> tuple[str, str, str]:
     expected = fault["ctx"]["expected"]
-    near = closest(str(fault.get("input")), re.findall("'([^']+)'", expected))
-    help_text = f"did you mean `{near}`?" if near else ""
-    if path in (("loopkit",), ("scenario",)):
-        help_text = "this version of loopkit reads version 1 of the language"
-        if fault.get("input") == "1":
-            help_text = "write the number without quotes"
-    allowed = expected.replace("'", "`")
-    return f"expected {allowed}", help_text, "unknown-value"
+    words = re.findall("'([^']+)'", expected)
+    near = closest(str(fault.get("input")), words)
+    field = f"{path[-1]}: " if isinstance(path[-1], str) else ""
+    ways = " or ".join(f"`{field}{word}`" for word in words)
+    remedy = f"did you mean `{near}`?" if near else f"write {ways}"
+    remedy = remedy_for_value(path, fault.get("input")) or remedy
+    return f"expected {expected.replace(chr(39), '`')}", remedy, "unknown-value"
 
 
 def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple[str, str, str]:
@@ -425,6 +553,13 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
     remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
+    if node is not None and (kind := SINGLE.get(expected)):
+        remedy = remedy_for_text(node.value, parse_type(kind)) if node.raw else ""
+    amount = (
+        re.fullmatch(r"[^\d\s]{0,3}\s?(\d*\.?\d+)[^\d.]*", node.raw) if node is not None else None
+    )
+    if amount is not None and expected.endswith("number"):
+        remedy = f"write the number alone: `{path[-1]}: {amount[1]}`"
     found = "nothing" if node is None else kind_of(node)
     if node is not None and isinstance(node.value, int | float):
         found = f"`{str(node.value).lower()}`"

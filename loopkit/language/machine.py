@@ -1,18 +1,15 @@
-"""The whole machine, as its author declared it, and the remedies for what is no field or no value.
-
-Messages name the fields that each place of a definition allows; words that people bring from other
-tools are answered with how the same thing is written here.
-"""
+"""The whole machine, as its author declared it, and the fields that each place of it allows."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import Field, Tag, model_validator
+from pydantic import ConfigDict, Field, Tag, model_validator
 
+from loopkit.document.problems import did_you_mean
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
@@ -20,7 +17,17 @@ from loopkit.language.agents.tools import McpServer
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import common_type, parse_fields, parse_record
 from loopkit.language.facts import ERROR, WARNING, Severities
-from loopkit.language.section import Argv, Bound, Duration, Id, Ids, Inputs, Noun, Text, fault
+from loopkit.language.section import (
+    Argv,
+    Bound,
+    Duration,
+    Id,
+    Ids,
+    Inputs,
+    Noun,
+    Text,
+    fault,
+)
 from loopkit.language.states import STATE_KINDS, FinalState, State, each
 from loopkit.language.states.kinds import FirstText, FirstValue, MadeData, MadeText
 from loopkit.language.states.state import AgentChoice, StateBase
@@ -79,6 +86,8 @@ def _with_folder(schema: dict[str, Any]) -> None:
 
 class Machine(Noun):
     """A validate-and-revise loop: states, transitions, guards and feedback."""
+
+    model_config = ConfigDict(json_schema_extra={"patternProperties": {"^x-": {}}})
 
     loopkit: Literal[1]
     """The version of the language."""
@@ -139,7 +148,7 @@ class Machine(Noun):
             raise fault("no-blocking", message, ("severities",), help=remedy)
         if self.blocking is not None and self.blocking not in self.severities:
             message = f"there is no severity `{self.blocking}`"
-            remedy = f"allowed: {', '.join(map('`{}`'.format, self.severities))}"
+            remedy = did_you_mean(self.blocking, self.severities)
             raise fault("unknown-severity", message, ("blocking",), help=remedy)
         counts = (*self.report_severity.values(),)
         if counts and (counts[0] != 0 or any(a >= b for a, b in pairwise(counts))):
@@ -334,82 +343,3 @@ def _bare(annotation: Any) -> Any:
 
 def _is_noun(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Noun)
-
-
-LONGEST_QUOTED = 40
-MODEL = "PROVIDER/MODEL"
-GUARD = {
-    "guard": "a condition is called `guard` here: write `guard: {value}`",
-    "transitions": "a condition is the guard of a transition: "
-    "`transitions: [{{guard: {value}, target: STATE}}, {{target: OTHER}}]`",
-}
-TARGET = {
-    "target": "the state that comes next is called `target`: write `target: {value}`; "
-    "to go back for a revision, `revise: {value}`",
-    "next": "the state that comes next is called `next`: write `next: {value}`",
-}
-UNTIL = {
-    "guard": "a loop ends where a transition leads on: put `{{guard: {value}, target: STATE}}` "
-    "before the one that revises",
-    "transitions": "a loop is a state with one transition forward and one back: "
-    "`transitions: [{{guard: {value}, target: STATE}}, {{revise: STATE, max: 3}}]`",
-}
-REVISE = {
-    "revise": "to send work back, write `revise: STATE`, and `max: 3` for the number of revisions",
-    "agent": "failed calls are retried by the agent: put `retry: {{attempts: 3}}` under `agents:`; "
-    "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
-    "transitions": "to have work revised, write a transition `{{revise: STATE, max: 3}}`",
-}
-PATTERN = {
-    "matches": "write `matches: PATTERN` for what has to be there, `not_matches: PATTERN` for what "
-    "must not be there",
-}
-FALLBACKS = {
-    "price_per_run": "only an agent with a `model` takes fallbacks; to ask a model where a program "
-    "fails, lead to a state that asks it: `on_error: {{transient: STATE, fatal: STATE}}`",
-}
-EACH = {
-    "next": "to run a machine for each item of a list, write `each: {value}`, with `as`, `key` and "
-    "`machine`",
-}
-MACHINE = {"next": "to run another machine, write `machine: {value}`, and its `input`"}
-FIELDS: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(("if", "when", "condition"), GUARD),
-    **dict.fromkeys(("goto", "to", "then"), TARGET),
-    **dict.fromkeys(("until", "while"), UNTIL),
-    **dict.fromkeys(("retry", "retries"), REVISE),
-    **dict.fromkeys(("fallback", "fallbacks"), FALLBACKS),
-    **dict.fromkeys(("for_each", "foreach", "map", "items"), EACH),
-    **dict.fromkeys(("subflow", "workflow", "submachine"), MACHINE),
-    **dict.fromkeys(("regex", "regexp", "pattern"), PATTERN),
-}
-"""By the foreign word, the answer for each place; a place is known by a field that it allows."""
-
-
-def remedy_for_field(word: str, allowed: Collection[str], value: object) -> str:
-    """How to write a foreign field in this language; "" if the word is not a known one."""
-    answers = FIELDS.get(word.casefold(), {})
-    answer = next((text for field, text in answers.items() if field in allowed), "")
-    return answer.format(value=_quote(value))
-
-
-def remedy_for_value(path: Sequence[str | int], value: object) -> str:
-    """How to write a value of a foreign kind in this language; "" if there is no remedy."""
-    field = path[-1] if path else ""
-    if len(path) == 2 and path[0] == "agents" and "/" in str(value):
-        return f"write `{field}: {{model: {_quote(value, MODEL)}}}`"
-    if field in ("agent", "judge") and (isinstance(value, Mapping) or "/" in str(value)):
-        model = value.get("model") if isinstance(value, Mapping) else value
-        return (
-            "define the agent under `agents:`, such as "
-            f"`writer: {{model: {_quote(model, MODEL)}}}`, and name it here: `{field}: writer`"
-        )
-    if field == "retry" and isinstance(value, int):
-        return f"write `retry: {{attempts: {value}}}`"
-    return ""
-
-
-def _quote(value: object, otherwise: str = "…") -> str:
-    """A short value as it is written in the file, else the text `otherwise`."""
-    text = str(value) if isinstance(value, str | int) else ""
-    return text if 0 < len(text) <= LONGEST_QUOTED and text.isprintable() else otherwise

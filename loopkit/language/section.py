@@ -56,7 +56,10 @@ INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
 Written = Iterator[tuple[Place, str]]
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LIKE_DURATION = re.compile(
+    r"(\d+(?:\.\d+)?) *(m(?:s|illi)|[shd]|m(?!o)|(?![a-z]))[a-z]*[, ]*", re.IGNORECASE
+)
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
 
 
@@ -121,7 +124,16 @@ class Spelled(Value, frozen=True):
 def _duration(value: object) -> object:
     if isinstance(value, str) and (match := DURATION.fullmatch(value)):
         return float(match[1]) * SECONDS[match[2]]
-    raise fault("bad-duration", f"`{value}` is not a duration", help="write `90s`, `10m` or `2h`")
+    text = str(value).strip()
+    found = [(number, unit.lower() or "s") for number, unit in LIKE_DURATION.findall(text)]
+    parts = [(float(number), "ms" if unit[1:] else unit) for number, unit in found]
+    remedy = "`90s`, `10m` or `2h`"
+    if parts and not LIKE_DURATION.sub("", text):
+        [(number, unit), *more] = parts
+        number, unit = (number * 24, "h") if unit == "d" else (number, unit)
+        seconds = sum(number * SECONDS[unit] for number, unit in parts)
+        remedy = f"`{seconds:g}s`" if more else f"`{number:g}{unit}`"
+    raise fault("bad-duration", f"`{value}` is not a duration", help=f"write {remedy}")
 
 
 def _tuple(value: object) -> object:
@@ -187,16 +199,16 @@ def templates_of(key: str, argv: Sequence[str], stdin: str | None) -> Written:
         yield ("stdin",), stdin
 
 
-Id = Annotated[
-    str,
-    Spelled(
-        ID_PATTERN,
-        "bad-id",
-        "is not an id",
-        "an id is lower case: a letter, then letters, digits and underscores",
-    ),
-]
+ID_HELP = "an id is lower case: a letter, then letters, digits and underscores"
+Id = Annotated[str, Spelled(ID_PATTERN, "bad-id", "is not an id", ID_HELP)]
 """A name that an author gives: lower case letters, digits, underscores."""
+
+
+def as_id(text: str) -> str:
+    """The id that is most like a text: `plan_review_2` for `Plan-Review 2`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
+    word = re.sub(r"[^a-z0-9]", "_", words).strip("_") or "machine"
+    return word if word[0].isalpha() else f"m_{word}"
 
 
 def id_from(name: str) -> str:
@@ -211,11 +223,33 @@ Text = Annotated[
     PlainText, WithJsonSchema({"anyOf": [{"type": "string"}, INCLUDED_SCHEMA]}, mode="validation")
 ]
 """A template or a plain text, or `{file: PATH}`, which was replaced by the text of the file."""
-Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST]
+
+
+def _argv(words: tuple[str, ...]) -> tuple[str, ...]:
+    first, *rest = re.sub(r"\{\{.*?\}\}", "", words[0]).split() or [""]
+    # A path may have blanks in it, but then no option follows.
+    if rest and (not re.search(r"[/\\]", first) or any(word[0] == "-" for word in rest)):
+        raise fault("bad-command", f"no program is called `{words[0]}`", help=ARGUMENTS)
+    return words
+
+
+ARGUMENTS = "each argument is an item of its own"
+Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST, AfterValidator(_argv)]
 """A command as a list; each element is one template and stays one argument."""
 INPUT_FILE = "input_file"
 """The name by which templates of programs know the run's input as a file."""
 Texts = Annotated[tuple[str, ...], FROM_LIST]
+Variable = Annotated[
+    str,
+    Spelled(
+        r"^[A-Za-z_]\w*$",
+        "bad-variable",
+        "is not the name of an environment variable",
+        "write the name alone, such as `OPENAI_API_KEY`: the environment has its value",
+        re.ASCII,
+    ),
+]
+Variables = Annotated[tuple[Variable, ...], FROM_LIST]
 Duration = Annotated[
     float,
     BeforeValidator(_duration, json_schema_input_type=str),

@@ -25,15 +25,17 @@ from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.guard.kleene import Known, parse_requirement
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.rendering import parse
 from loopkit.language.validators import (
     Acyclic,
     AcyclicRule,
+    ContainsRule,
     DataFile,
+    LengthRule,
     Lookup,
     LookupRule,
     MatchesRule,
-    MaxCharsRule,
-    MinCharsRule,
+    NotContainsRule,
     NotMatchesRule,
     PythonRule,
     RequireRule,
@@ -462,18 +464,56 @@ def _compile(text: str) -> tuple[frozenset[str], Callable[[Mapping[str, object]]
     return guard.names, compile_guard(guard)
 
 
-async def check_length(
-    rule: MinCharsRule | MaxCharsRule, subject: JudgedArtifact, _setting: Setting
-) -> list[Found]:
-    number = len(subject.content.strip())
-    has = f"the text has {plural(number, 'character', ',')}"
-    if isinstance(rule, MinCharsRule) and number < rule.min_chars:
-        message = f"{has}, at least {amount(rule.min_chars)} needed"
-        return [defect(message, "too short", value=number)]
-    if isinstance(rule, MaxCharsRule) and number > rule.max_chars:
-        message = f"{has}, at most {amount(rule.max_chars)} allowed"
-        return [defect(message, "too long", value=number)]
+async def check_length(rule: LengthRule, subject: JudgedArtifact, _setting: Setting) -> list[Found]:
+    """Whether it has enough or too many; a word is what has a letter or a digit between blanks."""
+    text = subject.content.strip()
+    words = rule.unit == "word"
+    number = sum(any(map(str.isalnum, part)) for part in text.split()) if words else len(text)
+    has = f"the text has {plural(number, rule.unit, ',')}"
+    limit = getattr(rule, rule.kind)
+    if rule.kind.startswith("min") and number < limit:
+        return [defect(f"{has}, at least {amount(limit)} needed", "too short", value=number)]
+    if rule.kind.startswith("max") and number > limit:
+        return [defect(f"{has}, at most {amount(limit)} allowed", "too long", value=number)]
     return []
+
+
+async def check_contains(
+    rule: ContainsRule, subject: JudgedArtifact, setting: Setting
+) -> list[Found]:
+    text, found = _looked_for(rule, rule.contains, subject, setting)
+    message = f"the text does not contain `{shorten(text, 80)}`"
+    return [] if text == "" or next(found, None) else [defect(message, text, value=text)]
+
+
+async def check_not_contains(
+    rule: NotContainsRule, subject: JudgedArtifact, setting: Setting
+) -> list[Found]:
+    text, found = _looked_for(rule, rule.not_contains, subject, setting)
+    message = f"`{shorten(text, 80)}` is not allowed"
+    return [
+        defect(message, text, line=line, value=text, index=index)
+        for index, line in enumerate(islice(found, MAX_FAULTS))
+    ]
+
+
+def _looked_for(
+    rule: ContainsRule | NotContainsRule, template: str, subject: JudgedArtifact, setting: Setting
+) -> tuple[str, Iterator[int]]:
+    """The text of a template, and the lines where it is found; an empty one is found nowhere."""
+    text = parse(template).render(setting.names).strip()
+    as_compared = str.casefold if rule.ignore_case else str
+    wanted, content = as_compared(text), as_compared(subject.content)
+
+    def lines() -> Iterator[int]:
+        before, line = 0, 1
+        while wanted and (at := content.find(wanted, before)) >= 0:
+            line += content.count("\n", before, at)
+            yield line
+            line += wanted.count("\n")
+            before = at + len(wanted)
+
+    return text, lines()
 
 
 async def check_matches(
@@ -691,10 +731,14 @@ def _missing_message(rule: SectionRule, text: str) -> str:
 CHECKS: Mapping[str, RuleCheck] = {
     "acyclic": check_acyclic,
     "command": check_command,
+    "contains": check_contains,
     "lookup": check_lookup,
     "matches": check_matches,
     "max_chars": check_length,
+    "max_words": check_length,
     "min_chars": check_length,
+    "min_words": check_length,
+    "not_contains": check_not_contains,
     "not_matches": check_not_matches,
     "python": check_python,
     "require": check_require,

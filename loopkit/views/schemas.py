@@ -261,7 +261,9 @@ def _with_names_checked_first(noun: Schema) -> Schema:
         rules.append(_either("revise", "target", unfit))
     if not rules:
         return noun
-    known = {"propertyNames": {"enum": list(noun["properties"])}}
+    names = [{"enum": list(noun["properties"])}]
+    names += [{"pattern": pattern} for pattern in noun.get("patternProperties", ())]
+    known = {"propertyNames": names[0] if len(names) == 1 else {"anyOf": names}}
     return {**noun, "if": known, "then": rules[0] if len(rules) == 1 else {"allOf": rules}}
 
 
@@ -294,6 +296,11 @@ class _Generate(GenerateJsonSchema):
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
+        made = super().dict_schema(schema)
+        # A name that is not an id is marked.
+        return {**made, "additionalProperties": False} if "patternProperties" in made else made
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
         if schema["schema"]["type"] == "nullable":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from loopkit.document.problems import closest
+from loopkit.document.problems import closest, is_slip
 from loopkit.language.agents.agent import AgentBase, CalledAgent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.section import (
@@ -27,6 +27,7 @@ from loopkit.language.section import (
     Noun,
     Text,
     Texts,
+    Variables,
     Written,
     fault,
     one_of,
@@ -72,7 +73,7 @@ class CommandAgent(CalledAgent):
     """The program's own tools that the agent may use; its templates can use `{{ agent.tools }}`."""
     resume: Texts = ()
     """Arguments to add when a kept session with a known id is continued; they use `session`."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
     errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
     """How exit codes and output map to classes of errors. The first match counts."""
@@ -154,6 +155,9 @@ MODELS = "model_prices_and_context_window_backup.json"
 CONSTANTS = "constants.py"
 _CLASS = "\nclass LlmProviders(str, Enum):\n"
 _INDENTED = re.compile(r"(?:    .*\n|\n)*")
+_PROVIDER = re.compile(r'"litellm_provider": "([^"]+)"')
+_LISTED = re.compile(r'^    "([^"]+)": \{', re.MULTILINE)
+_WORDS = re.compile(r"([^a-z]+)")
 _NAME = re.compile(r'^    [A-Z]\w* = "([^"]+)"', re.MULTILINE)
 
 
@@ -182,6 +186,36 @@ def meant_model(model: str) -> str:
 def is_listed(model: str) -> bool:
     """Whether LiteLLM lists a model under this very name, so that it needs no provider."""
     return f"\n    {json.dumps(model)}: {{" in _text(MODELS)
+
+
+def listed_provider(model: str) -> str:
+    """The provider of a model that LiteLLM lists under this name; else empty."""
+    _, _, entry = _text(MODELS).partition(f"\n    {json.dumps(model)}: {{")
+    found = _PROVIDER.search(entry.partition("\n    }")[0])
+    return found[1] if found and found[1] in known_providers() else ""
+
+
+@cache
+def similar_model(model: str, providers: Container[str]) -> str:
+    """The listed model of a provider that differs from this one by a slip in one word; else empty.
+
+    New models differ in numbers, and by words that other names have.
+    """
+    provider, slash, name = model.partition("/")
+    if not slash or provider not in providers or is_listed(model) or is_listed(name):
+        return ""
+    names = [one.removeprefix(f"{provider}/") for one in _LISTED.findall(_text(MODELS))]
+    names = [one for one in names if "/" not in one]
+    words = {word for one in names for word in _WORDS.split(one)}
+    written = _WORDS.split(name)
+    for one in names:
+        other = _WORDS.split(one)
+        wrong = [(a, b) for a, b in zip(written, other, strict=False) if a != b]
+        if len(written) == len(other) and len(wrong) == 1 and wrong[0][0] not in words:
+            meant = f"{provider}/{one}"
+            if is_slip(*wrong[0]) and (is_listed(meant) or listed_provider(one) == provider):
+                return meant
+    return ""
 
 
 def has_no_provider(model: str) -> bool:

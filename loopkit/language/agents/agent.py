@@ -32,7 +32,10 @@ Thoughts = Annotated[
 class KeptSession(Noun):
     """`session: {keep: N, if_lost: fail}`: one conversation, all of it or its last N turns."""
 
-    keep: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    keep: Annotated[
+        Annotated[int, Field(ge=1), Tag("<number>")] | Annotated[Literal["all"], Tag("<all>")],
+        Discriminator(lambda value: "<all>" if isinstance(value, str) else "<number>"),
+    ] = "all"
     """The number of recent turns of the conversation to send again, or `all`."""
     if_lost: Literal["fresh", "fail"] = "fresh"
     """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an

@@ -9,7 +9,17 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.tools import Tool
-from loopkit.language.section import Duration, Id, Noun, Retry, Text, Written, fault, one_or_more
+from loopkit.language.section import (
+    Duration,
+    Id,
+    Noun,
+    Retry,
+    Text,
+    Variable,
+    Written,
+    fault,
+    one_or_more,
+)
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -55,7 +65,7 @@ class Fallback(Noun):
     """The provider's options for the fallback; they replace all options of the agent."""
     base_url: str | None = None
     """The address of the provider. Default: the agent's, if the provider is the same."""
-    api_key_env: str | None = None
+    api_key_env: Variable | None = None
     """The environment variable with the API key. Default: the agent's, if provider and address are
     the same."""
     price: Rate | None = None
@@ -90,7 +100,7 @@ class ModelAgent(CalledAgent):
     """Options of the provider, such as `max_tokens` or `temperature`, passed on unchanged."""
     base_url: str | None = None
     """The address of the provider. Default: the provider's own."""
-    api_key_env: str | None = None
+    api_key_env: Variable | None = None
     """The environment variable with the API key. Default: the provider's own."""
     price: Rate | None = None
     """The price in USD per million tokens, for input and output; 0 if it is free. Default: the list

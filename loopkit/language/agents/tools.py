@@ -22,7 +22,7 @@ from loopkit.language.section import (
     PlainText,
     Spelled,
     Text,
-    Texts,
+    Variables,
     Written,
     fault,
     one_of,
@@ -101,7 +101,7 @@ class ProgramTool(StartedTool):
 
     input: Fields = {}
     """The fields that the model fills in, with their types."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
 
 
@@ -222,7 +222,7 @@ class McpServer(Noun):
 
     command: Argv | None = None
     """The program and its arguments; not templates."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
     url: str | None = None
     """The address of the server, which is reached over streamable HTTP."""

@@ -72,6 +72,11 @@ class DataType(Value, frozen=True):
         return not self.optional and not self.has_default
 
     @property
+    def is_anything(self) -> bool:
+        """Whether it may as well be a text as data."""
+        return not (self.scalar or self.values or self.fields is not None or self.items)
+
+    @property
     def bounded(self) -> bool:
         """A whole number with both ends known, so that the proof can try each value."""
         return self.scalar == "int" and self.minimum is not None and self.maximum is not None

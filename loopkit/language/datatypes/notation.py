@@ -15,7 +15,7 @@ from itertools import islice
 from math import ceil, floor
 from typing import Any
 
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.datatypes.datatype import SCALARS, DataType, NotationError, default_fault
 from loopkit.language.json_schema import (
     Path,
@@ -41,8 +41,22 @@ OTHERS = "..."
 NO_OTHERS = "none"
 """What it says where there are no other fields."""
 WORDS = {json_type: word for word, json_type in SCALARS.items()}
-OTHER_WORDS = {**WORDS, "text": "str", "float": "num", "double": "num"}
+OTHER_WORDS = {
+    **{word: word for word in (*SCALARS, "any", "file")},
+    **WORDS,
+    **dict.fromkeys(("text", "date", "url", "email"), "str"),
+    **dict.fromkeys(("float", "double"), "num"),
+    **dict.fromkeys(("list", "array"), "[any]"),
+    **dict.fromkeys(("dict", "map", "object"), "any"),
+}
 """The words of other notations for single values, and those of this language."""
+LIKE_LIST = re.compile(r"(?i:list|array|sequence)\[(.+)\]|(.+)\[\]")
+LIKE_OPTIONAL = re.compile(r"(?i:optional)\[(.+)\]|(.+)\?")
+SWITCHES = {
+    **dict.fromkeys(("yes", "y", "on", "true"), "true"),
+    **dict.fromkeys(("no", "n", "off", "false"), "false"),
+}
+"""What stands for true or false elsewhere, and is text in YAML 1.2."""
 WORD = re.compile(r"[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*")
 FILE = re.compile(r"[^|]+\.(?:json|ya?ml)")
 
@@ -156,8 +170,20 @@ def _from_words(text: str) -> DataType:
         return DataType({"type": json_type}, scalar=text)
     if "|" in text:
         return _choice_of(tuple(word.strip() for word in text.split("|")), text)
-    meant = OTHER_WORDS.get(text.casefold())
-    raise NotationError(f"unknown type `{text}`", remedy=f"write `{meant}`" if meant else "")
+    if found := LIKE_LIST.fullmatch(text):
+        remedy = f"write `[{_meant(found[1] or found[2])}]`"
+    elif found := LIKE_OPTIONAL.fullmatch(text):
+        remedy = f"write `optional {_meant(found[1] or found[2])}`"
+    elif meant := OTHER_WORDS.get(text.casefold()):
+        remedy = f"write `{meant}`"
+    else:
+        near = closest(text, OTHER_WORDS)
+        remedy = f"did you mean `{OTHER_WORDS[near]}`?" if near else ""
+    raise NotationError(f"unknown type `{text}`", remedy=remedy)
+
+
+def _meant(text: str) -> str:
+    return OTHER_WORDS.get(text.casefold(), text)
 
 
 def _choice_of(words: tuple[str, ...], text: str) -> DataType:
@@ -239,10 +265,26 @@ def _bound(name: str, value: object, datatype: DataType) -> int | float:
 
 def _with_default(datatype: DataType, default: object) -> DataType:
     if fault := _default_fault(default, datatype):
-        raise NotationError(f"the default does not fit the type: {fault}", ("default",))
+        message = f"the default does not fit the type: {fault}"
+        raise NotationError(message, ("default",), remedy_for_text(default, datatype) or FITTING)
     # Null is absence, so that a type with another default always has a value.
     is_optional = datatype.optional and default is None
     return datatype.replace(default=default, has_default=True, optional=is_optional)
+
+
+FITTING = "write one that does, or change the type"
+
+
+def remedy_for_text(value: object, datatype: DataType) -> str:
+    """How to write a value of a type that was written as one of another type."""
+    text, kind = str(value).strip(), datatype.scalar
+    if kind == "bool" and (meant := SWITCHES.get(text.casefold())):
+        return f"write `{meant}`; `{text}` is text"
+    if kind in ("int", "num") and isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?", text):
+        return f"write `{text}` without quotes"
+    if kind == "str" and not datatype.values and isinstance(value, int | float):
+        return f'write it in quotes: `"{json.dumps(value)}"`'
+    return did_you_mean(text, datatype.values)
 
 
 def _default_fault(default: object, datatype: DataType) -> str:

@@ -33,7 +33,7 @@ from loopkit.language.section import (
     PlainText,
     ReportEmission,
     Text,
-    Texts,
+    Variables,
     Written,
     fault,
     templates_of,
@@ -119,7 +119,7 @@ class CommandState(AuthorState):
     """Mark the artifact and the result as a fallback."""
     timeout: Duration = 600.0
     """The time after which the program is killed."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
     on_in_doubt: OnInDoubt | None = None
     """The policy for a call in doubt, which may have been made before a crash. Default: `ask`."""

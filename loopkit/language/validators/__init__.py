@@ -33,9 +33,11 @@ from loopkit.language.section import (
     Id,
     Notation,
     Noun,
+    PlainText,
     Section,
     Spelled,
     Texts,
+    Variables,
     Written,
     fault,
     one_of,
@@ -94,6 +96,45 @@ class NotMatchesRule(FixedRule):
         return f"nothing of `{pattern}`{_outside(self.outside_code)}"
 
 
+class ContainsRule(FixedRule):
+    """Checks that the text contains another text."""
+
+    contains: PlainText
+    """A template for the text to look for, without surrounding white space."""
+    ignore_case: bool = False
+    """Whether capitals count as small letters."""
+
+    kind = "contains"
+    most_findings: ClassVar[float] = 1
+    example = Example({"contains": "tea"}, passes="Some tea.", fails="Some water.")
+
+    @property
+    def templates(self) -> Written:
+        return self.written(self.kind)
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        return f"the text `{self.contains}`"
+
+
+class NotContainsRule(FixedRule):
+    """Checks that the text does not contain another text. Each place is a finding with its line."""
+
+    not_contains: PlainText
+    """A template for the text to look for, without surrounding white space."""
+    ignore_case: bool = False
+    """Whether capitals count as small letters."""
+
+    kind = "not_contains"
+    example = Example({"not_contains": "water"}, passes="Some tea.", fails="Some water.")
+
+    @property
+    def templates(self) -> Written:
+        return self.written(self.kind)
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        return f"nowhere the text `{self.not_contains}`"
+
+
 class SectionRule(Section, FixedRule):
     """Checks that the Markdown has a heading or bold label of this name, with text under it."""
 
@@ -107,34 +148,59 @@ class SectionRule(Section, FixedRule):
         return f"a section `{self.section}` with text in it{title}"
 
 
-class MinCharsRule(FixedRule):
+class LengthRule(FixedRule):
+    """The rules that count what a text has."""
+
+    most_findings: ClassVar[float] = 1
+    sees_only_artifact = True
+
+    @property
+    def unit(self) -> str:
+        return "word" if self.kind.endswith("words") else "character"
+
+    def wish(self, patterns: Mapping[str, str]) -> str:
+        end = "least" if self.kind.startswith("min") else "most"
+        return f"at {end} {plural(getattr(self, self.kind), self.unit)}"
+
+
+class MinCharsRule(LengthRule):
     """Checks that the text, without surrounding white space, is not shorter than a minimum."""
 
     min_chars: int = Field(ge=0)
     """The minimum number of characters, without surrounding white space."""
 
     kind = "min_chars"
-    most_findings: ClassVar[float] = 1
-    sees_only_artifact = True
     example = Example({"min_chars": 20}, passes="Long enough, at last.", fails="No.")
 
-    def wish(self, patterns: Mapping[str, str]) -> str:
-        return f"at least {plural(self.min_chars, 'character')}"
 
-
-class MaxCharsRule(FixedRule):
+class MaxCharsRule(LengthRule):
     """Checks that the text, without surrounding white space, is not longer than a maximum."""
 
     max_chars: int = Field(ge=0)
     """The maximum number of characters, without surrounding white space."""
 
     kind = "max_chars"
-    most_findings: ClassVar[float] = 1
-    sees_only_artifact = True
     example = Example({"max_chars": 20}, passes="Yes.", fails="Far too long, alas, by a lot.")
 
-    def wish(self, patterns: Mapping[str, str]) -> str:
-        return f"at most {plural(self.max_chars, 'character')}"
+
+class MinWordsRule(LengthRule):
+    """Checks that the text has enough words."""
+
+    min_words: int = Field(ge=0)
+    """The minimum number of words."""
+
+    kind = "min_words"
+    example = Example({"min_words": 3}, passes="Boil the water.", fails="Tea - tea!")
+
+
+class MaxWordsRule(LengthRule):
+    """Checks that the text has not too many words."""
+
+    max_words: int = Field(ge=0)
+    """The maximum number of words."""
+
+    kind = "max_words"
+    example = Example({"max_words": 3}, passes="Boil - the water!", fails="Boil the water now.")
 
 
 class SchemaRule(FixedRule):
@@ -421,7 +487,7 @@ class PythonRule(FixedRule):
     file's own folder."""
     timeout: Duration = 60.0
     """The time after which the function is killed; there is no verdict then."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
 
     kind = "python"
@@ -453,9 +519,13 @@ class PythonRule(FixedRule):
 RULE_NOUNS: tuple[type[RuleBase], ...] = (
     MatchesRule,
     NotMatchesRule,
+    ContainsRule,
+    NotContainsRule,
     SectionRule,
     MinCharsRule,
     MaxCharsRule,
+    MinWordsRule,
+    MaxWordsRule,
     SchemaRule,
     RequireRule,
     LookupRule,

@@ -13,7 +13,7 @@ from loopkit.language.section import (
     PlainText,
     Retry,
     Text,
-    Texts,
+    Variables,
     Written,
     fault,
     templates_of,
@@ -58,7 +58,7 @@ class CommandRule(FixedRule):
     match counts."""
     timeout: Duration = 600.0
     """The time after which the program is killed; there is no verdict then."""
-    env: Texts = ()
+    env: Variables = ()
     """Environment variables to pass on, besides the harmless ones."""
 
     kind = "command"
