@@ -13,6 +13,7 @@ from typing import Any, Self
 from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
+from loopkit.agents.preflight import refuse_unprepared
 from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
@@ -90,6 +91,7 @@ class App(ClaimedRuns):
         scenario = script.scenario if script else None
         if needs is None and (scenario or limits or loaded.digest not in self._playable):
             refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
+            refuse_unprepared(loaded.machine, scenario, self.functions, inputs)
             if scenario is None:
                 self._playable.add(loaded.digest)
         if is_broken(str(self.folder)):
@@ -121,7 +123,9 @@ class App(ClaimedRuns):
     async def refuse_here(self, state: RunState) -> None:
         """Raise NotRunnable for a stored run that other hosts or processes may be able to play."""
         machine = await self.machine_of(state)
-        refuse_unplayable(machine, await self.scenario_of(state), self.functions, state.limits)
+        scenario = await self.scenario_of(state)
+        refuse_unplayable(machine, scenario, self.functions, state.limits)
+        self._refuse_unprepared(machine, state.definition, state, scenario)
         if not await asyncio.to_thread(os.path.isdir, state.folder):
             raise NotRunnable(f"its project folder `{state.folder}` is not here")
         if (missing := missing_plug_in(machine)) is not None:
@@ -231,6 +235,7 @@ class App(ClaimedRuns):
                     claim, state, scenario, limits, (machine, wanted), repaired
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
+        self._refuse_unprepared(machine, state.definition, state, scenario)
         refuse_limits(machine, state, limits)
         engine = self.engine(machine, state.definition)
         players = self._players(machine, state.definition, scenario)
@@ -255,6 +260,7 @@ class App(ClaimedRuns):
         refuse_unplayable(wanted.machine, scenario, self.functions, {**ahead.limits, **limits})
         if scenario is not None:
             refuse_misnamed(wanted.machine, scenario)
+        self._refuse_unprepared(wanted.machine, wanted.digest, ahead, scenario)
         engine = self.engine(wanted.machine, wanted.digest)
         question = new_question(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
@@ -266,6 +272,12 @@ class App(ClaimedRuns):
         ended = delivery_failures(state, "asked for anew: the machine was changed")
         await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
+
+    def _refuse_unprepared(
+        self, machine: Machine, digest: str, state: RunState, scenario: Scenario | None
+    ) -> None:
+        ahead = self.engine(machine, digest).program.graph.reachable(state.state)
+        refuse_unprepared(machine, scenario, self.functions, state.input, ahead)
 
     async def remove(self, *runs: str) -> None:
         """Forget runs with their children, all or none; raises NotRunnable for a child alone."""

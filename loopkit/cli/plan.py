@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loopkit.agents.preflight import needs_of
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
@@ -66,7 +67,10 @@ def plan_command(
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
+    missing = [f"- {n.line}" for n in needs_of(definition, inputs=inputs) if n.is_missing]
     echo_wrapped([plan_text(plan, inputs)])
+    if missing:
+        echo_wrapped(["", "Missing here:", *missing])
     if from_runs:
         _tell_of_runs(definition.label)
     return terminal.OK

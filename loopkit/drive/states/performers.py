@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from loopkit.engine.events import Adding, Outcome, Replied, Reread, Setting, Wor
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Failure, Usage
+from loopkit.engine.records import Usage
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.template_values import AllNames, render, template_names
 from loopkit.language.datatypes.datatype import conform, facts_of, fault_texts
@@ -62,14 +62,10 @@ from loopkit.language.states.kinds import (
     ValidateState,
 )
 from loopkit.language.states.state import Output, StateBase
-from loopkit.language.template.rendering import parse
-from loopkit.language.validators.command import CommandRule
 from loopkit.machine.inputs import extract, fill_in, made_of
-from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
+from loopkit.machine.program import ONCE, Callee, RulesAsked
 from loopkit.outside.processes import (
-    CommandNotStarted,
     command_environment,
-    require_program,
     run_command,
 )
 from loopkit.validators.data import JudgedArtifact
@@ -407,21 +403,8 @@ class _Judging(Mutable):
                 [answer] = ledger.settle([answer], self.earlier, self.state, rules.levels)
             answers.append(answer)
             if rules.state.stop == "first" and _blocks(answers):
-                return [*answers, *self._not_startable(rules.fixed[len(answers) :])]
+                break
         return answers
-
-    def _not_startable(self, left: Iterable[tuple[str, Placed]]) -> Iterator[Answer]:
-        """The answers of validators that are not asked, and whose program is not on PATH."""
-        rules = ((validator, rule) for validator, placed in left for _, rule in placed)
-        for validator, rule in rules:
-            is_played = self.active.commands.plays(validator)
-            if isinstance(rule, CommandRule) and rule.guard is None and not is_played:
-                program = parse(rule.command[0]).constant
-                try:
-                    require_program(program or "/", command_environment(rule.env))
-                except CommandNotStarted as error:
-                    failure = Failure("fatal", str(error))
-                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""
