@@ -13,7 +13,7 @@ from typing import Any, Self
 from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
-from loopkit.agents.preflight import refuse_unprepared
+from loopkit.agents.preflight import needs_of, refuse_unprepared
 from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
@@ -64,13 +64,9 @@ class App(ClaimedRuns):
 
     @classmethod
     def open(cls, place: Path | str | None, journal: Journal | None = None, **parts: Any) -> App:
-        """An app over the journal of a state folder or URL, or over the given one from there.
-
-        The project folder is the parent of the state folder, or else the current one.
-        """
-        folder = place.absolute().parent if isinstance(place, Path) else Path.cwd()
+        """An app over the journal of a state folder or URL, or over the given one from there."""
         journal = journal or open_journal(place)
-        return cls(journal, folder=folder, **{"observe": observers, **parts})
+        return cls(journal, **{"observe": observers, **parts})
 
     async def start(
         self,
@@ -89,16 +85,17 @@ class App(ClaimedRuns):
         that have these labels, and may lack here what they have.
         """
         scenario = script.scenario if script else None
+        folder = (self.folder or loaded.folder).absolute()
         if needs is None and (scenario or limits or loaded.digest not in self._playable):
             refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
-            refuse_unprepared(loaded.machine, scenario, self.functions, inputs)
+            prepared = None if self._occupancy.makes_folders else folder
+            refuse_unprepared(
+                needs_of(loaded.machine, scenario, self.functions, inputs, folder=prepared)
+            )
             if scenario is None:
                 self._playable.add(loaded.digest)
-        if is_broken(str(self.folder)):
-            raise NotRunnable(
-                "the path of the project folder is not valid UTF-8; rename the folder, "
-                "or set LOOPKIT_STATE to a state folder elsewhere"
-            )
+        if is_broken(str(folder)):
+            raise NotRunnable("the path of the machine file is not valid UTF-8; rename its folder")
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.label
@@ -108,7 +105,7 @@ class App(ClaimedRuns):
             machine=machine,
             definition=loaded.digest,
             script=script.digest if script else None,
-            folder=str(self.folder),
+            folder=str(folder),
             input=dict(inputs),
             limits=dict(limits) if limits else NOTHING,
         )
@@ -127,7 +124,7 @@ class App(ClaimedRuns):
         refuse_unplayable(machine, scenario, self.functions, state.limits)
         self._refuse_unprepared(machine, state.definition, state, scenario)
         if not await asyncio.to_thread(os.path.isdir, state.folder):
-            raise NotRunnable(f"its project folder `{state.folder}` is not here")
+            raise NotRunnable(f"its folder `{state.folder}` is not here")
         if (missing := missing_plug_in(machine)) is not None:
             raise NotRunnable(f"the plug-in `{missing}` is not installed here")
 
@@ -277,7 +274,10 @@ class App(ClaimedRuns):
         self, machine: Machine, digest: str, state: RunState, scenario: Scenario | None
     ) -> None:
         ahead = self.engine(machine, digest).program.graph.reachable(state.state)
-        refuse_unprepared(machine, scenario, self.functions, state.input, ahead)
+        folder, inputs = Path(state.folder), state.input
+        refuse_unprepared(
+            needs_of(machine, scenario, self.functions, inputs, ahead=ahead, folder=folder)
+        )
 
     async def remove(self, *runs: str) -> None:
         """Forget runs with their children, all or none; raises NotRunnable for a child alone."""

@@ -86,8 +86,8 @@ def test_what_a_run_surely_needs_is_told_from_what_it_may_need(
     text: str, missing: set[str], noted: set[str]
 ) -> None:
     needs = given(text, x=False, p="pytset")
-    assert {need.name for need in needs if need.is_missing} == missing
-    assert {need.name for need in needs if not need.is_sure and not need.is_met} == noted
+    assert {need.name.split()[1] for need in needs if need.is_missing} == missing
+    assert {n.name.split()[1] for n in needs if n.lack and not n.is_sure} == noted
 
 
 def listed(said: str) -> list[str]:
@@ -103,6 +103,7 @@ def inputs_of(path: Path) -> list[str]:
     first = read_file(path.with_suffix(".scenario.yaml"), "").plain()
     case = next(iter(first["cases"].values())) if "cases" in first else first
     values = {**(first.get("input") or {}), **(case.get("input") or {})}
+    values = {key: one for key, one in values.items() if not isinstance(one, dict)}
     Path("in.json").write_text(json.dumps({k: values.get(k, "Tea.") for k in needed}))
     return ["-i", "in.json"]
 

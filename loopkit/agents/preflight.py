@@ -1,17 +1,21 @@
-"""Preflight: what a run surely needs of the computer that drives it, looked up before any call."""
+"""Preflight: what a run needs of the computer that drives it, looked up before any call."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from loopkit.agents.model.keys import is_only_way, needed_variables
 from loopkit.agents.model.pricing import provider_of
 from loopkit.agents.players import Cast, Functions, casts_of
 from loopkit.agents.port import NotRunnable
+from loopkit.journal.files import state_folder
 from loopkit.language.agents import Agent, CommandAgent
+from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import CommandTool, McpTool, Tool
 from loopkit.language.guard.evaluate import compile_guard
@@ -24,56 +28,40 @@ from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.program import flat_facts, validators_of
 from loopkit.outside.processes import command_environment, may_start
+from loopkit.outside.workspace import PATHS_START, from_above, remedy_for_missing
 from loopkit.scenario.script import Parts
 from loopkit.text import plural
 
 
-class NotPrepared(NotRunnable):
-    """Something that the run needs is missing here."""
-
-
 @dataclass(frozen=True)
 class Need:
-    """A key or a program, and who needs it."""
+    """A key, a program or a folder, and who needs it."""
 
-    kind: str
-    """`key` or `program`."""
     name: str
+    """With its kind: `key OPENAI_API_KEY`."""
+    lack: str
+    """What is wrong; empty where it is there."""
     who: str
     remedy: str
-    is_met: bool
     is_sure: bool
     """Whether the run surely needs it; otherwise it is only noted."""
 
     @property
     def is_missing(self) -> bool:
-        return self.is_sure and not self.is_met
-
-    @property
-    def standing(self) -> str:
-        is_key = self.kind == "key"
-        if self.is_met:
-            return "is set" if is_key else "is found"
-        return "is not set" if is_key else "is not on PATH"
+        return bool(self.lack) and self.is_sure
 
     @property
     def line(self) -> str:
-        told = f"{self.kind} {self.name} {self.standing}: {self.who}"
-        return told if self.is_met else f"{told}; {self.remedy}"
+        if not self.lack:
+            return f"{self.name}: {self.who}"
+        return f"{self.name} {self.lack}: {self.who}; {self.remedy}"
 
 
-def refuse_unprepared(
-    machine: Machine,
-    scenario: Parts | None = None,
-    functions: Functions | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    ahead: Iterable[str] | None = None,
-) -> None:
-    """Raise NotPrepared with all that a run surely needs and that is missing here."""
-    needs = needs_of(machine, scenario, functions, inputs, ahead)
-    if missing := [need for need in needs if need.is_missing]:
+def refuse_unprepared(needs: Iterable[Need]) -> None:
+    """Raise NotRunnable with all that a run surely needs and that is missing here."""
+    if missing := [need.line for need in needs if need.is_missing]:
         told = f"{plural(len(missing), 'thing')} missing here, and nothing was called"
-        raise NotPrepared("\n- ".join((told, *(need.line for need in missing))))
+        raise NotRunnable("\n- ".join((told, *missing)))
 
 
 def needs_of(
@@ -81,21 +69,25 @@ def needs_of(
     scenario: Parts | None = None,
     functions: Functions | None = None,
     inputs: Mapping[str, Any] | None = None,
+    *,
     ahead: Iterable[str] | None = None,
+    folder: Path | None = None,
 ) -> list[Need]:
     """The needs of a run with these inputs that nothing plays, each once: what is sure first.
 
-    `ahead` are the states of the machine that the run may still come to; by default all.
+    `ahead` are the states of the machine that the run may still come to; by default all. `folder`
+    is where the paths of its workspaces start; without it they are not looked up.
     """
-    found: dict[tuple[str, str], list[Need]] = {}
+    found: dict[str, list[Need]] = {}
     for cast in casts_of(machine, scenario):
         is_root = cast.machine is machine
+        states = ahead if is_root and ahead is not None else cast.machine.states
         wanted = _Wanted(cast, functions or {}, inputs if is_root else None)
-        for need in wanted.needs(ahead if is_root and ahead is not None else cast.machine.states):
-            found.setdefault((need.kind, need.name), []).append(need)
-    if scenario is None and _keeps_folders(machine):
-        found.setdefault(("program", "git"), []).append(_program("git", "keeps folders", ()))
-    return sorted(map(_merged, found.values()), key=lambda need: (not need.is_sure, need.is_met))
+        folders = () if folder is None else wanted.folders(folder, states)
+        git = wanted.git(states) if scenario is None else ()
+        for need in (*wanted.needs(states), *git, *folders):
+            found.setdefault(need.name, []).append(need)
+    return sorted(map(_merged, found.values()), key=lambda need: (not need.is_sure, not need.lack))
 
 
 def _merged(needs: Sequence[Need]) -> Need:
@@ -103,17 +95,6 @@ def _merged(needs: Sequence[Need]) -> Need:
     is_sure = any(need.is_sure for need in needs)
     who = dict.fromkeys(need.who for need in needs if need.is_sure or not is_sure)
     return replace(needs[0], who=", ".join(who), is_sure=is_sure)
-
-
-def _keeps_folders(machine: Machine) -> bool:
-    for name, state in machine.states.items():
-        is_isolated = any(one and one.isolate != "none" for one in machine.workspaces_at(name))
-        output = state.output_at(name)
-        if is_isolated or state.isolates or (output and output.folder is not None):
-            return True
-        if state.child is not None and _keeps_folders(state.child):
-            return True
-    return False
 
 
 @dataclass
@@ -145,6 +126,25 @@ class _Wanted:
                 agent, is_sure = machine.agents[name], self.agents[name]
                 yield from self._of_agent(name, agent, within, is_sure=is_sure)
             done.update(left)
+
+    def git(self, states: Iterable[str]) -> Iterator[Need]:
+        machine = self.cast.machine
+        for name in states:
+            state, used = machine.states[name], machine.workspaces_at(name)
+            output = state.output_at(name)
+            is_kept = state.isolates or (output is not None and output.folder is not None)
+            if is_kept or any(own is not None and own.isolate != "none" for own in used):
+                yield _program("git", "folders are kept with it", (), is_sure=True)
+
+    def folders(self, start: Path, states: Iterable[str]) -> Iterator[Need]:
+        machine = self.cast.machine
+        owns = [own for name in states for own in machine.workspaces_at(name) if own is not None]
+        for own in dict.fromkeys(owns):
+            place = place_of(own, start, self.inputs)
+            if place is not None and not own.create:
+                lack = "" if place.is_dir() else "does not exist"
+                remedy = remedy_for_missing(own.path, start, state_folder().parent)
+                yield Need(f"workspace {place}", lack, PATHS_START, remedy, is_sure=True)
 
     def _ask(self, agent: str, *, is_sure: bool) -> None:
         if agent in self.cast.machine.agents:
@@ -196,24 +196,40 @@ class _Wanted:
     def _program_of(
         self, argv: Sequence[str], who: str, env: Iterable[str], *, is_sure: bool
     ) -> Iterator[Need]:
-        template = parse(argv[0])
-        program = template.constant
-        if program is None and self.inputs is not None and template.names == {"input"}:
-            try:
-                program = template.render({"input": self.inputs})
-            except TemplateError:
-                program = None
-        if program:
+        if program := _filled(argv[0], self.inputs):
             yield _program(program, who, env, is_sure=is_sure)
 
 
-def _program(program: str, who: str, env: Iterable[str], *, is_sure: bool = True) -> Need:
+def _filled(text: str, inputs: Mapping[str, Any] | None) -> str | None:
+    """A template with inputs filled in; None where that takes more than these."""
+    template = parse(text)
+    if template.constant is None and (inputs is None or template.names != {"input"}):
+        return None
+    with suppress(TemplateError):
+        return template.render({"input": inputs})
+    return None
+
+
+def place_of(
+    own: Workspace | None, start: Path, inputs: Mapping[str, Any] | None = None
+) -> Path | None:
+    """The folder of a workspace; None where more than the inputs tells that."""
+    start = Path(os.path.realpath(start))
+    path = "." if own is None else _filled(own.path, inputs)
+    if own is None or path is None:
+        return None if path is None else start
+    root, rest = from_above(start, path.strip(), own.path)
+    return root / rest
+
+
+def _program(program: str, who: str, env: Iterable[str], *, is_sure: bool) -> Need:
+    lack, remedy = "is not on PATH", "install it, or correct the name"
+    is_there = may_start(program, command_environment(env))
     if os.sep in program:
         # The run may make it, and may start it in a tree of its own.
-        is_met = os.path.exists(program) or not os.path.isabs(program)
-        return Need("program", program, who, "make it, or correct the path", is_met, False)
-    is_met = may_start(program, command_environment(env))
-    return Need("program", program, who, "install it, or correct the name", is_met, is_sure)
+        is_there, is_sure = os.path.exists(program) or not os.path.isabs(program), False
+        lack, remedy = "does not exist", "make it, or correct the path"
+    return Need(f"program {program}", "" if is_there else lack, who, remedy, is_sure)
 
 
 def _keys_of(agent: ModelAgent, who: str, *, is_sure: bool) -> Iterator[Need]:
@@ -229,5 +245,5 @@ def _keys_of(agent: ModelAgent, who: str, *, is_sure: bool) -> Iterator[Need]:
 
 
 def _key(variables: Sequence[str], who: str, remedy: str, *, is_sure: bool) -> Need:
-    is_met = any(os.environ.get(name) for name in variables)
-    return Need("key", " or ".join(variables), who, remedy, is_met, is_sure)
+    lack = "" if any(map(os.environ.get, variables)) else "is not set"
+    return Need(f"key {' or '.join(variables)}", lack, who, remedy, is_sure)

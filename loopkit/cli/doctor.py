@@ -27,7 +27,7 @@ from loopkit.cli.terminal import (
     examples,
     report_errors,
 )
-from loopkit.language.machine import Machine
+from loopkit.language.load import Loaded
 from loopkit.outside.git import NoGit, require_git
 
 LIBRARIES = ("litellm", "mcp", "starlette", "psycopg", "opentelemetry-sdk")
@@ -42,20 +42,21 @@ def doctor_command(machine: Path | None) -> int:
     nothing, and never shows the text of a key.
     """
     with report_errors():
-        needs = [] if machine is None else _needs(load_checked(machine).machine)
+        needs = [] if machine is None else _needs(load_checked(machine))
     echo_wrapped(_versions())
     echo_wrapped(_needs_text(needs) if machine is not None else _keys())
     echo_wrapped(_places())
     return USAGE if any(need.is_missing for need in needs) else OK
 
 
-def _needs(machine: Machine) -> list[Need]:
-    return needs_of(machine, inputs=read_inputs(machine, None, (), (), "defaults"))
+def _needs(loaded: Loaded) -> list[Need]:
+    inputs = read_inputs(loaded.machine, None, (), (), "defaults")
+    return needs_of(loaded.machine, inputs=inputs, folder=loaded.folder.absolute())
 
 
 def _needs_text(needs: list[Need]) -> Iterator[str]:
     for need in needs:
-        yield f"{'missing' if need.is_missing else 'ok' if need.is_met else 'note'}: {need.line}"
+        yield f"{'missing' if need.is_missing else 'note' if need.lack else 'ok'}: {need.line}"
 
 
 def _versions() -> Iterator[str]:

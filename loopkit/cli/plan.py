@@ -12,7 +12,13 @@ import click
 from loopkit.agents.preflight import needs_of
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, input_options, read_inputs
-from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
+from loopkit.cli.machine import (
+    load_changed,
+    max_cost_option,
+    model_options,
+    with_cost_limit,
+    workspace_line,
+)
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
@@ -67,8 +73,10 @@ def plan_command(
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
-    missing = [f"- {n.line}" for n in needs_of(definition, inputs=inputs) if n.is_missing]
-    echo_wrapped([plan_text(plan, inputs)])
+    folder = loaded.folder.absolute()
+    needs = needs_of(definition, inputs=inputs, folder=folder)
+    missing = [f"- {need.line}" for need in needs if need.is_missing]
+    echo_wrapped([plan_text(plan, inputs), "", workspace_line(definition, folder, inputs)])
     if missing:
         echo_wrapped(["", "Missing here:", *missing])
     if from_runs:

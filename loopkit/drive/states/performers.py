@@ -20,6 +20,7 @@ from loopkit.drive.isolation import (
     files_reader,
     on_disk,
     output_file,
+    place_of,
     project_folder,
     watch_output,
     workspace,
@@ -258,15 +259,19 @@ async def _set_values(
 
 
 async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = None) -> Path:
-    """Where the file stands: in the workspace, or at an absolute path in the project folder.
+    """Where the file stands: in the workspace, or at an absolute path in it or beside the machine.
 
-    So the file that is an input is the one of the project, also for a child with its own tree.
+    So the file that is an input is the one outside, also for a child with its own tree.
     """
     given = Path(render(active.program, active.state, written.set).strip())
     given = given if start is None else start / given
     is_own = not given.is_absolute()
-    folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
-    return _file_in(folder, given)
+    if is_own:
+        return _file_in(await workspace(active, None, writes=True), given)
+    declared = active.program.machine.workspace
+    named = place_of(active, declared)[0] if declared is not None else active.folder
+    is_there = given.parent.resolve().is_relative_to(named.resolve())
+    return _file_in((named if is_there else active.folder).resolve(), given)
 
 
 def _file_in(folder: Path, given: Path) -> Path:
@@ -274,7 +279,7 @@ def _file_in(folder: Path, given: Path) -> Path:
     if given.is_absolute():
         path = Path(os.path.realpath(given.parent)) / given.name
     if not path.is_relative_to(folder):
-        message = f"`{given}` lies outside of the project folder `{folder}`"
+        message = f"`{given}` lies outside of the folder `{folder}`"
         raise CallFailed("fatal", f"{message}, so it is not changed")
     if os.path.islink(path):  # noqa: PTH114 - takes a name of any length
         message = f"`{given}` is a link, which is not followed; name the file itself"
