@@ -103,7 +103,7 @@ def inputs_of(path: Path) -> list[str]:
     first = read_file(path.with_suffix(".scenario.yaml"), "").plain()
     case = next(iter(first["cases"].values())) if "cases" in first else first
     values = {**(first.get("input") or {}), **(case.get("input") or {})}
-    values = {key: one for key, one in values.items() if not isinstance(one, dict)}
+    values = {k: v for k, v in values.items() if not (isinstance(v, dict) and "file" in v)}
     Path("in.json").write_text(json.dumps({k: values.get(k, "Tea.") for k in needed}))
     return ["-i", "in.json"]
 

@@ -123,8 +123,8 @@ class _Wanted:
         # Rules in the tools of an agent may ask other agents.
         while left := [name for name in self.agents if name not in done]:
             for name in left:
-                agent, is_sure = machine.agents[name], self.agents[name]
-                yield from self._of_agent(name, agent, within, is_sure=is_sure)
+                is_sure = self.agents[name]
+                yield from self._of_agent(name, machine.agents[name], within, is_sure=is_sure)
             done.update(left)
 
     def git(self, states: Iterable[str]) -> Iterator[Need]:

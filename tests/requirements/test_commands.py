@@ -62,7 +62,7 @@ def test_a_command_that_cannot_start_is_fatal(desk: Desk) -> None:
 
 
 def test_a_command_works_in_its_workspace_with_its_input(desk: Desk) -> None:
-    options = 'workspace: {path: "out/a"}\n    stdin: "{{ attempt }}. try"'
+    options = 'workspace: {path: "out/a", create: true}\n    stdin: "{{ attempt }}. try"'
     played = run(desk, "cat > got; pwd", options)
     assert (desk.folder / "out/a/got").read_text(encoding="utf-8") == "1. try"
     assert played.result == {"work": f"{(desk.folder / 'out/a').resolve()}\n"}
@@ -440,7 +440,7 @@ def test_an_agent_sees_only_the_variables_it_is_given(
 
 
 def test_an_agent_works_in_its_workspace(desk: Desk) -> None:
-    played = agent(desk, ["pwd"], "workspace: {path: build}")
+    played = agent(desk, ["pwd"], "workspace: {path: build, create: true}")
     assert played.result == {"draft": f"{(desk.folder / 'build').resolve()}\n"}
 
 

@@ -167,7 +167,7 @@ agents:
   critic:
     command: [critic, --allowed-tools, Read]
     timeout: 10s
-    workspace: {path: reviews}
+    workspace: {path: reviews, create: true}
 """,
 )
 
