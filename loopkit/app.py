@@ -95,7 +95,8 @@ class App(ClaimedRuns):
             if scenario is None:
                 self._playable.add(loaded.digest)
         if is_broken(str(folder)):
-            raise NotRunnable("the path of the machine file is not valid UTF-8; rename its folder")
+            message = "the path of the machine file is not valid UTF-8"
+            raise NotRunnable(f"{message}; rename its folder, or give another `--workspace`")
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.label

@@ -370,7 +370,8 @@ def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None
     text = (
         machine("echo good > src/plan").replace("next: test", "next: more", 1)
         + """
-  more: {run: [sh, -c, echo x > y], workspace: {path: other, create: true, isolate: copy}, next: test}
+  more: {run: [sh, -c, echo x > y], next: test,
+    workspace: {path: other, create: true, isolate: copy}}
 """
     )
     run = work.play(text)

@@ -59,7 +59,7 @@ def in_workspace(loaded: Loaded, folder: Path) -> Loaded:
         return one.model_copy(update={"path": inside})
 
     changed = with_machine(loaded, loaded.machine.with_workspaces(moved))
-    return changed.replace(folder=folder)
+    return changed.replace(folder=folder.resolve())
 
 
 def workspace_line(machine: Machine, folder: Path, inputs: Mapping[str, Any]) -> str:
