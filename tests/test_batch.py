@@ -561,10 +561,10 @@ def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(cli: CommandL
 
 @pytest.mark.parametrize("output", ["plain", "quiet"])
 def test_why_a_line_was_suspended_is_told(output: str, cli: CommandLine) -> None:
-    machine(text=MACHINE.replace("sh, -c", "a-program-that-nobody-has, -c"))
+    machine(text=MACHINE.replace("sh, -c", "./a-program-that-nobody-has, -c"))
     numbers([2])
     told = cli(4, *BATCH, "--output", output).err
-    assert "line 1: command 'a-program-that-nobody-has' was not started" in told
+    assert "line 1: command './a-program-that-nobody-has' was not started" in told
 
 
 def test_limits_of_the_machine_are_those_of_each_line() -> None:
