@@ -13,6 +13,7 @@ from typing import Any, Self
 from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
+from loopkit.agents.preflight import needs_of, refuse_unprepared
 from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
@@ -62,13 +63,9 @@ class App(ClaimedRuns):
 
     @classmethod
     def open(cls, place: Path | str | None, journal: Journal | None = None, **parts: Any) -> App:
-        """An app over the journal of a state folder or URL, or over the given one from there.
-
-        The project folder is the parent of the state folder, or else the current one.
-        """
-        folder = place.absolute().parent if isinstance(place, Path) else Path.cwd()
+        """An app over the journal of a state folder or URL, or over the given one from there."""
         journal = journal or open_journal(place)
-        return cls(journal, folder=folder, **{"observe": observers, **parts})
+        return cls(journal, **{"observe": observers, **parts})
 
     async def start(
         self,
@@ -87,15 +84,18 @@ class App(ClaimedRuns):
         that have these labels, and may lack here what they have.
         """
         scenario = script.scenario if script else None
+        folder = (self.folder or loaded.folder).absolute()
         if needs is None and (scenario or limits or loaded.digest not in self._playable):
             refuse_unplayable(loaded.machine, scenario, self.functions, limits or {})
+            prepared = None if self._occupancy.makes_folders else folder
+            refuse_unprepared(
+                needs_of(loaded.machine, scenario, self.functions, inputs, folder=prepared)
+            )
             if scenario is None:
                 self._playable.add(loaded.digest)
-        if is_broken(str(self.folder)):
-            raise NotRunnable(
-                "the path of the project folder is not valid UTF-8; rename the folder, "
-                "or set LOOPKIT_STATE to a state folder elsewhere"
-            )
+        if is_broken(str(folder)):
+            message = "the path of the machine file is not valid UTF-8"
+            raise NotRunnable(f"{message}; rename its folder, or give another `--workspace`")
         if script is not None:
             await self._store(script.digest, script.resolved)
         machine = loaded.machine.label
@@ -105,7 +105,7 @@ class App(ClaimedRuns):
             machine=machine,
             definition=loaded.digest,
             script=script.digest if script else None,
-            folder=str(self.folder),
+            folder=str(folder),
             input=dict(inputs),
             limits=dict(limits) if limits else NOTHING,
         )
@@ -120,9 +120,11 @@ class App(ClaimedRuns):
     async def refuse_here(self, state: RunState) -> None:
         """Raise NotRunnable for a stored run that other hosts or processes may be able to play."""
         machine = await self.machine_of(state)
-        refuse_unplayable(machine, await self.scenario_of(state), self.functions, state.limits)
+        scenario = await self.scenario_of(state)
+        refuse_unplayable(machine, scenario, self.functions, state.limits)
+        self._refuse_unprepared(machine, state.definition, state, scenario)
         if not await asyncio.to_thread(os.path.isdir, state.folder):
-            raise NotRunnable(f"its project folder `{state.folder}` is not here")
+            raise NotRunnable(f"its folder `{state.folder}` is not here")
         if (missing := missing_plug_in(machine)) is not None:
             raise NotRunnable(f"the plug-in `{missing}` is not installed here")
 
@@ -230,6 +232,7 @@ class App(ClaimedRuns):
                     claim, state, scenario, limits, (machine, wanted), repaired
                 )
         refuse_unplayable(machine, scenario, self.functions, {**state.limits, **limits})
+        self._refuse_unprepared(machine, state.definition, state, scenario)
         refuse_limits(machine, state, limits)
         active = await self._active(claim, state, machine, state.definition, scenario)
         if active.state.status == "suspended" or limits:
@@ -252,6 +255,7 @@ class App(ClaimedRuns):
         refuse_unplayable(wanted.machine, scenario, self.functions, {**ahead.limits, **limits})
         if scenario is not None:
             refuse_misnamed(wanted.machine, scenario)
+        self._refuse_unprepared(wanted.machine, wanted.digest, ahead, scenario)
         engine = self.engine(wanted.machine, wanted.digest)
         question = new_question(engine, ahead, self.clock.now())
         await self._store(wanted.digest, wanted.resolved)
@@ -262,6 +266,15 @@ class App(ClaimedRuns):
         ended = delivery_failures(state, "asked for anew: the machine was changed")
         await active.append(Resumed(limits=dict(limits)), *lost, *ended, repaired, *question)
         return active
+
+    def _refuse_unprepared(
+        self, machine: Machine, digest: str, state: RunState, scenario: Scenario | None
+    ) -> None:
+        ahead = self.engine(machine, digest).program.graph.reachable(state.state)
+        folder, inputs = Path(state.folder), state.input
+        refuse_unprepared(
+            needs_of(machine, scenario, self.functions, inputs, ahead=ahead, folder=folder)
+        )
 
     async def remove(self, *runs: str) -> None:
         """Forget runs with their children, all or none; raises NotRunnable for a child alone."""

@@ -443,7 +443,7 @@ def test_lines_that_would_write_one_file_are_not_run_at_the_same_time(cli: Comma
 
 
 def test_a_folder_for_each_line_keeps_their_files_apart(cli: CommandLine) -> None:
-    own = "workspace: {path: 'work/{{ input.n }}'},"
+    own = "workspace: {path: 'work/{{ input.n }}', create: true},"
     machine(text=WRITING.replace("WORKSPACE", own))
     numbers(range(3))
     assert "same" not in cli(0, *BATCH).err
@@ -530,7 +530,7 @@ states:
 
 
 def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(cli: CommandLine) -> None:
-    own = "workspace: {path: work, isolate: copy},"
+    own = "workspace: {path: work, create: true, isolate: copy},"
     text = WRITING.replace("WORKSPACE", own).replace("> note.md", "> note$0.md")
     machine(text=text.replace("file: note.md", "file: 'note{{ input.n }}.md'"))
     numbers(range(6))
@@ -540,7 +540,7 @@ def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(cli: Co
 
 
 def test_lines_that_share_a_workspace_are_not_kept_out_of_it(cli: CommandLine) -> None:
-    text = WRITING.replace("WORKSPACE", "workspace: {path: work},")
+    text = WRITING.replace("WORKSPACE", "workspace: {path: work, create: true},")
     text = text.replace(", file: note.md", "").replace("> note.md", "")
     machine(text=text)
     numbers(range(6))
@@ -561,10 +561,10 @@ def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(cli: CommandL
 
 @pytest.mark.parametrize("output", ["plain", "quiet"])
 def test_why_a_line_was_suspended_is_told(output: str, cli: CommandLine) -> None:
-    machine(text=MACHINE.replace("sh, -c", "a-program-that-nobody-has, -c"))
+    machine(text=MACHINE.replace("sh, -c", "./a-program-that-nobody-has, -c"))
     numbers([2])
     told = cli(4, *BATCH, "--output", output).err
-    assert "line 1: command 'a-program-that-nobody-has' was not started" in told
+    assert "line 1: command './a-program-that-nobody-has' was not started" in told
 
 
 def test_limits_of_the_machine_are_those_of_each_line() -> None:

@@ -160,7 +160,10 @@ async def test_a_wait_for_the_next_try_or_for_a_model_ends_and_no_call_follows(
         assert sum(isinstance(event, Intended) for event in events) == 1
 
 
-async def test_what_begins_after_the_cancellation_is_ended_too(durable: Desk) -> None:
+async def test_what_begins_after_the_cancellation_is_ended_too(
+    durable: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-nobody-takes")
     prepare(durable, MODEL)
     async with App.open(durable.state_folder) as app:
         active = await app.start(sound(durable.folder / "machine.yaml"), {})

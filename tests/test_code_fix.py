@@ -70,7 +70,7 @@ def coding(project: Path, first: str) -> int:
     """The exit code of the code-fix loop, with what the coder writes first."""
     program = project.parent / "bin/claude"
     program.write_text(CODER.replace("FIRST", first))
-    return invoke(["run", str(ROOT / "machines/code_fix.yaml")])
+    return invoke(["run", str(ROOT / "machines/code_fix.yaml"), "--workspace", "."])
 
 
 def test_the_code_fix_loop_repairs_a_project_in_its_second_attempt(

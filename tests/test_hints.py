@@ -246,7 +246,7 @@ def test_after_a_conflict_the_line_to_paste_resumes_the_run_as_it_is(cli: Comman
     Path("ws").mkdir()
     both = f"echo run >f; echo somebody >{Path.cwd()}/ws/f"
     Path("plan.yaml").write_text(
-        "loopkit: 1\nworkspace: {path: ws, isolate: copy}\n"
+        "loopkit: 1\nworkspace: {path: ws, create: true, isolate: copy}\n"
         f"states:\n  mend: {{run: [sh, -c, {both}], next: done}}\n  done: {{final: success}}\n"
     )
     told = cli(4, "run", "plan.yaml").err

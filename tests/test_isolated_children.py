@@ -183,7 +183,7 @@ def test_what_passes_alone_and_breaks_together_is_found_in_the_merged_tree(desk:
 LEVELS = """
 loopkit: 1
 input: {merges: bool}
-workspace: {path: PLACE, isolate: copy}
+workspace: {path: PLACE, create: true, isolate: copy}
 states:
   make: {run: [sh, -c, echo parent > made], output: made, next: inner}
   inner:
@@ -208,7 +208,7 @@ states:
 def test_children_work_in_the_tree_in_which_the_run_above_them_works(
     place: str, desk: Desk
 ) -> None:
-    own = "" if place == "." else "workspace: {path: part}"
+    own = "" if place == "." else "workspace: {path: part, create: true}"
     desk.write("inner.yaml", READER.replace("WORKSPACE", own))
     desk.write("part/before", "kept\n")
     machine = LEVELS.replace("PLACE", place)

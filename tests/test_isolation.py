@@ -33,7 +33,7 @@ def machine(*does: str, isolate: str = "copy", **parts: str) -> str:
     rule = parts.get("rule", "command: [grep, -q, good, src/plan], message: It is bad.")
     return f"""
 loopkit: 1
-workspace: {{path: {parts.get("path", ".")}, isolate: {isolate}}}
+workspace: {{path: {parts.get("path", ".")}, create: true, isolate: {isolate}}}
 agents: {{coder: {{command: {command}, on_in_doubt: retry}}}}
 states:
   code:
@@ -370,7 +370,8 @@ def test_two_workspaces_have_a_tree_each_and_both_are_merged(work: Desk) -> None
     text = (
         machine("echo good > src/plan").replace("next: test", "next: more", 1)
         + """
-  more: {run: [sh, -c, echo x > y], workspace: {path: other, isolate: copy}, next: test}
+  more: {run: [sh, -c, echo x > y], next: test,
+    workspace: {path: other, create: true, isolate: copy}}
 """
     )
     run = work.play(text)
@@ -420,13 +421,13 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
     work = Desk(tmp_path, in_memory=False)
     inner = work.write(
         "inner.yaml",
-        "loopkit: 1\nworkspace: {path: work}\nstates:\n"
+        "loopkit: 1\nworkspace: {path: work, create: true}\nstates:\n"
         "  one: {run: [touch, done], on_error: caught, next: done}\n"
         "  done: {final: success}\n  caught: {final: failure}\n",
     )
     call = f"{sys.executable} -m loopkit run {inner} 2> {tmp_path}/said; true"
     outer = (
-        f"loopkit: 1\nworkspace: {{path: work}}\nstates:\n"
+        f"loopkit: 1\nworkspace: {{path: work, create: true}}\nstates:\n"
         f"  one: {{run: [sh, -c, {json.dumps(f'cd {tmp_path}; {call}')}], next: done}}\n"
         "  done: {final: success}\n"
     )
@@ -444,7 +445,7 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
 
 TOUCHES = """
 loopkit: 1
-workspace: {path: work}
+workspace: {path: work, create: true}
 states:
   one: {run: [touch, done], next: done}
   done: {final: success}

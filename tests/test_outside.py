@@ -483,11 +483,12 @@ def code_fix(folder: Path) -> Path:
     ):  # fmt: skip
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    here = ("path: ..", "path: .")
     pytest_here = (
         "command: [python3, -B, -m, pytest,",
         f"command: [{json.dumps(sys.executable)}, -B, -m, pytest,",
     )
-    return outside(ROOT / "machines/code_fix.yaml", folder, OUTSIDE_CODER, pytest_here)
+    return outside(ROOT / "machines/code_fix.yaml", folder, OUTSIDE_CODER, here, pytest_here)
 
 
 def test_a_run_is_recorded_as_a_case_that_plays_it(

@@ -92,7 +92,7 @@ def machine(random: Random, project: Path) -> str:
     read = random.choice(["", ", parse: lines, file: report.txt"])
     return f"""
 loopkit: 1
-workspace: {{path: ws, isolate: {isolate}}}
+workspace: {{path: ws, create: true, isolate: {isolate}}}
 agents: {{w: {{command: {author}}}}}
 states:
   code:

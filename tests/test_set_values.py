@@ -191,7 +191,7 @@ def test_what_does_not_stand_there_as_expected_is_a_content_error_and_nothing_is
     [
         ("'link.yaml'", "is a link, which is not followed"),
         ("'../plan.yaml'", "contains '..'"),
-        ("'/etc/plan.yaml'", "lies outside of the project folder"),
+        ("'/etc/plan.yaml'", "lies outside of the folder"),
         ("'fixed.yaml'", "is read-only"),
         ("'second.yaml'", "is a hard link"),
     ],

@@ -89,7 +89,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*options: str) -> int:
-    return invoke(["run", str(MACHINE), "--set", "plan=plan.yaml", *options])
+    return invoke(["run", str(MACHINE), "--set", "plan=plan.yaml", "--workspace", ".", *options])
 
 
 def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted(

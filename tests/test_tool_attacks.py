@@ -165,7 +165,7 @@ def test_a_program_that_will_not_end_is_killed_and_the_model_told(tmp_path: Path
 
 
 def test_a_program_that_removes_its_workspace_finds_a_new_one(tmp_path: Path) -> None:
-    machine = MACHINE.replace("loopkit: 1\n", "loopkit: 1\nworkspace: {path: work}\n")
+    machine = MACHINE.replace("loopkit: 1\n", "loopkit: 1\nworkspace: {path: work, create: true}\n")
     went, _ = attacked(
         tmp_path,
         calls(("shell", {"code": 'rmdir "$PWD"'}), ("shell", {"code": "pwd"})),

@@ -242,7 +242,7 @@ def test_text_beside_a_call_that_is_not_made_any_more_is_the_answer(desk: Desk) 
 
 def test_a_validator_that_cant_judge_a_draft_is_an_error_of_the_state(desk: Desk) -> None:
     """Otherwise a draft that nobody has judged would be clean."""
-    machine = MACHINE.replace("  graph:", "  graph:\n    - {command: [no-such-program]}")
+    machine = MACHINE.replace("  graph:", "  graph:\n    - {command: [./no-such-program]}")
     went = played(desk, [validating(GOOD), GOOD], machine=machine)
     assert went.state.suspended is not None
     assert (went.state.suspended.state, went.state.suspended.reason) == ("plan", "fatal")
@@ -284,7 +284,7 @@ def test_a_program_that_may_be_started_again_is_ended_in_time_and_the_model_is_t
 
 
 def test_a_program_that_cant_be_started_is_a_fatal_error_of_the_state(desk: Desk) -> None:
-    machine = MACHINE.replace(GREP, 'no-such-program, "{{ word }}"')
+    machine = MACHINE.replace(GREP, './no-such-program, "{{ word }}"')
     search = {"tool_calls": [{"name": "search", "input": {"word": "tea"}}]}
     went = played(desk, [search, GOOD], machine=machine)
     assert went.state.suspended is not None

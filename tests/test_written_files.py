@@ -44,13 +44,15 @@ def test_without_append_a_file_is_written_anew(desk: Desk) -> None:
 
 
 def test_a_file_is_written_in_the_workspace_of_the_machine(desk: Desk) -> None:
-    desk.play(log(workspace="workspace: {path: work}"))
+    desk.play(log(workspace="workspace: {path: work, create: true}"))
     assert (desk.folder / "work/docs/tea.md").read_text() == "- tea\n"
 
 
 @pytest.mark.parametrize("append", ["true", "false"])
 def test_no_file_is_written_outside_the_workspace(desk: Desk, append: str) -> None:
-    run = desk.play(log(append, "workspace: {path: work}"), inputs={"text": "../../../x"})
+    run = desk.play(
+        log(append, "workspace: {path: work, create: true}"), inputs={"text": "../../../x"}
+    )
     assert run.state.suspended is not None
     assert run.state.suspended.reason == "fatal"
     assert "contains '..'" in run.state.suspended.message

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from loopkit.agents.port import AgentError, Message, Reply, Request
 from loopkit.app import App
 from loopkit.drive.active import ActiveRun
@@ -89,7 +91,10 @@ class Talks:
 
         async with App.open(self.folder / ".loopkit", listeners=[hear]) as app:
             app.folder = self.folder
-            active = await begin(app)
+            with pytest.MonkeyPatch.context() as patch:
+                # Another player takes the place of the model.
+                patch.setenv("OPENAI_API_KEY", "a-key-that-nobody-takes")
+                active = await begin(app)
             active.agents = {**active.agents, **self.models}
             actives.append(active)
             await app.drive(active)

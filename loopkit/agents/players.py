@@ -613,7 +613,7 @@ def _name_child(called: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Cast:
+class Cast:
     called: str
     machine: Machine
     said: Parts
@@ -626,7 +626,7 @@ def refuse_unplayable(
 ) -> None:
     """Raise NotRunnable where a call would be unexpected, or a limit could not be kept."""
     limited = frozenset(name for name, limit in limits.items() if limit is not None)
-    casts = list(_casts("", machine, scenario or NOBODY, limited))
+    casts = list(casts_of(machine, scenario, limited))
     _refuse_unknown_functions(casts, functions)
     is_played = any(cast.said.agents for cast in casts)
     for cast in casts:
@@ -634,11 +634,17 @@ def refuse_unplayable(
             _refuse(cast, functions, is_played=is_played)
 
 
-def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) -> Iterator[_Cast]:
+def casts_of(
+    machine: Machine,
+    said: Parts | None = None,
+    limited: frozenset[str] = frozenset(),
+    called: str = "",
+) -> Iterator[Cast]:
     """The casts of a run, and of each kind of child that the scenario tells apart."""
+    said = said or NOBODY
     own = dict(machine.limits)
     limited |= {name for name in ("cost_usd", "tokens") if own[name] is not None}
-    yield _Cast(called, machine, said, limited)
+    yield Cast(called, machine, said, limited)
     children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
         others = ANY if state.has_keys else ""
@@ -646,10 +652,10 @@ def _casts(called: str, machine: Machine, said: Parts, limited: frozenset[str]) 
         if others not in (key for key, _ in known):
             known.append((others, NOBODY))
         for key, parts in known:
-            yield from _casts(place_of(name, key, called), state.child, parts, limited)
+            yield from casts_of(state.child, parts, limited, place_of(name, key, called))
 
 
-def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
+def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
     agents = cast.machine.agents.items()
     unplayed = {name: agent for name, agent in agents if name not in cast.said.agents}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
@@ -672,7 +678,7 @@ def _refuse(cast: _Cast, functions: Functions, *, is_played: bool) -> None:
             _refuse_uncounted(limit, unplayed, functions)
 
 
-def _refuse_unknown_functions(casts: list[_Cast], functions: Functions) -> None:
+def _refuse_unknown_functions(casts: list[Cast], functions: Functions) -> None:
     known = dict.fromkeys(name for cast in casts for name in cast.machine.agents)
     for name, function in functions.items():
         if not callable(function):
@@ -696,12 +702,8 @@ def _refuse_uncounted(limit: str, agents: Mapping[str, Agent], functions: Functi
 
 
 def _refuse_call(who: str, one: CalledAgent) -> None:
-    """Refuse an agent without its key, and a model on a server of the user's own without an
-    address: prompts would go elsewhere."""
-    if one.key_env is not None and not os.environ.get(one.key_env):
-        raise NotRunnable(
-            f"{who} takes its key from the environment variable `{one.key_env}`, which is not set"
-        )
+    """Refuse a model on a server of the user's own without an address: prompts would go
+    elsewhere."""
     rungs = one.models if getattr(one, "base_url", None) is None else ()
     for provider in {model.partition("/")[0] for model in rungs} & OWN_SERVERS:
         if not os.environ.get(f"{provider.upper()}_API_BASE"):

@@ -42,6 +42,7 @@ COMMANDS = {
     "report": ("loopkit.cli.show", "Write a run as a page."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
+    "doctor": ("loopkit.cli.doctor", "Show what runs need, and what of it is missing here."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),
     "validate": ("loopkit.cli.run", "Run one validator of a machine on a file."),
     "serve": ("loopkit.cli.serve", "Show runs in a browser and over HTTP, and answer them there."),

@@ -160,7 +160,9 @@ def give_and_drive(
             say(f"{busy}; it takes the {kind.name} after the step in hand")
             return OK
         # Whoever gave the same, or drove the run already, may have come to its end meanwhile.
-        if isinstance(stop.__cause__, NotRunnable) and not with_app(post):
+        if isinstance(stop.__cause__, NotRunnable) and with_runs(
+            lambda stored: stored.is_over(root_of(run))
+        ):
             say(f"run {root_of(run)} has ended meanwhile")
             return OK
         raise

@@ -56,7 +56,10 @@ from loopkit.views.amounts import duration, money, usage_text
 LIVE_S = 0.5
 PLAIN_S = 10.0
 PARALLEL = 4
-OWN_FOLDER = "give each line a folder of its own with `workspace: {path: 'work/{{ input.NAME }}'}`"
+OWN_FOLDER = (
+    "give each line a folder of its own with "
+    "`workspace: {path: 'work/{{ input.NAME }}', create: true}`"
+)
 
 
 batch_options = with_options(

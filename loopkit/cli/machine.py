@@ -16,6 +16,7 @@ from loopkit.checks.subject import Subject
 from loopkit.cli.inputs import read_stdin
 from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options
 from loopkit.document.problems import Problem
+from loopkit.language.agents.agent import Workspace
 from loopkit.language.load import Loaded, load, load_text, with_machine
 from loopkit.language.machine import Machine
 from loopkit.text.json_text import NoJson, parse_json
@@ -45,6 +46,31 @@ def load_changed(path: Path, changes: AgentChanges | None, max_cost: float | Non
     others = [problem for problem in warnings if problem.code != NO_CALL_FITS]
     _tell([*others, *check_tight_limits(Subject.of(limited), options)])
     return loaded
+
+
+def in_workspace(loaded: Loaded, folder: Path) -> Loaded:
+    """The machine, with its workspace and that of those that it runs in this folder."""
+    own = loaded.machine.workspace
+    start = "." if own is None else own.path.strip()
+
+    def moved(one: Workspace) -> Workspace:
+        path = one.path.strip()
+        inside = path.removeprefix(f"{start}/") if path != start else "."
+        return one.model_copy(update={"path": inside})
+
+    changed = with_machine(loaded, loaded.machine.with_workspaces(moved))
+    return changed.replace(folder=folder.resolve())
+
+
+def workspace_line(machine: Machine, folder: Path, inputs: Mapping[str, Any]) -> str:
+    """A line with the folder in which a run works, as far as its inputs tell that."""
+    from loopkit.agents.preflight import place_of
+
+    place = place_of(machine.workspace, folder, inputs)
+    path = machine.workspace.path if machine.workspace is not None else "."
+    isolate = machine.workspace.isolate if machine.workspace is not None else "none"
+    tree = "" if isolate == "none" else f" ({isolate})"
+    return f"workspace: {place or folder / path}{tree}"
 
 
 def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loopkit.agents.preflight import needs_of
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, input_options, read_inputs
-from loopkit.cli.machine import load_changed, max_cost_option, model_options, with_cost_limit
+from loopkit.cli.machine import (
+    load_changed,
+    max_cost_option,
+    model_options,
+    with_cost_limit,
+    workspace_line,
+)
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
@@ -68,7 +75,13 @@ def plan_command(
             plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
         except (Endless, NotDetermined) as error:
             raise Stop(USAGE, f"error: {error}") from error
-    echo_wrapped([plan_text(plan, inputs, has_paths=paths)])
+    folder = loaded.folder.absolute()
+    needs = needs_of(definition, inputs=inputs, folder=folder)
+    missing = [f"- {need.line}" for need in needs if need.is_missing]
+    place = workspace_line(definition, folder, inputs)
+    echo_wrapped([plan_text(plan, inputs, has_paths=paths), "", place])
+    if missing:
+        echo_wrapped(["", "Missing here:", *missing])
     if from_runs:
         _tell_of_runs(definition.label)
     return terminal.OK

@@ -23,7 +23,14 @@ from loopkit.cli.batch import (
 )
 from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs, read_text
-from loopkit.cli.machine import load_changed, load_checked, max_cost_option, model_options
+from loopkit.cli.machine import (
+    in_workspace,
+    load_changed,
+    load_checked,
+    max_cost_option,
+    model_options,
+    workspace_line,
+)
 from loopkit.cli.record import record_options, recorder
 from loopkit.cli.terminal import (
     ERROR,
@@ -34,6 +41,7 @@ from loopkit.cli.terminal import (
     echo,
     examples,
     report_errors,
+    say,
     with_options,
 )
 from loopkit.document.problems import did_you_mean
@@ -66,6 +74,12 @@ def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., 
 @script_options("agents, commands and people")
 @model_options
 @max_cost_option("The cost limit of this run, or of all runs of a batch.")
+@click.option(
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Work in this folder, instead of the machine's workspace.",
+)
 @batch_options
 @record_options
 @driving_options
@@ -78,6 +92,7 @@ def run_command(
     case: str | None,
     changes: AgentChanges | None,
     max_cost: float | None,
+    workspace: Path | None,
     batch: Path | None,
     parallel: int | None,
     key: str,
@@ -96,6 +111,8 @@ def run_command(
         refuse_without_batch(parallel, key, results)
     with report_errors():
         loaded = load_changed(machine, changes, max_cost)
+        if workspace is not None:
+            loaded = in_workspace(loaded, workspace)
         played = load_script(script, case)
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
@@ -114,6 +131,8 @@ def run_command(
         limits = {} if max_cost is None else {"cost_usd": max_cost}
         active = await app.start(loaded, inputs, played, limits)
         recording.run = active.state.run
+        if output in ("auto", "plain"):
+            say(workspace_line(loaded.machine, loaded.folder.absolute(), inputs))
         return active
 
     code = drive(output, start, notify)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from loopkit.agents.preflight import needs_of, refuse_unprepared
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import PATH, read_text
 from loopkit.cli.machine import load_checked
@@ -85,6 +86,8 @@ def serve_command(
     token = read_token(token_file)
     with report_errors():
         loaded = [load_checked(path) for path in machines]
+        for one in loaded:
+            refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
     try:
         from loopkit.serving.http.server import Site
         from loopkit.serving.http.site_server import SiteServer

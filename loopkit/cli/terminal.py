@@ -189,6 +189,7 @@ COLOURS = (
     (r"^error(?:\[[\w-]+\])?(?=:)", "red"),
     (r"^warning(?:\[[\w-]+\])?(?=:)", "yellow"),
     (r"^note(?:\[[\w-]+\])?(?=:)", "cyan"),
+    (r"^missing(?=:)", "red"),
     (r"^ *\| *(\^+)", "red"),
     (r"^  help(?=: )", "green"),
     (rf"{VERDICT}(pass)\b", "green"),

@@ -257,6 +257,8 @@ class Occupancy:
         self._locks: dict[Path, int] = {}
         self._runs: dict[Path, set[str]] = {}
         self._places: dict[tuple[Path, str], Path] = {}
+        self.makes_folders = False
+        """Whether missing workspaces are made, as where a scenario is tested."""
 
     def find(self, root: Path, relative: str, used: Callable[[Path], bool]) -> Path:
         """The real place of a workspace, which stays what it was when a run first asked for it.
@@ -438,7 +440,7 @@ class ActiveRun:
 
     @property
     def folder(self) -> Path:
-        """The project folder, which contains the workspaces."""
+        """The folder at which the paths of workspaces start."""
         return _path(self.state.folder)
 
     @property

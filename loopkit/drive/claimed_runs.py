@@ -65,7 +65,7 @@ class ClaimedRuns(ChildRuns):
         self,
         journal: Journal,
         *,
-        folder: Path,
+        folder: Path | None = None,
         clock: Clock | None = None,
         person: Person | None = None,
         listeners: Sequence[Listener] = (),
@@ -77,7 +77,8 @@ class ClaimedRuns(ChildRuns):
         functions: Functions | None = None,
         notify: Sequence[str] = (),
     ) -> None:
-        """`token` gives the random end of the ids of new runs, short enough to be typed.
+        """`folder` is where runs work instead of the folders of their machine files. `token` gives
+        the random end of the ids of new runs, short enough to be typed.
 
         `listeners` hear of runs, but not of their children; `listeners_of` gives those of each run
         instead. `observe` gives those who watch all runs, when the first one is claimed. `notify`
@@ -155,7 +156,9 @@ class ClaimedRuns(ChildRuns):
             definition = parent.program.children[started.state]
             folder, isolate = parent.folder, parent.state.isolate
             if isolate != "none":
-                folder = await own_tree(parent, in_tree_above(parent, folder), isolate)
+                top = folder.joinpath(*[".."] * definition.machine.levels_up).resolve()
+                tree = await own_tree(parent, in_tree_above(parent, top), isolate)
+                folder = tree / folder.relative_to(top)
             begins = Started(
                 run=started.child,
                 machine=definition.machine.label,
@@ -316,7 +319,7 @@ class ClaimedRuns(ChildRuns):
 async def _trees_for_children(parent: ActiveRun) -> Mapping[str, str]:
     """By workspace: the trees of ancestors in which children work too."""
     if parent.state.isolate != "none":
-        # Its tree is the project folder of its children.
+        # Its tree is the folder of its children.
         return {}
     shared = parent.program.machine.workspace
     if shared is not None and shared.isolate != "none":

@@ -48,6 +48,8 @@ from loopkit.outside.workspace import (
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
+    existing,
+    from_above,
     make_folder,
     mark,
     prepare,
@@ -389,7 +391,7 @@ def _capture(
 
 
 def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
-    """The project folder, if a state works right there; None if `workspace` has to find the folder.
+    """The run's folder, if a state works right there; None if `workspace` has to find the folder.
 
     Nothing is awaited for it, because most states of most machines work there.
     """
@@ -398,7 +400,7 @@ def project_folder(active: ActiveRun, own: Workspace | None) -> Path | None:
 
 
 async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = False) -> Path:
-    """The folder in which a state works: its own workspace, the machine's, or the project.
+    """The folder in which a state works: its own workspace, the machine's, or the run's folder.
 
     If it is isolated, that is a tree of the run's own or of an ancestor. If it is not, `writes`
     keeps other runs out of it.
@@ -410,17 +412,29 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         if active.trees_above:
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
-    relative = render(active.program, active.state, written.path).strip()
     with _as_failed_call():
-        known = active.folder
-        if relative != ".":
-            known = active.occupancy.find(active.folder, relative, partial(_has_used, active))
-        folder = prepare(in_tree_above(active, known))
+        known, relative = place_of(active, written)
+        folder = in_tree_above(active, known)
+        if written.create or active.occupancy.makes_folders:
+            folder = prepare(folder)
+        else:
+            state = active.contents.folder
+            before = Path.cwd() if state is None else state.parent
+            folder = existing(folder, relative, active.folder, before)
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
         await active.occupancy.enter(active.contents.folder, folder, active.state.run)
     return folder
+
+
+def place_of(active: ActiveRun, own: Workspace) -> tuple[Path, str]:
+    """Where a workspace is, whatever tree stands for it, and its path; raises OutsideWorkspace."""
+    relative = render(active.program, active.state, own.path).strip()
+    root, rest = from_above(active.folder, relative, own.path)
+    if rest == ".":
+        return root, relative
+    return active.occupancy.find(root, rest, partial(_has_used, active)), relative
 
 
 def _has_used(active: ActiveRun, place: Path) -> bool:

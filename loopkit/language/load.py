@@ -6,6 +6,7 @@ Validation errors of pydantic become problems in the language's words, at the ri
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property, reduce
@@ -19,6 +20,7 @@ from loopkit.document.document import DocPath, Document, Node, looks_like_unquot
 from loopkit.document.parser import kind_of
 from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, closest, did_you_mean
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
+from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.tools import TOOL_KINDS
 from loopkit.language.bundling import bundle_schemas, name_agents, with_agent_files
 from loopkit.language.datatypes.notation import parse_type, remedy_for_text
@@ -30,7 +32,7 @@ from loopkit.language.states import STATE_KINDS
 from loopkit.language.states.each import ChildMachine
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.validators import RULE_KINDS, Rule
-from loopkit.text import is_broken
+from loopkit.text import is_broken, up_in
 from loopkit.values import Mutable, Value, field
 
 MACHINE = "machine"
@@ -295,7 +297,8 @@ def _load_children(
                 faults.append(source.problem(path, "too-many-machines", message, help=remedy))
                 break
             files = json.loads(child.resolved)["files"]
-            state[MACHINE] = {"file": state[MACHINE], "files": files, "definition": child.machine}
+            inner = _from_above(child.machine, str(Path(state[MACHINE]).parent))
+            state[MACHINE] = {"file": state[MACHINE], "files": files, "definition": inner}
     return children, faults
 
 
@@ -324,6 +327,19 @@ def _load_child(file: str, folder: Path, source: Source, reading: Reading) -> Lo
     if isinstance(known, ProblemsFound):
         raise known
     return known
+
+
+def _from_above(machine: Machine, folder: str) -> Machine:
+    """A machine of a file in a folder, with its workspaces as the machine above names them."""
+
+    def moved(own: Workspace) -> Workspace:
+        up = up_in(own.path)
+        start = os.path.normpath(os.path.join(folder, up))
+        rest = own.path.strip()[len(up) :]
+        path = f"{start}/{rest}" if rest else start
+        return own.model_copy(update={"path": path.removeprefix("./")})
+
+    return machine.with_workspaces(moved) if folder != "." else machine
 
 
 def _with_folders(machine: Machine, folder: Path) -> Machine:

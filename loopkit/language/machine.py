@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
@@ -32,11 +32,13 @@ from loopkit.language.states import STATE_KINDS, FinalState, State, each
 from loopkit.language.states.kinds import FirstText, FirstValue, MadeData, MadeText
 from loopkit.language.states.state import AgentChoice, StateBase
 from loopkit.language.validators import Validator
+from loopkit.text import up_in
 
 Amount = Annotated[float, Field(ge=0, strict=False, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0)]
 ModelName = Annotated[str, Field(min_length=1)]
 _Kind = TypeVar("_Kind", bound=StateBase)
+_Placed = TypeVar("_Placed", bound=Noun)
 NO_FINDING = "none"
 """The word of a report for an item that is no finding, so that it is no severity."""
 
@@ -257,6 +259,33 @@ class Machine(Noun):
         """
         of_agent = agent.workspace if agent is not None else None
         return self.states[name].own_workspace or of_agent or self.workspace
+
+    def with_workspaces(self, change: Callable[[Workspace], Workspace]) -> Self:
+        """The machine with each workspace changed, and the same of the machines that it runs."""
+
+        def of(one: _Placed) -> _Placed:
+            own = getattr(one, "workspace", None)
+            return one if own is None else one.model_copy(update={"workspace": change(own)})
+
+        states = {name: of(state) for name, state in self.states.items()}
+        for name, state in self.states_of(each.ChildrenState).items():
+            inner = state.child.with_workspaces(change)
+            runs = state.machine.model_copy(update={"definition": inner})
+            states[name] = state.model_copy(update={"machine": runs})
+        agents = {name: of(agent) for name, agent in self.agents.items()}
+        return of(self).model_copy(update={"states": states, "agents": agents})
+
+    @property
+    def levels_up(self) -> int:
+        """How far above the folder of its file its workspaces lead, and those that it runs."""
+        levels = [0]
+
+        def look(own: Workspace) -> Workspace:
+            levels.append(up_in(own.path).count(".."))
+            return own
+
+        self.with_workspaces(look)
+        return max(levels)
 
     def data_type(self, name: str) -> DataType | None:
         """The type of the data that a state leaves: an answer's, a form's or its own; none for

@@ -286,12 +286,10 @@ def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
             raise CommandNotStarted(_message(argv[0], cause, "correct it"))
 
 
-def require_program(program: str, env: Mapping[str, str]) -> None:
-    """Raise CommandNotStarted for a bare name that no folder on PATH has, if none is relative."""
+def may_start(program: str, env: Mapping[str, str]) -> bool:
+    """Whether a bare name is on PATH, or may be, because a folder there is a relative one."""
     is_sure = all(map(os.path.isabs, env.get("PATH", os.defpath).split(os.pathsep)))
-    if is_sure and os.sep not in program and _on_path(program, env) is None:
-        error = FileNotFoundError(errno.ENOENT, program)
-        raise CommandNotStarted(_message(program, *_explain(program, None, env, error)))
+    return not is_sure or os.sep in program or _on_path(program, env) is not None
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:

@@ -103,8 +103,8 @@ def ask_git(
 
 
 @cache
-def require_git() -> None:
-    """Raise NoGit unless git can keep folders."""
+def require_git() -> str:
+    """What git says of its version; raises NoGit unless it can keep folders."""
     remedy = f"install git {OLDEST[0]}.{OLDEST[1]} or newer, with which folders are kept"
     try:
         said = ask_git(b"/", "version").stdout.decode()
@@ -113,6 +113,7 @@ def require_git() -> None:
     found = re.search(r"(\d+)\.(\d+)", said)
     if found is None or (int(found[1]), int(found[2])) < OLDEST:
         raise NoGit(f"this is {said.strip()!r}; {remedy}")
+    return said.strip()
 
 
 class IgnoreRules:

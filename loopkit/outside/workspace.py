@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Self
 
+from loopkit.text import up_in
+
 
 class OutsideWorkspace(Exception):
     """A path that does not name a place inside the workspace."""
@@ -75,6 +77,35 @@ def resolve_inside(root: Path, relative: str) -> Path:
     if not path.is_relative_to(base):
         raise OutsideWorkspace(_outside(root, relative, f"is a symlink to {str(path)!r}"))
     return path
+
+
+def from_above(root: Path, relative: str, written: str) -> tuple[Path, str]:
+    """The folder at which the path of a workspace starts, and the rest of it, which stays inside.
+
+    The `..` at its beginning lead up, as far as they are `written` and not filled in.
+    """
+    up = up_in(written)
+    return Path(os.path.normpath(root / up)), relative[len(up) :] or "."
+
+
+PATHS_START = "paths start at the machine file"
+
+
+def existing(place: Path, relative: str, root: Path, before: Path) -> Path:
+    """The folder of a workspace; raises UnusableWorkspace."""
+    if place.is_dir():
+        return Path(os.path.realpath(place))
+    remedy = remedy_for_missing(relative, root, before)
+    raise UnusableWorkspace(f"workspace {place} does not exist: {PATHS_START}; {remedy}")
+
+
+def remedy_for_missing(relative: str, root: Path, before: Path) -> str:
+    """The remedy for a path at `root`; `before` is the folder at which paths once started."""
+    old = Path(os.path.normpath(before / relative.strip()))
+    if old.is_dir():
+        return f"write `path: {os.path.relpath(old, root)}` for {old}, where it was before"
+    remedy = "make the folder, correct `path:`, or add `create: true`"
+    return f"{remedy} ({old}, where it was before, does not exist either)"
 
 
 def is_behind_link(folder: Path) -> bool:

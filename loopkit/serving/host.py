@@ -251,6 +251,7 @@ class Host(DueRuns):
             listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
         super().__init__(app)
+        self._project = place.absolute().parent if isinstance(place, Path) else Path.cwd()
         self._print = say
         self._hearing: defaultdict[str, list[Hear]] = defaultdict(list)
 
@@ -271,7 +272,7 @@ class Host(DueRuns):
             hint = did_you_mean(machine, self.machines) or "there is none"
             raise NotRunnable(f"there is no machine `{one_line(machine)}` here; {hint}")
         loaded = self.machines[machine]
-        complete = complete_input(loaded.machine, inputs, self.app.folder)
+        complete = complete_input(loaded.machine, inputs, self._project)
         active = await self.app.start(loaded, complete)
         await active.append()
         self._drive(active)

@@ -97,10 +97,12 @@ def play(suite: Suite, case: str) -> Run:
 
 
 async def _play_into(played: list[Run], suite: Suite, name: str) -> None:
-    """Play a case in a project folder, and with a clock and a journal, of its own."""
+    """Play a case in a folder, and with a clock and a journal, of its own."""
     # The run is kept instead of returned: asyncio prints the result of its main task.
     with TemporaryDirectory(prefix="loopkit-case-", ignore_cleanup_errors=True) as made:
-        folder = Path(made)
+        # Workspaces that lead up stay inside.
+        folder = Path(made, *["case"] * suite.machine.machine.levels_up)
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - nothing else runs meanwhile
         clock, engines = PlayedClock(), suite.machines.engines
         journal = open_journal(None, clock=clock.now)
         async with PlayedApp(journal, folder=folder, clock=clock, engines=engines) as app:
@@ -113,6 +115,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     script = Script(read_resolved(resolved), resolved, digest_of(resolved))
     case = suite.case(name)
     resumes = list(case.resumes)
+    assert app.folder is not None
     inputs = _with_own_files(suite, name, app.folder)
     active = await app.start(suite.machine, inputs, script, case.limits.named)
     refused: Refusal | None = None
@@ -167,6 +170,7 @@ class PlayedApp(App):
 
     def __init__(self, journal: Journal, **parts: Any) -> None:
         super().__init__(journal, **parts)
+        self._occupancy.makes_folders = True
         self.unprepared: list[Refusal] = []
         self.refused_at: DocPath = ()
         """The place of the answer that was refused."""

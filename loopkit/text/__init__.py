@@ -76,6 +76,12 @@ def item(text: str) -> str:
     return indent_lines(f"- {indent_lines(text, '  ').strip()}", "  ")
 
 
+def up_in(path: str) -> str:
+    """The `..` at the beginning of a path, with what separates them from the rest."""
+    ups = re.match(r"(?:\.\./+)*(?:\.\.$)?", path.strip())
+    return ups[0] if ups else ""
+
+
 def plural(count: int, word: str, form: str = "") -> str:
     """`1 finding`, `2 findings`; with the form `,` also `1,204 findings`."""
     return f"{count} {word}" if count == 1 else f"{count:{form}} {word}s"

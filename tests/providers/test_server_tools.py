@@ -246,7 +246,7 @@ def test_a_server_works_where_its_agent_does_and_sees_only_the_variables_that_it
     (desk.folder / "work").mkdir()
     hostile.queue(calling("look_at"))
     hostile.say("Seen.")
-    written = machine(hostile, "environment") + "workspace: {path: work}\n"
+    written = machine(hostile, "environment") + "workspace: {path: work, create: true}\n"
     told = results(desk.play(written))[0].splitlines()
     assert {"NOTES", "FILES_TOKEN", str(desk.folder / "work")} <= set(told)
     assert KEY_VARIABLE not in told

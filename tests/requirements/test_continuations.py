@@ -102,7 +102,7 @@ def test_a_model_without_tools_is_asked_to_continue_as_well(desk: Desk) -> None:
 
 FILED = """
 loopkit: 1
-workspace: {path: work}
+workspace: {path: work, create: true}
 agents:
   coder:
     command: [none]

@@ -24,7 +24,7 @@ limits: {revisions: 6}
 agents:
   coder: {command: [sh, -c, "CODE"], stdin: ""}
   critic: {model: some/model, retry: {attempts: 1}}
-workspace: {path: work}
+workspace: {path: work, create: true}
 """,
     draft="code: {agent: coder, prompt: Mend it.}",
     judge="check",
@@ -195,7 +195,7 @@ WRITTEN = loop(
     "{target: exhausted}",
     top="""
 limits: {revisions: 3}
-workspace: {path: work}
+workspace: {path: work, create: true}
 """,
     draft="write: {WORK, output: text}",
     judge="check",
@@ -220,7 +220,7 @@ def test_the_same_text_is_no_progress_where_it_is_all_of_the_work(
 TOLD = """
 loopkit: 1
 limits: {revisions: 3}
-workspace: {path: work}
+workspace: {path: work, create: true}
 agents:
   thinker: {model: some/model}
   coder: {command: [sh, -c, echo Done., sh, "{{ note }}"]}

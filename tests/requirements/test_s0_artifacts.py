@@ -18,7 +18,7 @@ FILED = loop(
 input: {folder: {type: str, default: work}, file: {type: str, default: docs/plan.md}}
 limits: {revisions: 1}
 agents: {author: {command: [none]}}
-workspace: {path: "{{ input.folder }}"}
+workspace: {path: "{{ input.folder }}", create: true}
 """,
     draft="draft: {agent: author, prompt: Write., "
     'output: {name: plan, file: "{{ input.file }}"ELSE}}',

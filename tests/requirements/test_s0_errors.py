@@ -147,7 +147,7 @@ def test_exit_codes_and_output_are_mapped_to_classes(
 
 def test_a_program_that_is_not_there_is_fatal_and_named(desk: Desk) -> None:
     """S0.47: the default class, with a message to act on."""
-    machine = MAPPED.replace("[sh, -c, 'SCRIPT']", "[no_such_program]")
+    machine = MAPPED.replace("[sh, -c, 'SCRIPT']", "[./no_such_program]")
     played = desk.play(machine)
     assert played.outcome == "fatal"
     assert "no_such_program" in played.of(Failed)[0].message
@@ -167,7 +167,7 @@ agents:
   critic:
     command: [critic, --allowed-tools, Read]
     timeout: 10s
-    workspace: {path: reviews}
+    workspace: {path: reviews, create: true}
 """,
 )
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from loopkit.agents.model.failure_cause import FailureCause, Received, cause_in, cause_of
+from loopkit.agents.model.keys import variables_of
 from loopkit.agents.port import AgentError
 from loopkit.language.section import ErrorClass
 from loopkit.text.moments import LONGEST_S, moment_in, period_at, seconds_in
@@ -203,14 +204,6 @@ _LIMIT = tuple(
 _TOO_LARGE = _any(r"\brequest too large\b.{0,200}\b(?:per|limit|tpm)\b")
 _SHARES = re.compile(r"(?i)\blength is (\d{1,12})\b.{0,80}?\((\d{1,12}) (?:in the m|of text i)")
 _TOO_MUCH = _any(r"\btoo (?:large|long|high)\b|\bexceed|\bmaximum\b|\bat most\b|\bless than\b|>")
-_OF_AWS = "AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY"
-_KEYS = {
-    "bedrock": _OF_AWS, "sagemaker": _OF_AWS, "datarobot": "DATAROBOT_API_TOKEN",
-    "lambda_ai": "LAMBDA_API_KEY", "meta_llama": "LLAMA_API_KEY", "snowflake": "SNOWFLAKE_JWT",
-    "perplexity": "PERPLEXITYAI_API_KEY", "together_ai": "TOGETHERAI_API_KEY",
-    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
-}  # fmt: skip
-"""By provider: the variables of keys that have other names."""
 
 
 def _is_unavailable(failure: FailureCause) -> bool:
@@ -252,8 +245,7 @@ def _key_variable(failure: FailureCause) -> str:
     provider = failure.provider
     if not provider.isidentifier():
         return f"{_OF_PROVIDER}, or name yours in `api_key_env:` of the agent"
-    usual = f"{provider.removesuffix('_chat').upper()}_API_KEY"
-    return f"the environment variable {_KEYS.get(provider, usual)}"
+    return f"the environment variable {' or '.join(variables_of(provider))}"
 
 
 _NO_MONEY = "the account's quota or credit is used up ({status}){told}; check its plan and billing"

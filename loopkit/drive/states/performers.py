@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from loopkit.drive.isolation import (
     files_reader,
     on_disk,
     output_file,
+    place_of,
     project_folder,
     watch_output,
     workspace,
@@ -68,7 +69,7 @@ from loopkit.engine.feedback import is_echo
 from loopkit.engine.findings import Answer, Report, latest_resume
 from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
-from loopkit.engine.records import Failure, Usage
+from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.rounds import Earlier
 from loopkit.engine.state import Exchange, last_turns
@@ -99,15 +100,11 @@ from loopkit.language.states.kinds import (
     ValidateState,
 )
 from loopkit.language.states.state import Output, StateBase
-from loopkit.language.template.rendering import parse
-from loopkit.language.validators.command import CommandRule
 from loopkit.machine.graph import ECHO, NO_AGENT, REFUSED
 from loopkit.machine.inputs import extract, fill_in, made_of
-from loopkit.machine.program import ONCE, Callee, Placed, RulesAsked
+from loopkit.machine.program import ONCE, Callee, RulesAsked
 from loopkit.outside.processes import (
-    CommandNotStarted,
     command_environment,
-    require_program,
     run_command,
 )
 from loopkit.text import one_line
@@ -565,15 +562,19 @@ async def _set_values(
 
 
 async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = None) -> Path:
-    """Where the file stands: in the workspace, or at an absolute path in the project folder.
+    """Where the file stands: in the workspace, or at an absolute path in it or beside the machine.
 
-    So the file that is an input is the one of the project, also for a child with its own tree.
+    So the file that is an input is the one outside, also for a child with its own tree.
     """
     given = Path(render(active.program, active.state, written.set).strip())
     given = given if start is None else start / given
     is_own = not given.is_absolute()
-    folder = await workspace(active, None, writes=True) if is_own else active.folder.resolve()
-    return _file_in(folder, given)
+    if is_own:
+        return _file_in(await workspace(active, None, writes=True), given)
+    declared = active.program.machine.workspace
+    named = place_of(active, declared)[0] if declared is not None else active.folder
+    is_there = given.parent.resolve().is_relative_to(named.resolve())
+    return _file_in((named if is_there else active.folder).resolve(), given)
 
 
 def _file_in(folder: Path, given: Path) -> Path:
@@ -581,7 +582,7 @@ def _file_in(folder: Path, given: Path) -> Path:
     if given.is_absolute():
         path = Path(os.path.realpath(given.parent)) / given.name
     if not path.is_relative_to(folder):
-        message = f"`{given}` lies outside of the project folder `{folder}`"
+        message = f"`{given}` lies outside of the folder `{folder}`"
         raise CallFailed("fatal", f"{message}, so it is not changed")
     if os.path.islink(path):  # noqa: PTH114 - takes a name of any length
         message = f"`{given}` is a link, which is not followed; name the file itself"
@@ -710,21 +711,8 @@ class _Judging(Mutable):
                 [answer] = ledger.settle([answer], self.earlier, self.state, rules.levels)
             answers.append(answer)
             if rules.state.stop == "first" and _blocks(answers):
-                return [*answers, *self._not_startable(rules.fixed[len(answers) :])]
+                break
         return answers
-
-    def _not_startable(self, left: Iterable[tuple[str, Placed]]) -> Iterator[Answer]:
-        """The answers of validators that are not asked, and whose program is not on PATH."""
-        rules = ((validator, rule) for validator, placed in left for _, rule in placed)
-        for validator, rule in rules:
-            is_played = self.active.commands.plays(validator)
-            if isinstance(rule, CommandRule) and rule.guard is None and not is_played:
-                program = parse(rule.command[0]).constant
-                try:
-                    require_program(program or "/", command_environment(rule.env))
-                except CommandNotStarted as error:
-                    failure = Failure("fatal", str(error))
-                    yield Answer.with_failure(validator, failure).replace(not_started=True)
 
     async def _has_changed(self) -> bool:
         """Make what is on the disk the artifact; whether that is another content."""

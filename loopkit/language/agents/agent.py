@@ -46,7 +46,10 @@ class Workspace(Noun):
     """The folder in which an agent or a command works."""
 
     path: str
-    """A template for the path, relative to the project folder and inside it."""
+    """A template for the path, relative to the folder of the machine file. `..` at its beginning
+    leads up."""
+    create: bool = False
+    """Whether the folder is created if it does not exist, which is an error otherwise."""
     isolate: Literal["none", "copy", "worktree"] = "none"
     """Whether the run works in a tree of its own: a copy of the folder, or a git worktree. It is
     merged into the folder if the run succeeds."""
