@@ -7,6 +7,7 @@ meant, run with `LOOPKIT_REWRITE_CASES=1`, and read every line of the difference
 import itertools
 import os
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -95,6 +96,57 @@ def test_a_remedy_that_is_followed_literally_makes_the_machine_sound(path, tmp_p
         (tmp_path / "rules.py").write_text(dedent(code[1]), encoding="utf-8")
     problems = check(load_text(text, machine.name, tmp_path))
     assert render([one for one in problems if one.severity != "note"], {machine.name: text}) == ""
+
+
+WRITTEN = re.compile(r"(?s)(?:did you mean|write|quote it:) `([^`…]+)`(?:[?;].*)?")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
+PARTS_MARKED = {
+    *("agents_that_cannot_be_chosen", "calculations_in_conditions", "items_that_need_the_same"),
+    *("lists_that_lead_nowhere", "names_that_mean_others"),
+    *("require_syntax", "schemas_that_say_nothing", "unknown_detail_of_a_type", "unknown_servers"),
+}
+"""Machines in which a part of the text that has to be written anew is marked, or more than it."""
+DEEPER = {"may-be-missing", "unknown-plugin", "bad-path"}
+"""What is only looked at where a name is known."""
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("copies") / "err"
+    return shutil.copytree(CASES / "err", folder, ignore=shutil.ignore_patterns("*.out"))
+
+
+@pytest.mark.parametrize("path", sorted(CASES.glob("err/*.yaml")), ids=lambda path: path.stem)
+def test_what_a_remedy_says_to_write_mends_the_place_at_which_it_stands(path, copies):
+    if path.stem in PARTS_MARKED:
+        return
+    problems, texts = problems_of(path)
+    for number, problem in enumerate(problems):
+        machine = copies / f"{path.stem}_{number}.yaml"
+        meant = WRITTEN.fullmatch(problem.help)
+        is_here = problem.span.file == path.name and problem.path
+        if meant is None or PLACEHOLDER.search(meant[1]) or not is_here:
+            continue
+        written = rewritten(texts[path.name], read_file(path, path.name), problem, meant[1])
+        machine.write_text(written, encoding="utf-8")
+        after, _ = problems_of(machine)
+        told = [(one.code, one.message) for one in problems if one != problem]
+        left = [one for one in after if one.path == problem.path and one.severity == "error"]
+        new = [one for one in left if (one.code, one.message) not in told]
+        assert [one for one in new if one.code not in DEEPER or one == problem] == [], problem.help
+
+
+def rewritten(text, document, problem, meant):
+    """The text with what a problem marks written anew, or all of the field that is named."""
+    steps = [int(step) if step.isdigit() else step for step in problem.path.split(".")]
+    start = end = problem.span
+    key, colon, _ = meant.partition(":")
+    if colon and key in steps:
+        steps = steps[: len(steps) - steps[::-1].index(key)]
+        start, end = document.span(steps, key=True), document.span(steps)
+    before = sum(map(len, text.splitlines(keepends=True)[: start.line - 1])) + start.column - 1
+    after = sum(map(len, text.splitlines(keepends=True)[: end.end_line - 1])) + end.end_column - 1
+    return text[:before] + meant + text[after:]
 
 
 def test_problems_come_in_the_order_of_their_places():

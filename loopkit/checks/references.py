@@ -365,7 +365,9 @@ def _flaw_of_function(name: str, folder: str | None) -> Flaw:
     # `import *` may bind any.
     if function in bound or "import *" in text or "__getattr__" in bound:
         return None
-    remedy = did_you_mean(function, sorted(bound)) or "define it, or name another one"
+    near = closest(function, sorted(bound))
+    remedy = f"did you mean `{module}:{near}`?" if near else did_you_mean(function, sorted(bound))
+    remedy = remedy or "define it, or name another one"
     return f"the module `{module}` has no function `{function}`", remedy
 
 

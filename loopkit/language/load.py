@@ -235,10 +235,8 @@ class Form(Mutable):
         foreign = remedy_for_field(str(last), allowed, value)
         if is_type:
             holder[last] = "any" if inside or isinstance(value, str) else {}
-        elif fault["type"] == "bad-id" and "," not in value:
-            holder[last] = as_id(str(value))
-        elif place == "loopkit":
-            holder[last] = 1
+        elif (meant := _meant(fault["type"], place, value)) is not None:
+            holder[last] = meant
         elif near and fault["type"] == "extra_forbidden" and not foreign and near not in holder:
             holder[near] = value
             self.touched.add(".".join(map(str, [*steps, near])))
@@ -260,6 +258,15 @@ class Form(Mutable):
 
     def _lose(self, name: object, value: object) -> None:
         self.lost |= {str(value), *re.findall(r"\w+", f"{name} {value}")}
+
+
+def _meant(kind: str, place: str, value: object) -> object:
+    """What stands for a value that is wrong in one known way; None for all others."""
+    if kind == "bad-id" and "," not in str(value):
+        return as_id(str(value))
+    if kind in ("list_type", "tuple_type") and isinstance(value, str):
+        return [value]
+    return 1 if place == "loopkit" else None
 
 
 class Unfit(ProblemsFound):
@@ -568,6 +575,9 @@ def _wrong_kind(expected: str, path: Sequence[Any], document: Document) -> tuple
             return "the colon makes this a mapping", f'quote the text: "{meant}"', "unquoted-colon"
         if node.style == "plain" and node.raw:
             return f"expected text, found `{node.raw}`", f'quote it: "{node.raw}"', "wrong-kind"
+        if isinstance(node.value, tuple) and len(node.value) == 1 and node.value[0].raw:
+            one = f"write `{path[-1]}: {node.value[0].raw}`"
+            return "expected text, found a list", one, "wrong-kind"
     remedy = _list_remedy(str(path[-1]), node) if node is not None and expected == "a list" else ""
     if node is not None and (kind := SINGLE.get(expected)):
         remedy = remedy_for_text(node.value, parse_type(kind)) if node.raw else ""

@@ -258,7 +258,10 @@ def _family(found: GuardType) -> str:
 
 
 def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> GuardProblem:
-    remedy = did_you_mean(str(value), [str(allowed) for allowed in found.values])
+    quote = '"' if isinstance(value, str) else ""
+    remedy = did_you_mean(
+        f"{quote}{value}{quote}", [f"{quote}{one}{quote}" for one in found.values]
+    )
     holds = "never has" if found.kind == "texts" else "is never"
     return _wrong(place, f"{_quote(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
 
