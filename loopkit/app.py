@@ -270,7 +270,8 @@ class App(ClaimedRuns):
     def _refuse_unprepared(
         self, machine: Machine, digest: str, state: RunState, scenario: Scenario | None
     ) -> None:
-        ahead = self.engine(machine, digest).program.graph.reachable(state.state)
+        graph = self.engine(machine, digest).program.graph
+        ahead = graph.reachable(state.state or machine.start)
         folder, inputs = Path(state.folder), state.input
         refuse_unprepared(
             needs_of(machine, scenario, self.functions, inputs, ahead=ahead, folder=folder)
