@@ -106,9 +106,8 @@ class TestAnErrorThatTheProviderAnswers:
         error = await sent_once(provider, call)
         variable = f"{provider.model.partition('/')[0].upper()}_API_KEY"
         assert (error.error_class, error.charged) == ("fatal", False)
-        assert error.message == (
-            f"the API key was refused (401): check the environment variable {variable}"
-        )
+        said = f"the API key was refused (401): check the environment variable {variable}"
+        assert error.message.partition(" or ")[0] == said
 
     @pytest.mark.parametrize(
         ("model", "variable"),
@@ -132,7 +131,8 @@ class TestAnErrorThatTheProviderAnswers:
         assert variable in litellm.validate_environment(model=model)["missing_keys"]
         hostile.fail(401)
         error = await sent_once(hostile, call, model)
-        assert error.message.endswith(f"check the environment variable {variable}")
+        said = error.message.partition(" or ")[0]
+        assert said.endswith(f"check the environment variable {variable}")
 
     async def test_an_unknown_model_is_fatal(self, provider: ModelServer, call: Call) -> None:
         provider.fail(404, message="The model gpt-99 does not exist.", code="model_not_found")
@@ -424,7 +424,7 @@ class TestACallThatIsNotMade:
         error = await failure(call(hostile.base_url, model, api_key=key, api_version="2025-01-01"))
         provider = model.partition("/")[0].removesuffix("_chat").upper()
         assert (error.error_class, error.charged, error.sent) == ("fatal", False, False)
-        assert error.message == (
+        assert error.message.replace(" or GOOGLE_API_KEY", "") == (
             "the API key has a line break, a blank or another character that can't be sent: "
             f"set the environment variable {provider}_API_KEY without it"
         )

@@ -253,15 +253,6 @@ def test_a_server_works_where_its_agent_does_and_sees_only_the_variables_that_it
     assert len((desk.folder / "notes").read_text().splitlines()) == 1
 
 
-def test_a_header_without_its_variable_is_fatal(hostile: HostileServer, desk: Desk) -> None:
-    website = json.dumps({"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${NO_SUCH_KEY}"}})
-    played = desk.play(machine(hostile, website))
-    assert played.state.suspended is not None
-    assert played.state.suspended.message.endswith(
-        "MCP server `files`: the environment variable `NO_SUCH_KEY` is not set"
-    )
-
-
 def test_without_the_package_the_error_says_how_to_install_it(
     hostile: HostileServer, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
