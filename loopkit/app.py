@@ -13,7 +13,6 @@ from typing import Any, Self
 from loopkit.agents.model import client
 from loopkit.agents.players import AgentChanges, refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
-from loopkit.agents.preflight import needs_of, refuse_unprepared
 from loopkit.checks.references import missing_plug_in
 from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import CANCEL, ActiveRun
@@ -21,6 +20,7 @@ from loopkit.drive.advance import doubts
 from loopkit.drive.answers import delivery_failures, new_question
 from loopkit.drive.claimed_runs import VERDICT_STATE, ClaimedRuns, NoReport, StandaloneValidator
 from loopkit.drive.inbox import KINDS, AnyAnswer, StoredRun, consume, post
+from loopkit.drive.preflight import needs_of, refuse_unprepared
 from loopkit.drive.repair import (
     AS_IT_IS,
     Definition,

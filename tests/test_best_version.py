@@ -560,7 +560,7 @@ def test_the_best_version_may_be_the_first_value_that_nobody_wrote(
     script = desk.write("played.yaml", scenario(agents={"writer": ["B C", "fine"]}))
     told = cli(0, "run", str(file), "--script", str(script)).err
     assert "→ draft   revision 2 of 5, from the first value, the best\n" in told
-    run = told.split()[1]
+    run = told.split("run ", 1)[1].split()[0]
     cli(0, "report", run, "-o", "page.html")
     page = (desk.folder / "page.html").read_text(encoding="utf-8")
     assert "from the first value, the best" in page

@@ -81,7 +81,7 @@ KIND = 'Incorrect type. Expected "{}".'
 ID = 'String does not match the pattern of "^[a-z][a-z0-9_]*$".'
 OF_MACHINES = [
     # A wrong key.
-    Slip("limits:", "limts:", 2, UNKNOWN.format("limts"), "'limts' was unexpected"),
+    Slip("limits:", "limts:", 2, UNKNOWN.format("limts"), "'limts' does not match"),
     Slip("{revisions: 2}", "{revision: 2}", 2, UNKNOWN.format("revision"), "'revision' was"),
     Slip("{model:", "{modl:", 4, UNKNOWN.format("modl"), "'modl' was unexpected"),
     Slip("{section: Goal}]", "{sction: Goal}]", 7, UNKNOWN.format("sction"), "'sction' was"),

@@ -44,7 +44,7 @@ def loaded(states: Sequence[str], inputs: str = "{}", limits: str = "{}") -> Loa
         "agents: {writer: {model: openai/writer, retry: {attempts: 1}}}",
         "states:",
         *(f"  {state}" for state in states),
-        "  done: {final: success}",
+        f"  done: {{final: success, result: {states[0].partition(':')[0]}}}",
     ]
     ends = ["  failed: {final: failure}"] if "failed" in "".join(states) else []
     return load_text("\n".join([*lines, *ends]) + "\n", "m.yaml", HERE)

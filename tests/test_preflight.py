@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from loopkit.agents.model.keys import ALL_VARIABLES
-from loopkit.agents.preflight import Need, needs_of
 from loopkit.cli import invoke
 from loopkit.document.reading import read_file
+from loopkit.drive.preflight import Need, needs_of
 from loopkit.language.load import load_text
 from tests.support import ROOT
 

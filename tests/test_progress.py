@@ -226,7 +226,7 @@ def test_a_text_has_one_size_wherever_its_characters_are_counted(
 ) -> None:
     Path("machine.yaml").write_text(WIDE_SPACE, encoding="utf-8")
     told = cli(1, "run", "machine.yaml").err
-    run = told.split()[1]
+    run = told.split("run ", 1)[1].split()[0]
     cli(0, "report", run, "-o", "run.md")
     told += Path("run.md").read_text(encoding="utf-8")
     assert "post, attempt 1: 5 characters" in told
@@ -598,6 +598,6 @@ def test_a_process_that_is_killed_leaves_a_terminal_that_works() -> None:
 
 
 def test_the_events_of_a_run_are_told_afterwards_as_they_were_live(folder: Path) -> None:
-    live = piped(QUICK_RUN).stderr.splitlines()
+    live = piped(QUICK_RUN).stderr.splitlines()[1:]
     name = live[0].removeprefix("run ")
     assert piped(["runs", "logs", name]).stdout.splitlines() == live[:-1]

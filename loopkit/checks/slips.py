@@ -39,8 +39,9 @@ def check_braces(subject: Subject) -> Found:
     given = shape_of(subject.scope.input)
     told: set[DocPath] = set()
     sent = ((path, text, {"input": given}) for path, text in plain_texts(subject))
-    filled = ((use.path, use.text, use.names or {}) for use in uses(subject))
+    filled = ((use.path, use.text, use.names) for use in uses(subject))
     for path, text, names in (*filled, *sent):
+        names = {} if names is None else names
         if "{" not in text or path in told:
             continue
         told.add(path)
@@ -250,9 +251,12 @@ def check_results(subject: Subject) -> Found:
     if is_given or is_effect or not texts or len(texts) < len(written):
         return
     for name in finals:
-        message = f"this success has no result, and nothing else gives out `{texts[-1]}`"
-        remedy = f"add `result: {texts[-1]}`"
-        yield subject.problem(("states", name, "final"), "no-result", message, remedy)
+        # On some ways to it, nothing may have been written.
+        sure = [text for text in texts if subject.way_without(("artifact", text), name) is None]
+        for text in sure[-1:]:
+            message = f"this success has no result, and nothing else gives out `{text}`"
+            remedy = f"add `result: {text}`"
+            yield subject.problem(("states", name, "final"), "no-result", message, remedy)
 
 
 KINDS = ("agent", "validate", "render", "choice", "human", "final")

@@ -13,7 +13,6 @@ import click
 
 from loopkit import __version__
 from loopkit.agents.model.keys import ALL_VARIABLES
-from loopkit.agents.preflight import Need, needs_of
 from loopkit.cli.inputs import PATH, read_inputs
 from loopkit.cli.machine import load_checked
 from loopkit.cli.place import journal_place
@@ -27,6 +26,7 @@ from loopkit.cli.terminal import (
     examples,
     report_errors,
 )
+from loopkit.drive.preflight import Need, needs_of
 from loopkit.language.load import Loaded
 from loopkit.outside.trees import NoGit, require_git
 

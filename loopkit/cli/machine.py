@@ -64,7 +64,7 @@ def in_workspace(loaded: Loaded, folder: Path) -> Loaded:
 
 def workspace_line(machine: Machine, folder: Path, inputs: Mapping[str, Any]) -> str:
     """A line with the folder in which a run works, as far as its inputs tell that."""
-    from loopkit.agents.preflight import place_of
+    from loopkit.drive.preflight import place_of
 
     place = place_of(machine.workspace, folder, inputs)
     path = machine.workspace.path if machine.workspace is not None else "."

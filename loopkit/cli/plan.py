@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopkit.agents.preflight import needs_of
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, input_options, read_inputs
 from loopkit.cli.machine import (
@@ -20,6 +19,7 @@ from loopkit.cli.machine import (
     workspace_line,
 )
 from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
+from loopkit.drive.preflight import needs_of
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from loopkit.agents.preflight import needs_of, refuse_unprepared
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import PATH, read_text
 from loopkit.cli.machine import load_checked
 from loopkit.cli.place import journal_place
 from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
+from loopkit.drive.preflight import needs_of, refuse_unprepared
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
     LOGIN,

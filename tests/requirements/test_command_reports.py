@@ -210,12 +210,12 @@ def test_how_a_program_ended_is_one_thing_and_its_verdict_another(
 
 def test_a_program_that_is_not_there_is_no_fault_of_the_author(desk: Desk) -> None:
     """S1.39: an error with what to do about it; no attempt is spent."""
-    played = ruled(desk, {"command": ["no-such-linter"], "parse": "sarif"})
+    played = ruled(desk, {"command": ["./no-such-linter"], "parse": "sarif"})
     assert played.outcome == "broken"
     assert played.state.attempts["draft"] == 1
     [answer] = played.reports[0].answers
     assert (answer.verdict, answer.error_class) == ("error", "fatal")
-    assert "install it, or write its path" in answer.reason
+    assert "correct the path, which starts at the working folder" in answer.reason
 
 
 # Tries of its own
