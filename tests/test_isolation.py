@@ -259,6 +259,7 @@ async def test_a_run_that_is_cancelled_while_others_merge_merges_nothing(tmp_pat
         stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     assert begun.stderr is not None
+    await begun.stderr.readline()
     first = (await begun.stderr.readline()).decode().split()[1]
     while b"check" not in (said := await begun.stderr.readline()) and b"done" not in said:
         if b"pass" in said:

@@ -92,6 +92,7 @@ def test_what_a_run_surely_needs_is_told_from_what_it_may_need(
 
 def listed(said: str) -> list[str]:
     """The names in a list of what is missing."""
+    _, _, said = said.partition("issing here")
     lines = [line for line in said.splitlines() if line.startswith("- ")]
     return [line.split(" is not ")[0].split(" ", 2)[2] for line in lines]
 

@@ -162,7 +162,7 @@ TEST = "run: [sh, -c, 'exit 3']"
             "the last verdict on `draft` is fail and `test` ended with exit code 3",
         ),
         "no verdict": (
-            CHECK.replace("min_chars: 999", "command: [pytset]")
+            CHECK.replace("min_chars: 999", "command: [./pytset]")
             .replace("valid,", "valid or incomplete,").replace("NEXT", "done"),
             "`draft` was not judged",
         ),
@@ -277,7 +277,7 @@ def test_a_question_says_which_error_led_to_it_and_what_was_not_written(
     name = started("""
 loopkit: 1
 states:
-  fetch: {run: [a-program-that-nobody-has], output: news, on_error: ask, next: done}
+  fetch: {run: [./a-program-that-nobody-has], output: news, on_error: ask, next: done}
   ask:
     human: Go on without it?
     show: news
@@ -288,7 +288,7 @@ states:
 """)
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
-    why = "Came here from fetch: a fatal error; command 'a-program-that-nobody-has' was not started"
+    why = "Came here from fetch: a fatal error; command './a-program-that-nobody-has' was not started"
     assert f"\n{why}: " in told
     assert "\nNot written so far: news\n" in told
     assert run(["answer", name, "no"]) == 1
@@ -297,7 +297,7 @@ states:
     machine = Path("note.yaml").read_text(encoding="utf-8")
     name = started(machine.replace("on_error: ask, next: done", "on_error: stopped, next: ask"))
     assert run(["runs", "show", name]) == 0
-    assert "\nended after an error: command 'a-program" in capsys.readouterr().out
+    assert "\nended after an error: command './a-program" in capsys.readouterr().out
 
 
 def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:

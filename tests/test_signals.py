@@ -28,7 +28,7 @@ loopkit: 1
 agents: {writer: {model: openai/gpt-5-mini, base_url: "http://127.0.0.1:PORT/v1", price: 0}}
 states:
   draft: {agent: writer, prompt: Write., on_error: {content: done}, next: done}
-  done: {final: success}
+  done: {final: success, result: draft}
 """
 COMMAND = f"""
 loopkit: 1

@@ -228,7 +228,7 @@ def test_a_round_with_a_reviewer_missing_resolves_nothing(desk: Desk) -> None:
 
 
 def test_a_rule_that_cannot_judge_counts_whatever_the_quorum(desk: Desk) -> None:
-    by = "[{command: [no-such-program]}, {judge: one}, {judge: two}]"
+    by = "[{command: [./no-such-program]}, {judge: one}, {judge: two}]"
     played = play(desk, by=by, state="quorum: 1", one=[PASS], two=[PASS])
     assert played.reports[0].verdict == "incomplete"
 

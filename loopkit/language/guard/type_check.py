@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -258,10 +259,9 @@ def _family(found: GuardType) -> str:
 
 
 def _never(place: ast.expr, value: object, name: ast.expr, found: GuardType) -> GuardProblem:
-    quote = '"' if isinstance(value, str) else ""
-    remedy = did_you_mean(
-        f"{quote}{value}{quote}", [f"{quote}{one}{quote}" for one in found.values]
-    )
+    remedy = did_you_mean(str(value), [str(allowed) for allowed in found.values])
+    if isinstance(value, str):
+        remedy = re.sub("`(.*?)`", r'`"\1"`', remedy)
     holds = "never has" if found.kind == "texts" else "is never"
     return _wrong(place, f"{_quote(name)} {holds} {_bare(place)}", remedy, code="unknown-value")
 
