@@ -385,8 +385,8 @@ UNKNOWN: Mapping[str, tuple[str, str]] = {
     "commands: {test: [{}]}": ("unknown-command", "did you mean `tests`?"),
     "answers: {aproval: [start]}": ("unknown-question", "did you mean `approval`?"),
     "answers: {approval: [strat]}": ("unknown-choice", "did you mean `start`?"),
-    "input: {subjekt: tea}": ("unknown-input", "did you mean `subject`?"),
-    "input: {rounds: 9}": ("wrong-input", ""),
+    "input: {subjekt: tea}": ("unknown-input", ""),
+    "input: {rounds: 9}": ("wrong-kind", ""),
     "input: {subject: {file: nowhere.md}}": ("unreadable-file", "paths start"),
     "expect: {outcome: startd}": ("unknown-outcome", "did you mean `started`?"),
     "expect: {path: [draft, chek]}": ("unknown-state", "did you mean `check`?"),
@@ -419,7 +419,7 @@ def test_a_name_that_all_cases_share_is_told_once(desk: Desk) -> None:
     shared = SHARED.replace("subject: tea", "subjet: tea")
     cases = [case(name, "outcome: started", APPROVED) for name in ("one", "two")]
     codes = [code for code, _, _ in problems_of(desk, *cases, shared=shared)]
-    assert codes == ["missing-input", "unknown-input", "missing-input"]
+    assert codes == ["missing-field", "unknown-input", "missing-field"]
 
 
 @pytest.mark.parametrize(

@@ -647,7 +647,7 @@ def test_a_machine_in_which_the_run_could_get_stuck_is_refused(desk: Desk) -> No
 def test_a_machine_without_somebody_whom_the_scenario_plays_is_refused(desk: Desk) -> None:
     commands = {"tests": [{"exit_code": 5}]}
     run = desk.play(EXITS, scenario(agents={"author": ["one"], "critic": []}, commands=commands))
-    with pytest.raises(NotRunnable, match="name `tests`, which the machine lacks"):
+    with pytest.raises(NotRunnable, match="the machine has no command `tests`"):
         desk.repair(run.state.run, EXITS.replace("tests", "checks"))
     assert desk.repair(run.state.run, EXITS.replace("[1]", "[1, 5]")).outcome == "failed"
 

@@ -43,12 +43,12 @@ from loopkit.language.machine import Machine
 from loopkit.language.section import ErrorClass
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
-from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
-from loopkit.machine.program import validators_of
+from loopkit.machine.graph import Graph
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario.cases import Scenario
+from loopkit.scenario.playbill import Playbill, misnamed_parts
 from loopkit.scenario.script import (
     ANY,
     CRASH,
@@ -566,42 +566,14 @@ NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
-    """Raise NotRunnable where a scenario plays something that the machine does not have."""
-    judges = machine.states_of(ValidateState).values()
-    rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
-    agents = machine.agents.items()
-    tools = [f"{name}.{tool}" for name, agent in agents for tool in agent.callable_tools]
-    commands = [*machine.states_of(CommandState), *machine.validators, *rules, *tools]
-    running = machine.states_of(ChildrenState)
-    for section, played, known in (
-        ("agents", scenario.agents, list(machine.agents)),
-        ("commands", scenario.commands, commands),
-        ("answers", scenario.answers, list(machine.states_of(HumanState))),
-        ("children", scenario.children, list(running)),
-    ):
-        for name in played:
-            if name not in known:
-                hint = did_you_mean(name, known) or "the machine has none"
-                raise NotRunnable(
-                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
-                )
-    for name, part in scenario.children.items():
-        if fault := shape_fault(name, running[name], part):
-            raise NotRunnable(f"the scenario's `children`: {'; '.join(fault)}")
-    for child in scenario.in_children:
-        with _name_child(child.called):
-            refuse_misnamed(running[child.state].child, child.said)
+    """Raise NotRunnable where a scenario plays somebody whom the machine does not have.
 
-
-def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
-    """What is wrong with how the children of a state are named, and the remedy."""
-    if not part or state.has_keys == isinstance(part, Mapping):
-        return None
-    if state.has_keys:
-        remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
-        return f"`{name}` runs a child for each item, and no item is named", remedy
-    remedy = f"write what belongs to it directly below `{name}:`"
-    return f"`{name}` runs one child, which has no key", remedy
+    A place or a choice may belong to a definition with which the run began.
+    """
+    for one in misnamed_parts((), scenario, Playbill(Graph(machine))):
+        if one.code not in ("unknown-place", "unknown-choice"):
+            place = ".".join(map(str, one.at))
+            raise NotRunnable(f"the scenario's `{place}`: {one.message}; {one.help}")
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
     here = Path(loaded.source.document.file).resolve()
     for suite in (load_suite(file, machines) for file in scenario_files(paths)):
         if Path(suite.machine.source.document.file).resolve() == here:
-            for name in suite.playable:
+            for name in suite.names:
                 tally.add(suite, name, play(suite, name))
     for machine in tally.coverage().machines:
         return machine.marks

@@ -70,13 +70,6 @@ class Reserved(Noun):
     """The cost in USD; null if unknown."""
 
 
-class Unwritten(Noun):
-    """Something that is said or done in a case, and that may still have to be written."""
-
-    todo: str = ""
-    """A note on what still has to be written here. A case with such a note is not played."""
-
-
 class PlayedFolder(Noun):
     """A stand-in for the output folder after a call."""
 
@@ -106,7 +99,7 @@ class PlayedToolCall(Noun):
         return written if self.arguments is None else self.arguments
 
 
-class Played(Unwritten):
+class Played(Noun):
     """One played call: a reply, or a fault."""
 
     reply: Text | None = None
@@ -152,7 +145,7 @@ class Played(Unwritten):
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        is_other = bool(self.files or self.folder or self.todo or self.tool_calls) and not given
+        is_other = bool(self.files or self.folder or self.tool_calls) and not given
         if len(given) != 1 and not is_other and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self
@@ -169,7 +162,7 @@ class Played(Unwritten):
         return self.reply or ""
 
 
-class PlayedTry(Unwritten):
+class PlayedTry(Noun):
     """One run of a command."""
 
     exit_code: int = 0
@@ -198,7 +191,7 @@ class PlayedCommand(PlayedTry):
     """The failed tries before this one. A list of tries means the same."""
 
 
-class PlayedAnswer(Unwritten):
+class PlayedAnswer(Noun):
     """A person's answer."""
 
     choice: Id | None = None
@@ -218,7 +211,7 @@ class PlayedAnswer(Unwritten):
 
     @model_validator(mode="after")
     def _something_happens(self) -> PlayedAnswer:
-        if self.choice is None and not self.after and not self.todo:
+        if self.choice is None and not self.after:
             raise fault(
                 "no-answer",
                 "an answer has a `choice`, or `after:` alone where nobody answers",

@@ -28,9 +28,10 @@ from loopkit.scenario.cases import (
     ExpectedFinding,
     ExpectedPrompt,
 )
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
 from loopkit.testing.playing import FamilyRun, Refusal, Run, play
-from loopkit.testing.suites import CaseResult, Failure, Playbill, Suite, by_state
+from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
     ChildTrace,
@@ -490,13 +491,9 @@ def run_case(
 ) -> CaseResult:
     """Play a case and compare its run with what it expects; raises KeyError.
 
-    `seen` is called with the run, such as `Tally.add` for coverage. If something in the case is
-    still to be written, that is the result, and nothing is played.
+    `seen` is called with the run, such as `Tally.add` for coverage.
     """
     started = time.perf_counter()
-    if unwritten := suite.unwritten[case]:
-        failures = tuple(Failure(problem) for problem in unwritten)
-        return CaseResult(str(suite.path), case, failures, 0.0, suite.source.texts)
     run = play(suite, case)
     done = trace(suite.machine.machine, run)
     failures = tuple(judge(suite, case, run, done))

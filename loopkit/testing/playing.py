@@ -23,7 +23,6 @@ from loopkit.agents.players import Unprepared
 from loopkit.agents.port import Crashed
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
-from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.breakers import Breakers
@@ -35,8 +34,9 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import ANY, CHILDREN
-from loopkit.testing.suites import Playbill, Suite
+from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
 
 
@@ -85,12 +85,7 @@ class Run(FamilyRun):
 
 
 def play(suite: Suite, case: str) -> Run:
-    """Play a case to where it ends, waits or is suspended. Pauses in it take no time.
-
-    Raises ProblemsFound where a part of it is still to be written.
-    """
-    if unwritten := suite.unwritten[case]:
-        raise ProblemsFound(unwritten)
+    """Play a case to where it ends, waits or is suspended. Pauses in it take no time."""
     played: list[Run] = []
     asyncio.run(_play_into(played, suite, case))
     return played[0]

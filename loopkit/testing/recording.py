@@ -53,10 +53,11 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redact_data, redactor
 from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, PARTS
 from loopkit.testing.expectations import expectations_of, run_case
 from loopkit.testing.playing import ChildRun, FamilyRun, play
-from loopkit.testing.suites import SUFFIX, Machines, Playbill, Suite, by_state, load_suite
+from loopkit.testing.suites import SUFFIX, Machines, Suite, by_state, load_suite
 from loopkit.testing.trace import Difference, family_difference, trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json
