@@ -88,9 +88,7 @@ def print_recording(made: Recording) -> None:
     for note in made.notes:
         terminal.say(f"not played: {note}")
     came = "its replay produces the same events"
-    if made.is_repaired:
-        came = "the machine as it is now takes the same path"
-    elif made.difference is not None:
+    if made.difference is not None:
         came = f"its replay differs in {made.difference}"
     terminal.say(f"recorded as case `{made.case}` of {made.path}; {came}")
 

@@ -10,12 +10,12 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -55,16 +55,15 @@ from loopkit.outside.redaction import Redact, redact_data, redactor
 from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
 from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, PARTS
-from loopkit.testing.expectations import expectations_of, run_case
+from loopkit.testing.expectations import expectations_of
 from loopkit.testing.playing import ChildRun, FamilyRun, play
-from loopkit.testing.suites import SUFFIX, Machines, Suite, by_state, load_suite
+from loopkit.testing.suites import SUFFIX, Machines, by_state, load_suite
 from loopkit.testing.trace import Difference, family_difference, trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json
 from loopkit.text.run_ids import place_of
 from loopkit.validators.judges.form import KNOWN
 
-Playing = TypeVar("Playing")
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
 _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
@@ -76,8 +75,6 @@ class Recording:
     difference: Difference | None
     notes: tuple[str, ...] = ()
     """What no case can play of the run."""
-    is_repaired: bool = False
-    """Whether the run had several definitions: its case plays it with the last of them."""
 
 
 def record(
@@ -92,45 +89,15 @@ def record(
     redact = _redactor_for(program.machine)
     state = run.state
     name = target.case_of(state.run)
-    if state.repairs:
-        return _record_repaired(target, program, run, redact, machines)
     case, notes = make_case(program, run, redact)
     comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
     text = target.text(name, case, comments)
-    replayed = _play_beside(target.path, text, lambda suite: play(suite, name), machines)
+    replayed = _play_beside(target.path, text, name, machines)
     if (found := family_difference(run, replayed, redact)) is not None:
         comments.append(one_line(f"Its replay differs in {found}", 200))
         text = target.text(name, case, comments)
     _write(target.path, text)
     return Recording(target.path, name, found, tuple(notes))
-
-
-def _record_repaired(
-    target: Target, program: Program, run: FamilyRun, redact: Redact, machines: Machines
-) -> Recording:
-    """The case of a repaired run, which has to pass with the machine as it is now.
-
-    The reason for the repair may stop the case as well, such as an unavailable model, or not, such
-    as an exit code that had no meaning.
-    """
-    state, reason = run.state, ""
-    name = target.case_of(state.run)
-    for stops_again in (True, False):
-        case, notes = make_case(program, run, redact, stops_again=stops_again)
-        comments = [
-            f"Recorded from run {state.run}, which was repaired, for the machine as it is now.",
-            *(f"Not played: {note}." for note in notes),
-        ]
-        text = target.text(name, case, comments)
-        result = _play_beside(target.path, text, lambda suite: run_case(suite, name), machines)
-        if result.passed:
-            _write(target.path, text)
-            return Recording(target.path, name, None, tuple(notes), is_repaired=True)
-        reason = reason or one_line(result.failures[0].problem.message, 200)
-    raise NotRecordable(
-        f"run `{state.run}` was repaired, and with the machine as it is now, its replies "
-        f"lead to another path: {reason}; start a new run with this machine, and record that"
-    )
 
 
 def _write(path: Path, text: str) -> None:
@@ -140,17 +107,15 @@ def _write(path: Path, text: str) -> None:
         raise NotRecordable(str(error)) from error
 
 
-def _play_beside(
-    path: Path, text: str, playing: Callable[[Suite], Playing], machines: Machines
-) -> Playing:
-    """Play a text in place of a file, and return the result; raises NotRecordable."""
+def _play_beside(path: Path, text: str, name: str, machines: Machines) -> FamilyRun:
+    """Play a case of a text in place of a file; raises NotRecordable."""
     # In its folder, because its paths start there.
     folder = path.resolve().parent
     try:
         with NamedTemporaryFile(dir=folder, prefix=".", suffix=SUFFIX) as file:
             file.write(text.encode())
             file.flush()
-            return playing(load_suite(Path(file.name), machines))
+            return play(load_suite(Path(file.name), machines), name)
     except ProblemsFound as found:
         messages = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {messages}") from found
@@ -274,31 +239,20 @@ def _comment_lines(comments: list[str], indent: int) -> str:
     return "".join(f"{' ' * indent}# {comment}\n" for comment in comments)
 
 
-ROUTE = ("outcome", "reason", "path", "verdicts", "revisions", "events")
-"""The expectations of a repaired run: its route, not what an earlier definition said."""
-
-
-def make_case(
-    program: Program, run: FamilyRun, redact: Redact, *, stops_again: bool = True
-) -> tuple[dict[str, Any], list[str]]:
+def make_case(program: Program, run: FamilyRun, redact: Redact) -> tuple[dict[str, Any], list[str]]:
     """The case of a run, and notes on what it can't play; raises NotRecordable.
 
-    It has no secret that `redact` knows. The case of a repaired run expects its route, and
-    `stops_again` says whether it is suspended where it was repaired.
+    It has no secret that `redact` knows.
     """
     state = run.state
     refuse_unrecordable(state)
     tape, (parts, notes) = read_tape(program, run.events), family_parts(program, run)
-    resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = expectations_of(trace(program.machine, run), program.machine)
-    if state.repairs:
-        expectations = {key: expectations[key] for key in ROUTE if key in expectations}
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
-        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in resumes],
+        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in tape.resumes],
         **parts,
-        "expect": expectations,
+        "expect": expectations_of(trace(program.machine, run), program.machine),
     }
     kept = {key: value for key, value in case.items() if value}
     return redact_data(kept, redact), list(dict.fromkeys(notes))
@@ -377,11 +331,6 @@ def _children(
     notes: list[str] = []
 
     def parts_of_child(child: ChildRun) -> dict[str, Any]:
-        if child.run.state.repairs:
-            raise NotRecordable(
-                f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
-                "definition of its own"
-            )
         definition = program.children[child.state]
         of_child = Program(definition.machine, definition.digest)
         said, missing = family_parts(of_child, child.run, limited)
@@ -416,8 +365,6 @@ class Tape:
     limits: dict[str, Any] = field(default_factory=dict)
     """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
-    mended: set[int] = field(default_factory=set)
-    """The indices of resumes with a repair, after which the cause of the stop may be gone."""
     notes: list[str] = field(default_factory=list)
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
@@ -580,8 +527,6 @@ class Tape:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
 
     def _note_repair(self, repaired: Repaired) -> None:
-        if self.resumes:
-            self.mended.add(len(self.resumes) - 1)
         named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
         self.attempts = {task: had for task, had in named.items() if task}
 

@@ -188,15 +188,16 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
 PROCESS = frozenset(
     {
         *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        *("adding", "setting", "reread"),
+        *("adding", "setting", "reread", "repaired"),
     }
 )
-"""Events about the process that drives a run and about its files, not about its work."""
+"""Events about the process that drives a run, its definition and its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
-    "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
-    "failed": ("retry_at", "resume_at"),
+    "intended": ("key", "model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
+    "replied": ("key", "model", "session", "played", "kept", "by", "counted", "has_no_tools"),
+    "failed": ("key", "retry_at", "resume_at"),
+    "in_doubt": ("key",),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),
     "waiting": ("expires_at",),
