@@ -57,8 +57,8 @@ from loopkit.scenario.script import (
     Parts,
     Played,
     PlayedAnswer,
-    PlayedCommand,
     PlayedFolder,
+    PlayedTry,
     call_at,
 )
 from loopkit.text import one_line, plural
@@ -246,7 +246,7 @@ def _write_files(folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 class PlayedResults:
-    def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
+    def __init__(self, commands: Mapping[str, tuple[tuple[PlayedTry, ...], ...]]) -> None:
         self._commands = commands
 
     def plays(self, place: str) -> bool:
@@ -264,7 +264,7 @@ class PlayedResults:
                 f"the scenario has {plural(len(results), 'result')} for command `{place}`, "
                 f"and result {index + 1} was asked for"
             )
-        tries = (*results[index].earlier, results[index])
+        tries = results[index]
         if earlier >= len(tries):
             raise Unprepared(
                 f"the scenario has {plural(len(tries), 'run')} of command `{place}` in result "

@@ -37,7 +37,7 @@ from loopkit.scenario.script import (
     Cost,
     InChild,
     Parts,
-    as_visits,
+    as_tuple,
     every_child,
     form_of,
     with_own,
@@ -318,7 +318,7 @@ WAITING, SUSPENDED = "waiting", "suspended"
 ExpectedVisits = Annotated[
     tuple[Expect, ...],
     Field(min_length=1),
-    BeforeValidator(as_visits, json_schema_input_type=Expect | list[Expect]),
+    BeforeValidator(as_tuple, json_schema_input_type=Expect | list[Expect]),
 ]
 """What has to be true of a child on each visit of its state; the last one counts from then on."""
 ExpectedChildren = Annotated[

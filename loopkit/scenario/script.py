@@ -184,13 +184,6 @@ class PlayedTry(Noun):
     """The message about the fault."""
 
 
-class PlayedCommand(PlayedTry):
-    """The result of one use of a command, after any failed tries."""
-
-    earlier: Annotated[tuple[PlayedTry, ...], FROM_LIST] = ()
-    """The failed tries before this one. A list of tries means the same."""
-
-
 class PlayedAnswer(Noun):
     """A person's answer."""
 
@@ -226,11 +219,8 @@ def _calls(value: object) -> object:
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 
 
-def _tries(value: object) -> object:
-    """A list of tries as the last try, which contains the earlier ones."""
-    if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
-        return value
-    return {**value[-1], "earlier": value[:-1]}
+def as_tuple(value: object) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def _answer(value: object) -> object:
@@ -253,8 +243,11 @@ Answer = Annotated[
 ]
 Answers = Annotated[tuple[Answer, ...], FROM_LIST]
 Command = Annotated[
-    PlayedCommand, BeforeValidator(_tries, json_schema_input_type=PlayedCommand | list[PlayedTry])
+    tuple[PlayedTry, ...],
+    Field(min_length=1),
+    BeforeValidator(as_tuple, json_schema_input_type=PlayedTry | list[PlayedTry]),
 ]
+"""The tries of one use of a command; only the last one need not have failed."""
 Commands = Annotated[tuple[Command, ...], FROM_LIST]
 
 
@@ -332,10 +325,6 @@ def form_of(value: object, fields: frozenset[str]) -> str:
     return ONLY if is_one or isinstance(value, list | tuple) else ITEMS
 
 
-def as_visits(value: object) -> Any:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
 PARTS = ("agents", "commands", "answers")
 """Parts of a case that all cases of a file may share."""
 
@@ -371,7 +360,7 @@ def parts_form(value: object) -> str:
 SaidOnVisits = Annotated[
     tuple[ChildParts, ...],
     Field(min_length=1),
-    BeforeValidator(as_visits, json_schema_input_type=ChildParts | list[ChildParts]),
+    BeforeValidator(as_tuple, json_schema_input_type=ChildParts | list[ChildParts]),
 ]
 ChildrenSaid = Annotated[
     Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],

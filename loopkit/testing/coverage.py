@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from math import floor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,19 +43,14 @@ def coverage_text(coverage: Coverage) -> str:
     for machine in coverage.machines:
         counts = (machine.count(kind) for kind, _ in KINDS)
         parts = (f"{count.covered}/{count.total}" for count in counts)
-        rows.append((machine.file, *parts, f"{percent(machine.count().percent)} %"))
+        rows.append((machine.file, *parts, f"{machine.count().percent:g} %"))
     if len(coverage.machines) > 1:
-        rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
+        rows.append(("all", "", "", "", f"{coverage.count.percent:g} %"))
     missed = [text for machine in coverage.machines for text in _lines_of_missed(machine)]
     blocks = ["\n".join(columns(rows, "<>>>>"))]
     if missed:
         blocks.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
     return printable("\n\n".join(blocks))
-
-
-def percent(exact: Fraction) -> str:
-    """The number with one digit after the point, rounded down, so that 100 means all."""
-    return f"{floor(exact * 10) / 10:g}"
 
 
 def data(coverage: Coverage) -> dict[str, Any]:
@@ -103,8 +96,7 @@ def _machine(machine: MachineCoverage) -> dict[str, Any]:
 
 
 def _count(count: Count) -> dict[str, Any]:
-    exact = float(percent(count.percent))
-    return {"covered": count.covered, "total": count.total, "percent": exact}
+    return {"covered": count.covered, "total": count.total, "percent": count.percent}
 
 
 GoalKind = Literal["state", "transition", "cap"]
@@ -229,9 +221,9 @@ class Count:
     total: int
 
     @property
-    def percent(self) -> Fraction:
-        """Exact, from 0 to 100; 100 where there is nothing to cover."""
-        return Fraction(100 * self.covered, self.total) if self.total else Fraction(100)
+    def percent(self) -> float:
+        """With one digit after the point, rounded down, so that 100 means all."""
+        return (1000 * self.covered // self.total) / 10 if self.total else 100.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from loopkit.engine.state import RunState, Task, is_of_program
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import (
-    GAP,
     Case,
     Expect,
     ExpectedArtifact,
@@ -384,63 +383,32 @@ def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def with_what_was_done(
-    written: Mapping[str, Any],
-    expect: Expect,
-    unmet: Collection[DocPath],
-    run: Trace,
-    machine: Machine,
-) -> dict[str, Any]:
-    """The content of `expect:` as it is written, but met by the run wherever it is `unmet`.
+QUOTED = frozenset({"says", "prompts"})
+"""Expectations that quote pieces of texts, which a person chooses."""
 
-    Quoted pieces of texts stay as they are, because a person chooses what to quote.
-    """
+
+def with_what_was_done(
+    written: Mapping[str, Any], unmet: Collection[DocPath], run: Trace, machine: Machine
+) -> dict[str, Any]:
+    """The content of `expect:` as it is written, with what the run did wherever it is `unmet`."""
     done, new = expectations_of(run, machine), dict(written)
-    for key in dict.fromkeys(str(at[0]) for at in unmet):
-        match key:
-            case "says" | "prompts":
-                continue
-            case "path" | "kept" | "events":
-                new[key] = _with_gaps(getattr(expect, key), done.get(key, []))
-            case "verdicts":
-                given = done.get(key, {})
-                new[key] = {state: _with_gaps(expected, given[state])
-                            for state, expected in (expect.verdicts or {}).items()
-                            if state in given}  # fmt: skip
-            case "revisions" | "calls" | "calls_at_most":
-                counts = run.revisions if key == "revisions" else run.calls
-                new[key] = {name: counts[name] for name in written[key]}
-            case "artifacts":
-                new[key] = dict(_artifacts(written[key], unmet, run))
-            case "children":
-                missed = {at[1] for at in unmet if at[0] == key}
-                given = done.get(key, {})
-                new[key] = {state: given[state] if state in missed else said
-                            for state, said in written[key].items()
-                            if state in given or state not in missed}  # fmt: skip
-            case _:
-                new[key] = done.get(key)
+    counts = {"revisions": run.revisions, "calls": run.calls, "calls_at_most": run.calls}
+    for key in {str(at[0]) for at in unmet} - QUOTED:
+        if key in counts:
+            new[key] = {name: counts[key][name] for name in written[key]}
+        elif key in ("verdicts", "children"):
+            given = done.get(key, {})
+            new[key] = {name: given[name] for name in written[key] if name in given}
+        elif key == "artifacts":
+            new[key] = dict(_artifacts(written[key], unmet, run))
+        else:
+            new[key] = done.get(key)
     return {key: value for key, value in new.items() if value is not None and value != {}}
 
 
 def _of_child(child: ChildTrace, machine: Machine) -> dict[str, Any]:
     expected = expectations_of(child.trace, machine.states_of(ChildrenState)[child.state].child)
     return {key: value for key, value in expected.items() if key not in OF_FAMILY}
-
-
-def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names taken, with gaps where some were taken in one; a named end stays named."""
-    names: list[str] = []
-    for row in align(expected, taken):
-        if row.sign == "…":
-            names += [GAP] if names[-1:] != [GAP] else []
-        elif row.sign != "-":
-            names.append(row.name)
-    if names[:1] == [GAP] != list(expected[:1]):
-        names.insert(0, taken[0])
-    if names[-1:] == [GAP] != list(expected[-1:]):
-        names.append(taken[-1])
-    return names
 
 
 def _artifacts(
@@ -544,7 +512,7 @@ def _block(suite: Suite, case: str, run: Trace) -> str:
     expect = suite.case(case).expect or Expect()
     written = suite.source.document.plain()["cases"][case].get("expect") or {}
     unmet = [miss.at for miss in misses(run, expect)]
-    new = with_what_was_done(written, expect, unmet, run, suite.machine.machine)
+    new = with_what_was_done(written, unmet, run, suite.machine.machine)
     if new and new == written:
         return ""
     new = new or {"outcome": run.outcome, "path": list(run.path)}
