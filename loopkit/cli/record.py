@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +36,7 @@ class Recorder:
         if self.target is None or not self.run:
             return
         try:
-            with terminal.report_errors(), _refuse_unrecordable():
+            with terminal.report_errors():
                 # Somebody may have changed the file while the run went on.
                 now = target(self.target.path, self.target.machine, self.target.name)
             print_recording(record_run(now, self.run))
@@ -48,11 +46,10 @@ class Recorder:
 
 
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
-    """The recorder of `--record`; raises Stop if the file can't take the case."""
+    """The recorder of `--record`; raises NotRecordable if the file can't take the case."""
     if file is None and as_case is not None:
         raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
-    with _refuse_unrecordable():
-        return Recorder(None if file is None else target(file, machine, as_case))
+    return Recorder(None if file is None else target(file, machine, as_case))
 
 
 @click.command(
@@ -65,7 +62,7 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 @click.option("--machine", type=PATH, help="The machine file, if it has moved.")
 def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
-    with terminal.report_errors(), _refuse_unrecordable():
+    with terminal.report_errors():
         path = machine or _machine_of(run)
         made = record_run(target(file, path, as_case), run)
     print_recording(made)
@@ -80,7 +77,7 @@ def record_run(into: Target, run: str) -> Recording:
         machine = await app.machine_of(family.state)
         return app.engine(machine, family.state.definition).program, family
 
-    with terminal.report_errors(), _refuse_unrecordable():
+    with terminal.report_errors():
         return record(into, *with_app(load, readonly=True))
 
 
@@ -91,14 +88,6 @@ def print_recording(made: Recording) -> None:
     if made.difference is not None:
         came = f"its replay differs in {made.difference}"
     terminal.say(f"recorded as case `{made.case}` of {made.path}; {came}")
-
-
-@contextmanager
-def _refuse_unrecordable() -> Iterator[None]:
-    try:
-        yield
-    except NotRecordable as error:
-        raise Stop(USAGE, f"error: {error}") from error
 
 
 def _machine_of(run: str) -> Path:

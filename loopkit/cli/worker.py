@@ -33,6 +33,7 @@ from loopkit.cli.terminal import (
     say,
 )
 from loopkit.cli.watching import Watcher
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import refuse_child, refuse_over
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import open_journal
@@ -301,10 +302,11 @@ def advance_command(run: str, slice_s: float, output: str, notify: tuple[str, ..
     It ends as `resume` does, or with 75: another process drives the run, or its slice is over.
     Nobody is asked at the terminal.
     """
-    try:
-        return drive(output, lambda app: app.resume(run), notify, slice_s)
-    except Stop as stop:
-        if not isinstance(stop.__cause__, RunBusy):
-            raise
-        say(str(stop.__cause__))
-        return DUE_AGAIN
+
+    async def start(app: App) -> ActiveRun:
+        try:
+            return await app.resume(run)
+        except RunBusy as busy:
+            raise Stop(DUE_AGAIN, str(busy)) from busy
+
+    return drive(output, start, notify, slice_s)

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from loopkit.agents.players import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
-from loopkit.agents.port import CUT_OFF
+from loopkit.agents.port import CUT_OFF, NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read
 from loopkit.document.writing import NotWritable, refuse_unwritable, replace_file, to_yaml
@@ -284,7 +284,7 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {n: f"{limit:g}s" if n == "time" else limit for n, limit in limits.items()}
 
 
-class NotRecordable(Exception):
+class NotRecordable(NotRunnable):
     """A run that no case can play; the message says why and what to do."""
 
 
