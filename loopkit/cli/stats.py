@@ -80,7 +80,7 @@ def stats_command(
         names = [one.machine for one in machines]
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
         write(drawing, plot(list(map(point_of, runs)), title).encode())
-    terminal.say_errors(faults)
+    terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 
 

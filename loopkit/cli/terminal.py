@@ -103,12 +103,13 @@ def say(text: str) -> None:
     echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
-def say_errors(errors: Sequence[Exception], most: int = 20) -> None:
-    """Say what each error is, each a line; of very many the first, and how many more there are."""
-    for error in errors[:most]:
-        say(f"error: {error}")
-    if (more := len(errors) - most) > 0:
-        say(f"error: {more:,} more like these")
+def say_some(lines: list[str], most: int = 20) -> None:
+    """Say the lines, of very many the first and how many more there are, and empty the list."""
+    for line in lines[:most]:
+        say(line)
+    if (more := len(lines) - most) > 0:
+        say(f"and {more:,} more")
+    lines.clear()
 
 
 @contextmanager
