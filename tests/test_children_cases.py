@@ -18,9 +18,9 @@ from loopkit.document.writing import to_yaml
 from loopkit.language.load import load
 from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
-from loopkit.testing.trace import family_difference
 from loopkit.text.run_ids import root_of
 from tests import test_families as families
+from tests.recording import family_difference
 from tests.support import CommandLine
 
 TASK = """
@@ -217,7 +217,6 @@ def test_a_child_that_never_begins_is_a_leftover(tmp_path: Path) -> None:
             "children.tasks.1.1.agents.lead",
             "the machine has no agent `lead`",
         ),
-        ({"tasks": {"3.1": GOOD}}, "children.tasks.3.1", "`tasks` has no item `3.1` in this case"),
         (
             {"tasks": {"*": {"agnets": {"coder": ["x"]}}}},
             "children.tasks.*.agnets",
@@ -357,7 +356,7 @@ def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
     script = write(tmp_path, agents={"lead": ["One.", "Two."]}, children=said)
     options = ("--script", str(script), "--record", "made.scenario.yaml", "--as", "made")
     told = cli(0, "run", "plan.yaml", *options).err
-    assert "its replay produces the same events" in told
+    assert "; it passes" in told
     cli(0, "test", "made.scenario.yaml")
     (case,) = (read_file(tmp_path / "made.scenario.yaml", "made").plain()["cases"]).values()
     assert case["children"]["tasks"] == {
@@ -384,11 +383,8 @@ def test_a_family_whose_questions_were_answered_one_by_one_is_recorded_as_a_case
 def test_a_recording_whose_child_does_something_else_differs_in_that_child(tmp_path: Path) -> None:
     before = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
     again = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
-    assert family_difference(before, again) is None
+    assert not family_difference(before, again)
     *others, last = before.children
     short = replace(last.run, events=last.run.events[:-1])
-    told = str(
-        family_difference(before, replace(before, children=(*others, last._replace(run=short))))
-    )
+    told = family_difference(before, replace(before, children=(*others, last._replace(run=short))))
     assert told.startswith("`review`: event ")
-    assert "there is one less" in told

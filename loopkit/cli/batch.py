@@ -142,8 +142,6 @@ def run_batch(
         irregular = "is not a regular file, but has to be read twice"
         what = irregular if batch.inputs.exists() else "is not there"
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
-    if batch.key and (fault := key_fault(loaded.machine, batch.key)):
-        raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
     warn_of_secrets(loaded.machine, batch.shared)
@@ -385,9 +383,8 @@ class BatchDriver:
 
 
 def _change_message(line: Line) -> str:
-    what = "its inputs have" if line.key == str(line.number) else f"the inputs of `{line.key}` have"
     return (
-        f"{what} changed since its run {line.run} began; restore them, or run the batch "
+        f"its inputs have changed since its run {line.run} began; restore them, or run the batch "
         "with another `-o`"
     )
 
@@ -488,6 +485,10 @@ class Batch:
     """The inputs of all lines; those in a line take precedence."""
     key: str = ""
     """The dotted path of the input by which lines are known, instead of by their numbers."""
+
+    def __post_init__(self) -> None:
+        if self.key and (fault := key_fault(self.machine, self.key)):
+            raise Stop(USAGE, f"error: `--key {self.key}`: {fault}")
 
     @property
     def name(self) -> str:

@@ -66,7 +66,7 @@ def record_command(run: str, file: Path, as_case: str | None, machine: Path | No
         path = machine or _machine_of(run)
         made = record_run(target(file, path, as_case), run)
     print_recording(made)
-    return OK if made.difference is None else FAILURE
+    return FAILURE if made.failure else OK
 
 
 def record_run(into: Target, run: str) -> Recording:
@@ -82,11 +82,7 @@ def record_run(into: Target, run: str) -> Recording:
 
 
 def print_recording(made: Recording) -> None:
-    for note in made.notes:
-        terminal.say(f"not played: {note}")
-    came = "its replay produces the same events"
-    if made.difference is not None:
-        came = f"its replay differs in {made.difference}"
+    came = f"it does not pass: {made.failure}" if made.failure else "it passes"
     terminal.say(f"recorded as case `{made.case}` of {made.path}; {came}")
 
 

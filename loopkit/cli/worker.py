@@ -13,7 +13,7 @@ import click
 
 from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
-from loopkit.cli.batch import Batch, Line, RefusedLine, key_fault, warn_of_secrets
+from loopkit.cli.batch import Batch, Line, RefusedLine, warn_of_secrets
 from loopkit.cli.driving import Interruption, drive, driving_options
 from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options
@@ -227,8 +227,6 @@ def submit_command(
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         if batch is not None:
-            if key and (fault := key_fault(loaded.machine, key)):
-                raise Stop(USAGE, f"error: `--key {key}`: {fault}")
             record = parse_record(loaded.machine.input)
             shared = inputs_from_options(record, input_file, sets, set_json)
             lines = Batch(loaded.machine, batch, results, shared, key)

@@ -391,15 +391,10 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
         return names[0] if names else None
     if case in names:
         return case
-    if case is None:
-        message = "the scenario has several cases"
-        remedy = f"name one: `--case '{names[0]}'`"
-    elif names:
+    message, remedy = "the scenario has several cases", f"name one: `--case '{names[0]}'`"
+    if case is not None:
         message = f"there is no case `{case}`"
-        remedy = did_you_mean(case, names)
-    else:
-        message = f"there is no case `{case}`"
-        remedy = "this scenario has none: leave it out"
+        remedy = did_you_mean(case, names) or "this scenario has none: leave it out"
     raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
 
 

@@ -1,7 +1,6 @@
 """A family of runs → a case in a scenario file, with everything that it expects.
 
-The file is checked before anything is spent, and the case is played once to check that it gives
-the same events.
+The file is checked before anything is spent, and the case is played once to check that it passes.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from loopkit.agents.players import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
 from loopkit.agents.port import CUT_OFF, NotRunnable
+from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
 from loopkit.document.writing import NotWritable, refuse_unwritable, replace_file, to_yaml
-from loopkit.drive.retries import JITTER
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -46,7 +44,6 @@ from loopkit.engine.template_values import render
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.machine import Machine
-from loopkit.language.section import Retry
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
@@ -55,13 +52,12 @@ from loopkit.outside.redaction import Redact, redact_data, redactor
 from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
 from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, PARTS
-from loopkit.testing.expectations import expectations_of
-from loopkit.testing.playing import ChildRun, FamilyRun, play
-from loopkit.testing.suites import SUFFIX, Machines, by_state, load_suite
-from loopkit.testing.trace import Difference, family_difference, trace
+from loopkit.testing.expectations import expectations_of, run_case
+from loopkit.testing.playing import FamilyRun
+from loopkit.testing.suites import SUFFIX, CaseResult, Machines, by_state, load_suite
+from loopkit.testing.trace import trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json
-from loopkit.text.run_ids import place_of
 from loopkit.validators.judges.form import KNOWN
 
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
@@ -72,9 +68,8 @@ _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 class Recording:
     path: Path
     case: str
-    difference: Difference | None
-    notes: tuple[str, ...] = ()
-    """What no case can play of the run."""
+    failure: str
+    """Why the case does not pass as it is written; empty where it passes."""
 
 
 def record(
@@ -82,22 +77,23 @@ def record(
 ) -> Recording:
     """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
 
-    A replay that differs is written all the same, with a comment that says where. To record many
+    A case that does not pass is written all the same, and its description says why. To record many
     runs, pass the same `machines` each time, so that each machine is checked once.
     """
     machines = machines or Machines()
     redact = _redactor_for(program.machine)
     state = run.state
     name = target.case_of(state.run)
-    case, notes = make_case(program, run, redact)
-    comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
-    text = target.text(name, case, comments)
-    replayed = _play_beside(target.path, text, name, machines)
-    if (found := family_difference(run, replayed, redact)) is not None:
-        comments.append(one_line(f"Its replay differs in {found}", 200))
-        text = target.text(name, case, comments)
+    case = make_case(program, run, redact)
+    case = {"description": f"Recorded from run {state.run}.", **case}
+    text = target.text(name, case)
+    failures = _play_beside(target.path, text, name, machines).failures
+    failure = one_line("; ".join(failed.problem.message for failed in failures), 200)
+    if failure:
+        case["description"] += f" It does not pass: {failure}"
+        text = target.text(name, case)
     _write(target.path, text)
-    return Recording(target.path, name, found, tuple(notes))
+    return Recording(target.path, name, failure)
 
 
 def _write(path: Path, text: str) -> None:
@@ -107,7 +103,7 @@ def _write(path: Path, text: str) -> None:
         raise NotRecordable(str(error)) from error
 
 
-def _play_beside(path: Path, text: str, name: str, machines: Machines) -> FamilyRun:
+def _play_beside(path: Path, text: str, name: str, machines: Machines) -> CaseResult:
     """Play a case of a text in place of a file; raises NotRecordable."""
     # In its folder, because its paths start there.
     folder = path.resolve().parent
@@ -115,7 +111,7 @@ def _play_beside(path: Path, text: str, name: str, machines: Machines) -> Family
         with NamedTemporaryFile(dir=folder, prefix=".", suffix=SUFFIX) as file:
             file.write(text.encode())
             file.flush()
-            return play(load_suite(Path(file.name), machines), name)
+            return run_case(load_suite(Path(file.name), machines), name)
     except ProblemsFound as found:
         messages = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {messages}") from found
@@ -148,15 +144,18 @@ class Target:
         """The name of the case of a run; an id of a child has a `/`, which no name can have."""
         return self.name or run.replace("/", "-")
 
-    def text(self, name: str, case: dict[str, Any], comments: list[str]) -> str:
+    def text(self, name: str, case: dict[str, Any]) -> str:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
             machine = os.path.relpath(self.machine.resolve(), self.path.resolve().parent)
             named = Path(machine).as_posix()
-            head = {"scenario": 1, "machine": named, "cases": {name: case}}
-            *above, cases = to_yaml(head).split("cases:\n", 1)
-            return "".join(above) + "cases:\n" + _comment_lines(comments, 2) + cases
-        return _append_case(self.known, name, self._alone(case), comments)
+            return to_yaml({"scenario": 1, "machine": named, "cases": {name: case}})
+        if name in self.known.names:
+            raise NotRecordable(f"`{self.path}` has a case `{name}` already; name another one")
+        try:
+            return with_values(self.known.source.document, ("cases",), {name: self._alone(case)})
+        except NotSet as error:
+            raise NotRecordable(f"{error}; name another file") from error
 
     def _alone(self, case: dict[str, Any]) -> dict[str, Any]:
         """The case, in which none of the parts that all cases share are played."""
@@ -206,56 +205,22 @@ def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | 
         )
     if name in known.names:
         raise NotRecordable(f"`{path}` has a case `{name}` already; name another one")
-    cases = known.source.document.node(("cases",))
-    if cases is None or cases.style != "block" or cases.used_at is not None:
-        raise NotRecordable(f"`{path}` has its cases in brackets; write each on its own lines")
 
 
-def _append_case(
-    known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]
-) -> str:
-    document = known.source.document
-    if name in known.names:
-        raise NotRecordable(f"`{document.file}` has a case `{name}` already")
-    last = document.span(("cases", known.names[-1]))
-    column = document.span(("cases", known.names[-1]), key=True).column
-    rows = document.text.splitlines(keepends=True)
-    before = "".join(rows[: last.end_line])
-    after = "".join(rows[last.end_line :])
-    ending = "\r\n" if "\r\n" in document.text else "\n"
-    added = _comment_lines(comments, column - 1) + to_yaml({name: case}, column - 1)
-    gap = "" if before.endswith("\n") else ending
-    text = before + gap + ending + added.replace("\n", ending) + after
-    plain = read(text, document.file).plain()
-    plain["cases"].pop(name)
-    # The added lines may change the rest of the file.
-    if plain != document.plain():
-        where = f"at the end of `{document.file}`"
-        raise NotRecordable(f"no case can be added {where}; name another file")
-    return text
-
-
-def _comment_lines(comments: list[str], indent: int) -> str:
-    return "".join(f"{' ' * indent}# {comment}\n" for comment in comments)
-
-
-def make_case(program: Program, run: FamilyRun, redact: Redact) -> tuple[dict[str, Any], list[str]]:
-    """The case of a run, and notes on what it can't play; raises NotRecordable.
-
-    It has no secret that `redact` knows.
-    """
+def make_case(program: Program, run: FamilyRun, redact: Redact) -> dict[str, Any]:
+    """The case of a run, without the secrets that `redact` knows; raises NotRecordable."""
     state = run.state
     refuse_unrecordable(state)
-    tape, (parts, notes) = read_tape(program, run.events), family_parts(program, run)
+    tape = read_tape(program, run.events)
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
         "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in tape.resumes],
-        **parts,
+        **family_parts(program, run),
         "expect": expectations_of(trace(program.machine, run), program.machine),
     }
-    kept = {key: value for key, value in case.items() if value}
-    return redact_data(kept, redact), list(dict.fromkeys(notes))
+    kept: dict[str, Any] = redact_data({k: part for k, part in case.items() if part}, redact)
+    return kept
 
 
 def refuse_unrecordable(state: RunState) -> None:
@@ -290,11 +255,8 @@ class NotRecordable(NotRunnable):
 
 def family_parts(
     program: Program, run: FamilyRun, limited: frozenset[str] = frozenset()
-) -> tuple[dict[str, Any], list[str]]:
-    """The parts of a run and of its children, and notes on what no scenario plays.
-
-    `limited` are the limits of the runs around it. Raises NotRecordable.
-    """
+) -> dict[str, Any]:
+    """The parts of a run and of its children; `limited` are the limits of the runs around it."""
     limited |= limit_names(program, run.events)
     tape = read_tape(program, run.events, limited)
     parts = {
@@ -310,9 +272,17 @@ def family_parts(
         },
         "answers": dict(tape.answers),
     }
-    children, notes = _children(program, run, limited)
-    said = {part: value for part, value in {**parts, CHILDREN: children}.items() if value}
-    return said, [*tape.notes, *notes]
+    children = {
+        child[:3]: family_parts(_program_of(program, child.state), child.run, limited)
+        for child in run.children
+    }
+    parts[CHILDREN] = by_state(program.machine, children)
+    return {part: value for part, value in parts.items() if value}
+
+
+def _program_of(program: Program, state: str) -> Program:
+    definition = program.children[state]
+    return Program(definition.machine, definition.digest)
 
 
 def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
@@ -323,25 +293,6 @@ def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
         places = agents.setdefault(attempt.agent, {})
         places.setdefault(attempt.place, []).append(calls[0] if len(calls) == 1 else calls)
     return agents
-
-
-def _children(
-    program: Program, run: FamilyRun, limited: frozenset[str]
-) -> tuple[dict[str, Any], list[str]]:
-    notes: list[str] = []
-
-    def parts_of_child(child: ChildRun) -> dict[str, Any]:
-        definition = program.children[child.state]
-        of_child = Program(definition.machine, definition.digest)
-        said, missing = family_parts(of_child, child.run, limited)
-        if limit_names(of_child, child.run.events) - frozenset(of_child.limits):
-            missing.append("its limits were raised, which no scenario plays")
-        called = place_of(child.state, child.key)
-        notes.extend(f"`{called}`: {note}" for note in missing)
-        return said
-
-    said = {child[:3]: parts_of_child(child) for child in run.children}
-    return by_state(program.machine, said), notes
 
 
 @dataclass
@@ -365,7 +316,6 @@ class Tape:
     limits: dict[str, Any] = field(default_factory=dict)
     """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
@@ -446,12 +396,7 @@ class Tape:
         if "time" in self.limited:
             # If the deadline of the limit was over, waiting for as long has the same effect.
             call["delay"] = f"{failed.usage.time_s:.3f}s"
-        if failed.retry_at is not None:
-            retry = self.program.machine.agents[intent.agent].in_turn[intent.fallback].retry
-            tries = before.tasks[intent.task].tries
-            wait = provider_wait(failed.retry_at - at, retry, tries)
-            call |= {"retry_after": wait} if wait else {}
-        elif failed.resume_at is not None:
+        if failed.resume_at is not None:
             call["retry_after"] = duration(max(0.0, failed.resume_at - at))
         self.attempts[intent.task].calls.append(
             call | reservation_of(intent.reserved, self.limited, failed.usage)
@@ -465,13 +410,6 @@ class Tape:
             results.append(fault)
 
     def _note_doubt(self, before: RunState, intent: Intended, doubt: InDoubt) -> None:
-        if doubt.policy == "ask":
-            asked = f"a person was asked about a call of `{intent.agent}`"
-            self.notes.append(f"{asked}, which no scenario plays")
-        elif not doubt.reason and intent.role in ("run", "tool"):
-            tool = f"a call of the tool `{intent.agent}`"
-            what = tool if intent.role == "tool" else f"the command of `{intent.state}`"
-            self.notes.append(f"{what} was in doubt, which no scenario plays")
         fault = {"fault": "timeout" if doubt.reason else "crash"}
         if intent.is_of_agent:
             if doubt.reason and "time" in self.limited:
@@ -508,11 +446,6 @@ class Tape:
         rounds = [list(map(ran_of, ran[at : at + size])) for at in range(0, len(ran), size)]
         # The tries of one command; a single one without a list.
         result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
-        if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
-            self.notes.append(
-                f"commands of validator `{validator}` gave different results in one round, and"
-                " a scenario plays the same for all of them"
-            )
         known[index] = result
 
     def _note_wait(
@@ -531,11 +464,8 @@ class Tape:
         self.attempts = {task: had for task, had in named.items() if task}
 
     def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
-        if suspended is None or suspended.is_pause:
-            if resumed.limits:
-                self.notes.append("limits were raised while the run was not suspended")
-            return
-        self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
+        if suspended is not None and not suspended.is_pause:
+            self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
 
 
 def _command_count(program: Program, validator: str) -> int:
@@ -699,8 +629,6 @@ _UNAVAILABLE = {
     "fatal": ((_NO_QUOTA, "quota"), ("", "missing_model")),
 }
 """Patterns and words for a model that is unavailable."""
-_NOTICEABLE_S = 0.05
-"""A wait that exceeds ours by less than this is ours."""
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
@@ -713,14 +641,8 @@ def fault_of(failed: Failed) -> dict[str, Any]:
     return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
 
 
-def provider_wait(wait_s: float, retry: Retry, tries: int) -> str | None:
-    """The wait that the provider asked for; None if it is our own after `tries` failures."""
-    own = min(retry.backoff * 2.0**tries * (1.0 + JITTER), retry.max_backoff)
-    return duration(wait_s) if wait_s > own + _NOTICEABLE_S else None
-
-
 def duration(seconds: float) -> str:
     """A duration such as `2.5s`; one very close to a tenth of a second is rounded to it."""
     tenths = round(seconds, 1)
-    exact = tenths if abs(tenths - seconds) < _NOTICEABLE_S / 2 else seconds
+    exact = tenths if abs(tenths - seconds) < 0.025 else seconds
     return f"{exact:.3f}".rstrip("0").rstrip(".") + "s"

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from loopkit.checks import refuse_errors
 from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, ProblemsFound, did_you_mean, render
+from loopkit.document.problems import Problem, ProblemsFound, render
 from loopkit.engine.macrostep import Engine
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
@@ -23,11 +23,9 @@ from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.load import Loaded, Source, load
 from loopkit.language.machine import Machine
-from loopkit.language.states.each import ChildrenState, EachState
-from loopkit.machine.flow import readable
+from loopkit.language.states.each import ChildrenState
 from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input
-from loopkit.machine.item_list import items_of
 from loopkit.scenario.cases import (
     GAP,
     SUSPENDED,
@@ -77,29 +75,6 @@ def _visits(by_visit: Mapping[int, Any]) -> Any:
     return listed[0] if len(listed) == 1 else listed
 
 
-def unknown_items(
-    written: LoadedScenario, case: str, machine: Machine, inputs: Mapping[str, Any]
-) -> Iterator[Problem]:
-    """A problem for each key that no item has, where the items are in the input of a case."""
-    one = (written.scenario.cases or {})[case]
-    names = {"input": readable(inputs, parse_record(machine.input))}
-    for at, children in (
-        ((), one.children),
-        (("expect",), (one.expect and one.expect.children) or {}),
-    ):
-        for name, state in machine.states_of(EachState).items():
-            said = children.get(name, {})
-            if not state.is_of_input or not isinstance(said, Mapping):
-                continue
-            known = [item.key for item in items_of(state, names)]
-            for key in said:
-                if key != ANY and key not in known:
-                    path = ("cases", case, *at, CHILDREN, name, key)
-                    told = f"`{name}` has no item `{key}` in this case"
-                    hint = did_you_mean(key, known)
-                    yield written.source.problem(path, "unknown-item", told, help=hint, key=True)
-
-
 def inputs_of(
     written: LoadedScenario, case: str, machine: Machine
 ) -> tuple[dict[str, Any], list[Problem]]:
@@ -117,7 +92,7 @@ def inputs_of(
     if problems := [*problems, *found]:
         return {}, problems
     try:
-        return complete_input(machine, given, written.folder), []
+        return complete_input(machine, given, written.folder, read_anywhere=True), []
     except NotJudged as error:
         faults: Sequence[Problem] = [Problem("wrong-kind", f"its type can't be judged: {error}")]
     except InvalidInput as error:
@@ -220,8 +195,6 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     for name in written.names:
         inputs[name], faults = inputs_of(written, name, machine.machine)
         problems += faults
-        if not faults:
-            problems += unknown_items(written, name, machine.machine, inputs[name])
     if problems:
         # A problem of what all cases share is found in each case.
         raise ProblemsFound(dict.fromkeys(problems))
