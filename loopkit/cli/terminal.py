@@ -138,6 +138,9 @@ def _stop_for(error: Exception) -> Stop | None:
             return Stop(USAGE, f"error: {error}")
         case NotJudged():
             return Stop(USAGE, f"error: data could not be checked against its type: {error}")
+        case ImportError(__cause__=ImportError()):
+            # A library that is not installed by default.
+            return Stop(USAGE, f"error: {error}")
         case JournalError():
             return Stop(ERROR, f"error: {error}")
         case Crashed():

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -54,7 +54,7 @@ from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, PARTS
 from loopkit.testing.expectations import expectations_of, run_case
 from loopkit.testing.playing import FamilyRun
-from loopkit.testing.suites import SUFFIX, CaseResult, Machines, by_state, load_suite
+from loopkit.testing.suites import SUFFIX, CaseResult, ChildName, Machines, by_state, load_suite
 from loopkit.testing.trace import trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json
@@ -211,12 +211,12 @@ def make_case(program: Program, run: FamilyRun, redact: Redact) -> dict[str, Any
     """The case of a run, without the secrets that `redact` knows; raises NotRecordable."""
     state = run.state
     refuse_unrecordable(state)
-    tape = read_tape(program, run.events)
+    tape = read_tape(program, run.events, frozenset())
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
-        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in tape.resumes],
-        **family_parts(program, run),
+        "resumes": [{"limits": _limits(one)} if one else {} for one in tape.resumes],
+        **family_parts(tape, run),
         "expect": expectations_of(trace(program.machine, run), program.machine),
     }
     kept: dict[str, Any] = redact_data({k: part for k, part in case.items() if part}, redact)
@@ -253,12 +253,8 @@ class NotRecordable(NotRunnable):
     """A run that no case can play; the message says why and what to do."""
 
 
-def family_parts(
-    program: Program, run: FamilyRun, limited: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """The parts of a run and of its children; `limited` are the limits of the runs around it."""
-    limited |= limit_names(program, run.events)
-    tape = read_tape(program, run.events, limited)
+def family_parts(tape: Tape, run: FamilyRun) -> dict[str, Any]:
+    """The parts of a run and of its children."""
     parts = {
         # A list where an agent is asked at one place, else by place.
         "agents": {
@@ -272,17 +268,14 @@ def family_parts(
         },
         "answers": dict(tape.answers),
     }
-    children = {
-        child[:3]: family_parts(_program_of(program, child.state), child.run, limited)
-        for child in run.children
-    }
-    parts[CHILDREN] = by_state(program.machine, children)
+    children: dict[ChildName, dict[str, Any]] = {}
+    for child in run.children:
+        definition = tape.program.children[child.state]
+        program = Program(definition.machine, definition.digest)
+        within = read_tape(program, child.run.events, tape.limited)
+        children[child[:3]] = family_parts(within, child.run)
+    parts[CHILDREN] = by_state(tape.program.machine, children)
     return {part: value for part, value in parts.items() if value}
-
-
-def _program_of(program: Program, state: str) -> Program:
-    definition = program.children[state]
-    return Program(definition.machine, definition.digest)
 
 
 def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
@@ -316,6 +309,7 @@ class Tape:
     limits: dict[str, Any] = field(default_factory=dict)
     """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
+    """The limits that each of them raised."""
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
@@ -441,12 +435,10 @@ class Tape:
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
         rules = _command_count(self.program, validator)
-        # The runs of each rule, if there are equally many for each; else every run by itself.
+        # The tries of the first rule, if there are equally many for each: all play the same.
         size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
-        rounds = [list(map(ran_of, ran[at : at + size])) for at in range(0, len(ran), size)]
-        # The tries of one command; a single one without a list.
-        result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
-        known[index] = result
+        tries = list(map(ran_of, ran[:size]))
+        known[index] = tries[0] if len(tries) == 1 else tries
 
     def _note_wait(
         self, here: str, until: float | None, waits: Mapping[str, float | None], at: float
@@ -465,7 +457,7 @@ class Tape:
 
     def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
         if suspended is not None and not suspended.is_pause:
-            self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
+            self.resumes.append(dict(resumed.limits))
 
 
 def _command_count(program: Program, validator: str) -> int:
@@ -480,22 +472,15 @@ def _command_count(program: Program, validator: str) -> int:
     return max(counts, default=1)
 
 
-def read_tape(
-    program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
-) -> Tape:
-    """The tape of a run; `limited` are all limits that hold for it, None means only its own."""
-    stored = list(events)
-    limited = limit_names(program, stored) if limited is None else limited
-    tape, before = Tape(program, limited=limited), RunState()
-    for event in stored:
-        tape.note(before, event)
-        apply(before, event.event)
-    return tape
-
-
-def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
+def read_tape(program: Program, events: Sequence[Stored], around: frozenset[str]) -> Tape:
+    """The tape of a run; `around` are the limits of the runs around it."""
     begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
-    return frozenset(program.limits).union(*(event.limits for event in begun))
+    limited = around.union(program.limits, *(event.limits for event in begun))
+    tape, before = Tape(program, limited=limited), RunState()
+    for stored in events:
+        tape.note(before, stored)
+        apply(before, stored.event)
+    return tape
 
 
 NOTHING: dict[str, Any] = {}
