@@ -238,7 +238,7 @@ def test_a_key_names_one_line(key: str, reason: str, cli: CommandLine) -> None:
 def test_a_key_that_fits_no_line_is_refused_once(key: str, reason: str, cli: CommandLine) -> None:
     machine(text=MACHINE.replace("{n: int,", "{who: {name: str}, sure: bool, n: int,"))
     inputs(*({"n": n, "who": {"name": "Ada"}, "sure": True} for n in range(3)))
-    assert cli(2, *BATCH, "--key", key).err == f"error: `--key {key}`: {reason}\n"
+    assert cli(2, *BATCH, "--key", key).err.endswith(f"error: `--key {key}`: {reason}\n")
     assert run([*BATCH, "--key", "who.name"]) == 1
 
 

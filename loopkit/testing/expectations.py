@@ -8,7 +8,6 @@ import difflib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -29,11 +28,10 @@ from loopkit.scenario.cases import (
 )
 from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
-from loopkit.testing.playing import FamilyRun, Refusal, Run, play
+from loopkit.testing.playing import Child, FamilyRun, Miss, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
-    ChildTrace,
     Judged,
     Trace,
     align,
@@ -163,7 +161,7 @@ def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
         yield from _with_child_name(called, expectation(run, expect))
     for child, expected in judged_children(run, expect):
         place = place_of(child.state, child.key, called)
-        for miss in misses(child.trace, expected.said, place):
+        for miss in misses(child.run, expected.said, place):
             yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
     yield from _with_child_name(called, unbegun(run, expect))
 
@@ -172,16 +170,6 @@ def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
     for miss in found:
         message = f"`{called}`: {miss.message}" if called else miss.message
         yield Miss(miss.at, message, miss.shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """One unmet expectation: its place, and what happened instead."""
-
-    at: DocPath
-    """Below `expect:`; the place that is shown."""
-    message: str
-    shown: tuple[str, ...] = ()
 
 
 def end_clause(run: Trace) -> str:
@@ -308,7 +296,7 @@ def _cut(lines: list[str]) -> tuple[str, ...]:
     return (*lines[:SHOWN_LINES], *([f"… and {rest} more lines"] if rest > 0 else []))
 
 
-def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
+def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[Child[Trace], InChild[Expect]]]:
     for child in run.children:
         expected = one_child(expect.children or {}, child.state, child.key, child.visit)
         if expected is not None:
@@ -406,8 +394,8 @@ def with_what_was_done(
     return {key: value for key, value in new.items() if value is not None and value != {}}
 
 
-def _of_child(child: ChildTrace, machine: Machine) -> dict[str, Any]:
-    expected = expectations_of(child.trace, machine.states_of(ChildrenState)[child.state].child)
+def _of_child(child: Child[Trace], machine: Machine) -> dict[str, Any]:
+    expected = expectations_of(child.run, machine.states_of(ChildrenState)[child.state].child)
     return {key: value for key, value in expected.items() if key not in OF_FAMILY}
 
 
@@ -477,15 +465,15 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     yield from _expectation_failures(suite, case, done)
     for missing in run.unprepared:
         path = _place(suite, at, missing)
-        yield _failure(suite, path, "unprepared", missing.reason, key=not missing.at)
+        yield _failure(suite, path, "unprepared", missing.message, key=not missing.at)
     if (refused := run.refused) is not None:
-        message = f"the answer was refused: {refused.reason}"
+        message = f"the answer was refused: {refused.message}"
         yield _failure(suite, _place(suite, at, refused), "refused", message)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
 
-def _place(suite: Suite, case: DocPath, refusal: Refusal) -> DocPath:
+def _place(suite: Suite, case: DocPath, refusal: Miss) -> DocPath:
     """The place in the case, or in what all cases share."""
     own, document = (*case, *refusal.at), suite.source.document
     return own if document.node(document.as_written(own)) is not None else refusal.at

@@ -17,7 +17,7 @@ from math import inf, nextafter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopkit.agents.players import Unprepared
 from loopkit.agents.port import Crashed
@@ -40,26 +40,34 @@ from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
 
 
-@dataclass(frozen=True)
-class Refusal:
-    reason: str
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Something in a case that the run does not meet: its place, and what happened instead."""
+
     at: DocPath
-    """Its place in the case, or in what all cases share."""
+    """In the case, in its `expect:`, or in what all cases share."""
+    message: str
+    shown: tuple[str, ...] = ()
 
 
-class ChildRun(NamedTuple):
+Of = TypeVar("Of")
+
+
+class Child(NamedTuple, Generic[Of]):
+    """What is known of a child."""
+
     state: str
     key: str
     """The key of its item; empty for an only child."""
     visit: int
-    run: FamilyRun
+    run: Of
 
 
 @dataclass(frozen=True)
 class FamilyRun:
     state: RunState
     events: tuple[Stored, ...]
-    children: tuple[ChildRun, ...] = ()
+    children: tuple[Child[FamilyRun], ...] = ()
 
     @property
     def plain_events(self) -> list[Event]:
@@ -79,9 +87,9 @@ class FamilyRun:
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    unprepared: tuple[Refusal, ...] = ()
+    unprepared: tuple[Miss, ...] = ()
     """What was asked for but not prepared, in order."""
-    refused: Refusal | None = None
+    refused: Miss | None = None
 
 
 def play(suite: Suite, case: str) -> Run:
@@ -110,7 +118,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     resumes = list(case.resumes)
     inputs = _with_own_files(suite, name, app.folder)
     active = await app.start(suite.machine, inputs, script, case.limits.named)
-    refused: Refusal | None = None
+    refused: Miss | None = None
     goes_on = True
     while goes_on:
         try:
@@ -119,7 +127,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
             if goes_on:
                 active = await _resume(app, active.state.run, resumes.pop(0))
         except AnswerRefused as refusal:
-            refused = Refusal(str(refusal), app.refused_at)
+            refused = Miss(app.refused_at, str(refusal))
             goes_on = False
         except Crashed:
             # Another process takes up a run like this, whose own was killed.
@@ -162,7 +170,7 @@ class PlayedApp(App):
 
     def __init__(self, journal: Journal, **parts: Any) -> None:
         super().__init__(journal, **parts)
-        self.unprepared: list[Refusal] = []
+        self.unprepared: list[Miss] = []
         self.refused_at: DocPath = ()
         """The place of the answer that was refused."""
         self._children: dict[str, tuple[str, DocPath]] = {}
@@ -199,7 +207,7 @@ class PlayedApp(App):
                 return asked(*args)
             except Unprepared as missing:
                 at = (*place, *missing.at) if missing.at else ()
-                self.unprepared.append(Refusal(f"{who}{missing.message}", at))
+                self.unprepared.append(Miss(at, f"{who}{missing.message}"))
                 raise
 
         return ask
@@ -236,7 +244,7 @@ async def family_of(stored: StoredRuns, run: str) -> FamilyRun:
     events = tuple(await stored.events(run))
     begun = [one.event for one in events if isinstance(one.event, ChildStarted)]
     children = [
-        ChildRun(child.state, child.key, child.visit, await family_of(stored, child.child))
+        Child(child.state, child.key, child.visit, await family_of(stored, child.child))
         for child in begun
         if await stored.journal.has(child.child)
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -25,7 +25,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import GAP
-from loopkit.testing.playing import FamilyRun
+from loopkit.testing.playing import Child, FamilyRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,6 @@ class Asked:
     text: str
 
 
-class ChildTrace(NamedTuple):
-    state: str
-    key: str
-    """The key of its item; empty for an only child."""
-    visit: int
-    trace: Trace
-
-
 @dataclass
 class Trace:
     state: RunState
@@ -77,7 +69,7 @@ class Trace:
     """The calls by agent and by tool, including those of children."""
     cost_usd: float | None = 0.0
     """Including that of children; None where unknown."""
-    children: list[ChildTrace] = field(default_factory=list)
+    children: list[Child[Trace]] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
@@ -114,7 +106,7 @@ def trace(machine: Machine, run: FamilyRun) -> Trace:
     child_states = machine.states_of(ChildrenState)
     for child in run.children:
         inner = trace(child_states[child.state].child, child.run)
-        result.children.append(ChildTrace(child.state, child.key, child.visit, inner))
+        result.children.append(Child(child.state, child.key, child.visit, inner))
         result.calls.update(inner.calls)
     return result
 
