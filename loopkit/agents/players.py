@@ -116,14 +116,12 @@ class ScriptedAgent(AgentPort):
         part: Attempts | Mapping[str, Attempts],
         sleep: Sleep = asyncio.sleep,
         *,
-        is_model: bool = True,
         without_tools: Collection[int] = (),
     ) -> None:
         """`without_tools` are the fallbacks that can't call tools; 0 is the agent itself."""
         self._name = name
         self._part = part
         self._sleep = sleep
-        self._is_model = is_model
         self._without_tools = without_tools
 
     def quote(self, request: Request) -> Usage:
@@ -141,12 +139,6 @@ class ScriptedAgent(AgentPort):
             raise Unprepared(f"a call of `{self._name}` has no answer, and no limit refused it")
         if played.fault == CRASH:
             raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
-        if played.fault == CAPPED and not self._is_model:
-            raise Unprepared(
-                f"the scenario plays `fault: {CAPPED}` for agent `{self._name}`, which is a "
-                "program and gets no `max_tokens`; an answer that ends in the middle is "
-                "`fault: cut_off`"
-            )
         if played.fault is not None and played.fault in FAULTS:
             raise _failure(played, played.fault)
         _write_files(request.folder, played.files)
@@ -378,11 +370,8 @@ def assign_agents(
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
-            is_model = bool(agent.models)
             part = scenario.agents[name]
-            ports[name] = ScriptedAgent(
-                name, part, sleep, is_model=is_model, without_tools=agent.without_tools
-            )
+            ports[name] = ScriptedAgent(name, part, sleep, without_tools=agent.without_tools)
         elif name in functions:
             ports[name] = FunctionAgentPort(name, agent, functions[name])
         else:

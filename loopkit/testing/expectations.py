@@ -14,7 +14,7 @@ from typing import Any
 from loopkit.document.document import DocPath
 from loopkit.document.writing import to_yaml
 from loopkit.engine.events import Event, Suspended, Worked
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Finding, Report
 from loopkit.engine.state import RunState, Task, is_of_program
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
@@ -32,7 +32,6 @@ from loopkit.testing.playing import Child, FamilyRun, Miss, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
-    Judged,
     Trace,
     align,
     diff,
@@ -62,21 +61,21 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     for state, expected in (expect.verdicts or {}).items():
-        given = [judged.report.verdict for judged in run.judged if judged.state == state]
+        given = [report.verdict for report in run.reports if report.state == state]
         yield from _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
 
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
     for index, expected in enumerate(expect.findings or ()):
         reports = [
-            judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))
+            report for report in run.reports if _agree(expected, report, ("state", "attempt"))
         ]
-        found = [f for judged in reports for f in judged.report.findings if _fits(f, expected)]
+        found = [f for report in reports for f in report.findings if _fits(f, expected)]
         is_right = bool(found) if expected.count is None else len(found) == expected.count
         if not reports:
             yield Miss(("findings", index), _no_report_message(run, expected))
         elif not is_right:
-            lines = tuple(line for judged in reports for line in _report_lines(judged))
+            lines = tuple(line for report in reports for line in _report_lines(report))
             yield Miss(("findings", index), _mismatch_message(expected, len(found)), lines)
 
 
@@ -214,7 +213,7 @@ def _fits(finding: Finding, expected: ExpectedFinding) -> bool:
 
 def _no_report_message(run: Trace, expected: ExpectedFinding) -> str:
     where = f"`{expected.state}`" if expected.state else "the run"
-    known = [j for j in run.judged if expected.state in (None, j.state)]
+    known = [report for report in run.reports if expected.state in (None, report.state)]
     if not known:
         return f"{where} gave no report"
     judged = ", ".join(dict.fromkeys(str(one.attempt) for one in known))
@@ -233,9 +232,8 @@ def _mismatch_message(expected: ExpectedFinding, count: int) -> str:
     return f"expected {plural(expected.count, 'finding')}{kind}, and there are {count}"
 
 
-def _report_lines(judged: Judged) -> Iterator[str]:
-    report = judged.report
-    yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
+def _report_lines(report: Report) -> Iterator[str]:
+    yield f"{report.state}, attempt {report.attempt}: {report.verdict}"
     for finding in report.findings:
         code = f" [{finding.code}]" if finding.code else ""
         message = one_line(finding.message, 160)
@@ -351,8 +349,8 @@ def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     """The content of `expect:`."""
     suspended = run.state.suspended if run.state.status == "suspended" else None
     verdicts: dict[str, list[str]] = {}
-    for judged in run.judged:
-        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
+    for report in run.reports:
+        verdicts.setdefault(report.state, []).append(report.verdict)
     parts = {
         "outcome": run.outcome,
         "reason": suspended and suspended.reason,
@@ -411,12 +409,12 @@ def _artifacts(
 
 
 def _findings(run: Trace) -> Iterator[dict[str, Any]]:
-    is_told_apart = len({judged.state for judged in run.judged}) > 1
-    for judged in run.judged:
-        where = {"state": judged.state} if is_told_apart else {}
+    is_told_apart = len({report.state for report in run.reports}) > 1
+    for report in run.reports:
+        where = {"state": report.state} if is_told_apart else {}
         # A first value is no attempt.
-        at = {"attempt": judged.attempt} if judged.attempt else {}
-        for finding in judged.report.findings:
+        at = {"attempt": report.attempt} if report.attempt else {}
+        for finding in report.findings:
             named = {"validator": finding.validator, "message": piece(finding.message)}
             status = {} if finding.status == "new" else {"status": finding.status}
             yield {**where, **at, **named, **status}
@@ -425,8 +423,8 @@ def _findings(run: Trace) -> Iterator[dict[str, Any]]:
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
     """The feedback, by the messages that it repeats from the reports before it."""
     for feedback in run.feedback:
-        before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
-        pieces = (piece(finding.message) for one in before for finding in one.report.findings)
+        before = [report for report in run.reports if report.attempt < feedback.attempt][-2:]
+        pieces = (piece(finding.message) for one in before for finding in one.findings)
         repeated = dict.fromkeys(short for short in pieces if short and short in feedback.text)
         contains = [*repeated] or [piece(feedback.text)]
         if any(contains):

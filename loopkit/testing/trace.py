@@ -29,13 +29,6 @@ from loopkit.testing.playing import Child, FamilyRun
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    state: str
-    attempt: int
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
 class FeedbackGiven:
     to: str
     attempt: int
@@ -59,7 +52,7 @@ class Trace:
     state: RunState
     path: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    judged: list[Judged] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
     feedback: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     emitted: list[str] = field(default_factory=list)
@@ -118,7 +111,7 @@ def _note(result: Trace, machine: Machine, run: RunState, event: Event) -> None:
         case Kept():
             result.kept.append(event.state)
         case Worked(report=Report() as report):
-            result.judged.append(Judged(event.state, report.attempt, report))
+            result.reports.append(report)
         case Decided():
             if event.spends:
                 result.revisions.update((event.edge, event.target))
