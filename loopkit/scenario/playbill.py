@@ -59,15 +59,10 @@ class Playbill:
         return {name: Playbill(Graph(state.child)) for name, state in running.items()}
 
     @cached_property
-    def family_agents(self) -> tuple[str, ...]:
-        of_children = (name for bill in self.children.values() for name in bill.family_agents)
-        return tuple(dict.fromkeys([*self.machine.agents, *of_children]))
-
-    @cached_property
     def called(self) -> tuple[str, ...]:
-        """The names whose calls are counted: these agents, and the tools of each."""
+        """The names whose calls are counted: agents of the family, and the tools of each."""
         of_children = (name for bill in self.children.values() for name in bill.called)
-        return tuple(dict.fromkeys([*self.family_agents, *self.tools, *of_children]))
+        return tuple(dict.fromkeys([*self.machine.agents, *self.tools, *of_children]))
 
     def outcomes(self, state: str) -> tuple[str, ...]:
         running = self.machine.states_of(ChildrenState)[state]
