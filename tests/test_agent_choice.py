@@ -333,6 +333,6 @@ def test_a_case_with_a_word_without_an_agent_is_refused_as_a_run_is(desk: Desk) 
     with pytest.raises(ProblemsFound, match="`build` has no agent for `tester`") as refused:
         load_suite(path)
     [problem] = refused.value.problems
-    assert (problem.code, problem.path) == ("wrong-input", "cases.one.input")
+    assert (problem.code, problem.path) == ("unknown-value", "cases.one.input.task")
     desk.write("machine.scenario.yaml", text.replace("WORD", "coder"))
     assert load_suite(path).names == ("one",)

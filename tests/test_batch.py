@@ -209,7 +209,7 @@ def test_with_a_key_lines_may_be_moved(cli: CommandLine) -> None:
     written = Path("out.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["key"] for line in written) == ["2", "4", "6", "8"]
     inputs({"n": 2, "tone": "grim"})
-    assert "line 1: the inputs of `2` have changed" in cli(1, *keyed).err
+    assert "line 1: its inputs have changed" in cli(1, *keyed).err
 
 
 @pytest.mark.parametrize(

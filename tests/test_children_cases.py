@@ -18,9 +18,9 @@ from loopkit.document.writing import to_yaml
 from loopkit.language.load import load
 from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
-from loopkit.testing.trace import family_difference
 from loopkit.text.run_ids import root_of
 from tests import test_families as families
+from tests.recording import family_difference
 from tests.support import CommandLine
 
 TASK = """
@@ -217,7 +217,6 @@ def test_a_child_that_never_begins_is_a_leftover(tmp_path: Path) -> None:
             "children.tasks.1.1.agents.lead",
             "the machine has no agent `lead`",
         ),
-        ({"tasks": {"3.1": GOOD}}, "children.tasks.3.1", "`tasks` has no item `3.1` in this case"),
         (
             {"tasks": {"*": {"agnets": {"coder": ["x"]}}}},
             "children.tasks.*.agnets",
@@ -247,13 +246,6 @@ def test_a_missed_expectation_of_a_child_is_told_with_its_key_and_its_place(tmp_
     assert failure.problem.message == told
 
 
-def test_what_is_still_to_be_written_in_a_child_is_told_at_its_line(tmp_path: Path) -> None:
-    said = children({"*": {"agents": {"coder": [{"todo": "Write it."}]}}})
-    done = result(tmp_path, children=said, expect={"outcome": "done"})
-    (failure,) = done.failures
-    assert "reply 1 of `coder` in `tasks[*]` is still to be written" in failure.problem.message
-
-
 def refuse(folder: Path, said: dict[str, Any], **limits: Any) -> None:
     machine = load(write(folder).parent / "plan.yaml").machine
     scenario = Scenario.model_validate({"scenario": 1, **said})
@@ -280,7 +272,7 @@ def test_a_script_names_children_as_their_states_have_them(tmp_path: Path) -> No
         ({"children": {"taks": {}}}, "did you mean `tasks`"),
         ({"children": {"tasks": GOOD}}, "no item is named"),
         ({"children": {"review": {"*": GOOD}}}, "which has no key"),
-        ({"children": {"review": {"agents": {"codr": []}}}}, "in `review`: .*`coder`"),
+        ({"children": {"review": {"agents": {"codr": []}}}}, r"children\.review.*`coder`"),
     ):
         with pytest.raises(NotRunnable, match=told):
             refuse(tmp_path, said)
@@ -364,7 +356,7 @@ def test_a_recorded_family_replays_to_the_same_events_of_root_and_children(
     script = write(tmp_path, agents={"lead": ["One.", "Two."]}, children=said)
     options = ("--script", str(script), "--record", "made.scenario.yaml", "--as", "made")
     told = cli(0, "run", "plan.yaml", *options).err
-    assert "its replay produces the same events" in told
+    assert "; it passes" in told
     cli(0, "test", "made.scenario.yaml")
     (case,) = (read_file(tmp_path / "made.scenario.yaml", "made").plain()["cases"]).values()
     assert case["children"]["tasks"] == {
@@ -391,11 +383,8 @@ def test_a_family_whose_questions_were_answered_one_by_one_is_recorded_as_a_case
 def test_a_recording_whose_child_does_something_else_differs_in_that_child(tmp_path: Path) -> None:
     before = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
     again = played(tmp_path, agents=LEAD, children=children({"*": GOOD}))
-    assert family_difference(before, again) is None
+    assert not family_difference(before, again)
     *others, last = before.children
     short = replace(last.run, events=last.run.events[:-1])
-    told = str(
-        family_difference(before, replace(before, children=(*others, last._replace(run=short))))
-    )
+    told = family_difference(before, replace(before, children=(*others, last._replace(run=short))))
     assert told.startswith("`review`: event ")
-    assert "there is one less" in told

@@ -152,12 +152,6 @@ def test_a_case_with_the_block_pasted_passes(project: Desk) -> None:
     assert result.passed, result.text
 
 
-def test_gaps_stay_in_a_path(project: Desk) -> None:
-    change(project, ("path: [draft,check,done]", "path: [draft, '*', dropped]"))
-    change(project, ("writer:   [long enough]", "writer: [no, long enough]"))
-    assert "path: [draft, …, done]" in result_of(project, "never touched").block
-
-
 def test_where_only_a_quoted_text_is_missed_there_is_nothing_to_paste(project: Desk) -> None:
     change(project, ("contains: Write a long text.", "contains: Write a short text."))
     result = result_of(project, "in the end")

@@ -43,12 +43,12 @@ from loopkit.language.machine import Machine
 from loopkit.language.section import ErrorClass
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState
-from loopkit.language.states.kinds import CommandState, HumanState, ValidateState
-from loopkit.machine.program import validators_of
+from loopkit.machine.graph import Graph
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario.cases import Scenario
+from loopkit.scenario.playbill import Playbill, misnamed_parts
 from loopkit.scenario.script import (
     ANY,
     CRASH,
@@ -57,8 +57,8 @@ from loopkit.scenario.script import (
     Parts,
     Played,
     PlayedAnswer,
-    PlayedCommand,
     PlayedFolder,
+    PlayedTry,
     call_at,
 )
 from loopkit.text import one_line, plural
@@ -116,14 +116,12 @@ class ScriptedAgent(AgentPort):
         part: Attempts | Mapping[str, Attempts],
         sleep: Sleep = asyncio.sleep,
         *,
-        is_model: bool = True,
         without_tools: Collection[int] = (),
     ) -> None:
         """`without_tools` are the fallbacks that can't call tools; 0 is the agent itself."""
         self._name = name
         self._part = part
         self._sleep = sleep
-        self._is_model = is_model
         self._without_tools = without_tools
 
     def quote(self, request: Request) -> Usage:
@@ -141,12 +139,6 @@ class ScriptedAgent(AgentPort):
             raise Unprepared(f"a call of `{self._name}` has no answer, and no limit refused it")
         if played.fault == CRASH:
             raise Crashed(f"the scenario plays that the process dies while `{self._name}` is asked")
-        if played.fault == CAPPED and not self._is_model:
-            raise Unprepared(
-                f"the scenario plays `fault: {CAPPED}` for agent `{self._name}`, which is a "
-                "program and gets no `max_tokens`; an answer that ends in the middle is "
-                "`fault: cut_off`"
-            )
         if played.fault is not None and played.fault in FAULTS:
             raise _failure(played, played.fault)
         _write_files(request.folder, played.files)
@@ -246,7 +238,7 @@ def _write_files(folder: Path | None, files: Mapping[str, str]) -> None:
 
 
 class PlayedResults:
-    def __init__(self, commands: Mapping[str, tuple[PlayedCommand, ...]]) -> None:
+    def __init__(self, commands: Mapping[str, tuple[tuple[PlayedTry, ...], ...]]) -> None:
         self._commands = commands
 
     def plays(self, place: str) -> bool:
@@ -264,7 +256,7 @@ class PlayedResults:
                 f"the scenario has {plural(len(results), 'result')} for command `{place}`, "
                 f"and result {index + 1} was asked for"
             )
-        tries = (*results[index].earlier, results[index])
+        tries = results[index]
         if earlier >= len(tries):
             raise Unprepared(
                 f"the scenario has {plural(len(tries), 'run')} of command `{place}` in result "
@@ -378,11 +370,8 @@ def assign_agents(
     ports: dict[str, AgentPort] = {}
     for name, agent in machine.agents.items():
         if scenario is not None and name in scenario.agents:
-            is_model = bool(agent.models)
             part = scenario.agents[name]
-            ports[name] = ScriptedAgent(
-                name, part, sleep, is_model=is_model, without_tools=agent.without_tools
-            )
+            ports[name] = ScriptedAgent(name, part, sleep, without_tools=agent.without_tools)
         elif name in functions:
             ports[name] = FunctionAgentPort(name, agent, functions[name])
         else:
@@ -566,42 +555,14 @@ NOBODY = ChildParts()
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
-    """Raise NotRunnable where a scenario plays something that the machine does not have."""
-    judges = machine.states_of(ValidateState).values()
-    rules = dict.fromkeys(name for state in judges for name in validators_of(machine, state))
-    agents = machine.agents.items()
-    tools = [f"{name}.{tool}" for name, agent in agents for tool in agent.callable_tools]
-    commands = [*machine.states_of(CommandState), *machine.validators, *rules, *tools]
-    running = machine.states_of(ChildrenState)
-    for section, played, known in (
-        ("agents", scenario.agents, list(machine.agents)),
-        ("commands", scenario.commands, commands),
-        ("answers", scenario.answers, list(machine.states_of(HumanState))),
-        ("children", scenario.children, list(running)),
-    ):
-        for name in played:
-            if name not in known:
-                hint = did_you_mean(name, known) or "the machine has none"
-                raise NotRunnable(
-                    f"the scenario's `{section}` name `{name}`, which the machine lacks; {hint}"
-                )
-    for name, part in scenario.children.items():
-        if fault := shape_fault(name, running[name], part):
-            raise NotRunnable(f"the scenario's `children`: {'; '.join(fault)}")
-    for child in scenario.in_children:
-        with _name_child(child.called):
-            refuse_misnamed(running[child.state].child, child.said)
+    """Raise NotRunnable where a scenario plays somebody whom the machine does not have.
 
-
-def shape_fault(name: str, state: ChildrenState, part: object) -> tuple[str, str] | None:
-    """What is wrong with how the children of a state are named, and the remedy."""
-    if not part or state.has_keys == isinstance(part, Mapping):
-        return None
-    if state.has_keys:
-        remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
-        return f"`{name}` runs a child for each item, and no item is named", remedy
-    remedy = f"write what belongs to it directly below `{name}:`"
-    return f"`{name}` runs one child, which has no key", remedy
+    A place or a choice may belong to a definition with which the run began.
+    """
+    for one in misnamed_parts((), scenario, Playbill(Graph(machine))):
+        if one.code not in ("unknown-place", "unknown-choice"):
+            place = ".".join(map(str, one.at))
+            raise NotRunnable(f"the scenario's `{place}`: {one.message}; {one.help}")
 
 
 @contextmanager

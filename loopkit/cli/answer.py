@@ -15,7 +15,7 @@ from loopkit.cli.driving import drive, driving_options
 from loopkit.cli.inputs import PATH, inputs_from_options, read_stdin, read_text
 from loopkit.cli.machine import load_checked, max_cost_option, model_options
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
-from loopkit.cli.stored_runs import run_argument, with_app, with_runs
+from loopkit.cli.stored_runs import run_argument, with_app
 from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
@@ -132,40 +132,37 @@ def give_and_drive(
 
     `driving` are `--output` and `--notify`.
     """
+    root = root_of(run)
 
-    given: list[tuple[str, AnyAnswer, str | None]] = []
-
-    async def post(app: App) -> bool:
-        for one, what in () if given else await give(app):
+    async def start(app: App) -> ActiveRun:
+        given: list[tuple[str, AnyAnswer, str | None]] = []
+        for one, what in await give(app):
             asked = (await app.state_of(one)).question if again else None
             given.append((one, what, asked.question if asked else None))
         try:
-            return await app.post_all(given, to_all=to_all)
+            is_new = await app.post_all(given, to_all=to_all)
         except AnsweredTwice as twice:
             help_ = f"see `loopkit runs show {run}`, and add `--again` to {twice.again}"
             raise AnswerRefused(f"{twice}; {help_}") from twice
+        if not is_new:
+            say(f"the same {kind.name} was given before")
+            if await app.is_over(root):
+                raise Stop(OK)
+        if await app.journal.is_submitted(root):
+            raise Stop(OK, f"a worker goes on with {root}")
+        try:
+            return await app.resume(run)
+        except RunBusy as busy:
+            told = f"{busy}; it takes the {kind.name} after the step in hand"
+            raise Stop(OK, told) from busy
+        except NotRunnable as error:
+            # Whoever gave the same, or drove the run already, may have come to its end meanwhile.
+            if not await app.is_over(root):
+                raise
+            raise Stop(OK, f"run {root} has ended meanwhile") from error
 
-    if not with_app(post):
-        say(f"the same {kind.name} was given before")
-        if with_runs(lambda stored: stored.is_over(root_of(run))):
-            return OK
-    if with_runs(lambda stored: stored.journal.is_submitted(root_of(run))):
-        say(f"a worker goes on with {root_of(run)}")
-        return OK
     output, notifier = driving
-    try:
-        return drive(output, lambda app: app.resume(run), notifier)
-    except Stop as stop:
-        if isinstance(busy := stop.__cause__, RunBusy):
-            say(f"{busy}; it takes the {kind.name} after the step in hand")
-            return OK
-        # Whoever gave the same, or drove the run already, may have come to its end meanwhile.
-        if isinstance(stop.__cause__, NotRunnable) and with_runs(
-            lambda stored: stored.is_over(root_of(run))
-        ):
-            say(f"run {root_of(run)} has ended meanwhile")
-            return OK
-        raise
+    return drive(output, start, notifier)
 
 
 async def run_asking(app: App, run: str, kind: Kind) -> str:

@@ -28,7 +28,7 @@ from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import PATH
 from loopkit.cli.place import journal_place
-from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, with_options
+from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, say_some, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
@@ -145,8 +145,6 @@ def run_batch(
         irregular = "is not a regular file, but has to be read twice"
         what = irregular if batch.inputs.exists() else "is not there"
         raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
-    if batch.key and (fault := key_fault(loaded.machine, batch.key)):
-        raise Stop(USAGE, f"error: `--key {batch.key}`: {fault}")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
     warn_of_secrets(loaded.machine, batch.shared)
@@ -178,13 +176,13 @@ async def _drive(
         watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
     interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
     await driver.survey()
-    for line in driver.tally.news():
-        say(line)
+    say_some(driver.tally.news)
     try:
         with watcher.running():
             await driver.drive(parallel)
     finally:
-        for line in driver.tally.news() if output == "quiet" else last_lines(driver):
+        say_some(driver.tally.news)
+        for line in () if output == "quiet" else last_lines(driver):
             say(line)
 
 
@@ -229,9 +227,6 @@ def _code(driver: BatchDriver) -> int:
     return terminal.FAILURE if failed else terminal.OK
 
 
-MOST_TOLD = 20
-
-
 @dataclass
 class Tally:
     """The results of the lines so far."""
@@ -246,23 +241,15 @@ class Tally:
     """The number of those that had another definition of the machine."""
     stopped: Counter[str] = field(default_factory=Counter)
     """Runs that did not end, by `waiting` or the reason of their suspension."""
-    _news: list[str] = field(default_factory=list)
-    _told: int = 0
+    news: list[str] = field(default_factory=list)
+    """What is still to be said about lines."""
 
     def refuse(self, number: int, reason: str) -> None:
         self.refused += 1
         self.report(number, reason)
 
     def report(self, number: int, told: str) -> None:
-        self._told += 1
-        if len(self._news) < MOST_TOLD:
-            self._news.append(f"line {number}: {told}")
-
-    def news(self) -> list[str]:
-        """The messages about lines since the last call; of very many the first ones."""
-        news, more = self._news, self._told - len(self._news)
-        self._news, self._told = [], 0
-        return [*news, f"and {more:,} more"] if more else news
+        self.news.append(f"line {number}: {told}")
 
     def end(self, outcome: str | None, success: bool | None) -> None:
         """Count a run that ended; one without an outcome was cancelled."""
@@ -399,9 +386,8 @@ class BatchDriver:
 
 
 def _change_message(line: Line) -> str:
-    what = "its inputs have" if line.key == str(line.number) else f"the inputs of `{line.key}` have"
     return (
-        f"{what} changed since its run {line.run} began; restore them, or run the batch "
+        f"its inputs have changed since its run {line.run} began; restore them, or run the batch "
         "with another `-o`"
     )
 
@@ -428,7 +414,6 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
 
 def last_lines(driver: BatchDriver) -> Iterator[str]:
     tally = driver.tally
-    yield from tally.news()
     yield " · ".join((*_lines(tally), usage_text(driver.budget.used)))
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
@@ -503,6 +488,10 @@ class Batch:
     """The inputs of all lines; those in a line take precedence."""
     key: str = ""
     """The dotted path of the input by which lines are known, instead of by their numbers."""
+
+    def __post_init__(self) -> None:
+        if self.key and (fault := key_fault(self.machine, self.key)):
+            raise Stop(USAGE, f"error: `--key {self.key}`: {fault}")
 
     @property
     def name(self) -> str:

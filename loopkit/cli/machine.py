@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,43 +96,6 @@ def _tell(warnings: Iterable[Problem]) -> None:
         say(render_problems(problems) + "\n")
 
 
-def model_options(command: Callable[..., int]) -> Callable[..., int]:
-    """A decorator for the options that change agents; the command takes them as `changes`."""
-
-    @wraps(command)
-    def with_changes(**options: Any) -> int:
-        by_option = {name: read(options.pop(name)) for name, read in READERS.items()}
-        changes = None
-        if any(by_option.values()):
-            # Plans without these options need no players.
-            from loopkit.agents.players import AgentChanges
-
-            changes = AgentChanges(**by_option)
-        return command(changes=changes, **options)
-
-    return _MODEL_OPTIONS(with_changes)
-
-
-_MODEL_OPTIONS = with_options(
-    click.option(
-        "--model", "models", multiple=True, metavar="AGENT=MODEL",
-        help="Use another model for an agent.",
-    ),
-    click.option(
-        "--price", "prices", multiple=True, metavar="AGENT=USD",
-        help="The price per million tokens.",
-    ),
-    click.option(
-        "--param", "params", multiple=True, metavar="AGENT.KEY=VALUE",
-        help="Set one of an agent's `params`; null removes it.",
-    ),
-    click.option(
-        "--base-url", "base_urls", multiple=True, metavar="AGENT=URL",
-        help="Ask an agent's model at another address.",
-    ),
-)  # fmt: skip
-
-
 def max_cost_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--max-cost`; NaN would be a limit that nothing reaches."""
 
@@ -144,21 +107,23 @@ def max_cost_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., 
     return click.option("--max-cost", type=float, callback=usd, metavar="USD", help=about)
 
 
-def by_agent(option: str, written: Iterable[str]) -> dict[str, str]:
+def _by_agent(_: click.Context, option: click.Parameter, written: Sequence[str]) -> dict[str, str]:
     """The values of `agent=VALUE` options by agent; raises Stop."""
     values: dict[str, str] = {}
     for text in written:
-        name, _, value = text.partition("=")
+        name, _equals, value = text.partition("=")
         if not name.strip() or not value.strip():
-            raise Stop(USAGE, f"error: `{option} {text}` is not of the form `agent=value`")
+            form = f"`{option.opts[0]} {text}` is not of the form `agent=value`"
+            raise Stop(USAGE, f"error: {form}")
         values[name] = value
     return values
 
 
-def amounts(prices: Iterable[str]) -> dict[str, float]:
-    """The values of `--price` options by agent; raises Stop."""
+def _prices(
+    context: click.Context, option: click.Parameter, written: Sequence[str]
+) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name, text in by_agent("--price", prices).items():
+    for name, text in _by_agent(context, option, written).items():
         try:
             found[name] = float(text)
         except ValueError as error:
@@ -179,9 +144,41 @@ def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
-READERS: Mapping[str, Callable[[Iterable[str]], dict[str, Any]]] = {
-    "models": partial(by_agent, "--model"),
-    "prices": amounts,
-    "params": options_by_agent,
-    "base_urls": partial(by_agent, "--base-url"),
-}
+_MODEL_OPTIONS = with_options(
+    click.option(
+        "--model", "models", multiple=True, metavar="AGENT=MODEL", callback=_by_agent,
+        help="Use another model for an agent.",
+    ),
+    click.option(
+        "--price", "prices", multiple=True, metavar="AGENT=USD", callback=_prices,
+        help="The price per million tokens.",
+    ),
+    click.option(
+        "--param", "params", multiple=True, metavar="AGENT.KEY=VALUE",
+        callback=lambda _, __, written: options_by_agent(written),
+        help="Set one of an agent's `params`; null removes it.",
+    ),
+    click.option(
+        "--base-url", "base_urls", multiple=True, metavar="AGENT=URL", callback=_by_agent,
+        help="Ask an agent's model at another address.",
+    ),
+)  # fmt: skip
+
+
+def model_options(command: Callable[..., int]) -> Callable[..., int]:
+    """A decorator for the options that change agents; the command takes them as `changes`."""
+
+    @wraps(command)
+    def with_changes(**options: Any) -> int:
+        by_option = {
+            name: options.pop(name) for name in ("models", "prices", "params", "base_urls")
+        }
+        changes = None
+        if any(by_option.values()):
+            # Plans without these options need no players.
+            from loopkit.agents.players import AgentChanges
+
+            changes = AgentChanges(**by_option)
+        return command(changes=changes, **options)
+
+    return _MODEL_OPTIONS(with_changes)

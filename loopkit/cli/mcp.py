@@ -265,11 +265,9 @@ Serve: TypeAlias = Callable[[Toolbox], Awaitable[None]]
 
 
 def stdio_server() -> Serve:
-    """The server that speaks with the client; raises Stop if its library is not installed."""
-    try:
-        from loopkit.serving.mcp import serve
-    except ImportError as error:
-        raise Stop(USAGE, f"error: {error}") from error
+    """The server that speaks with the client; raises ImportError if its library is missing."""
+    from loopkit.serving.mcp import serve
+
     return serve
 
 
@@ -300,10 +298,8 @@ async def serve_at(
     toolbox: MachineToolbox,
     interruption: Interruption,
 ) -> None:
-    try:
-        from loopkit.serving.mcp import PATH, StreamableServer
-    except ImportError as error:
-        raise Stop(USAGE, f"error: {error}") from error
+    from loopkit.serving.mcp import PATH, StreamableServer
+
     with place as listening:
         listening.warn("starts runs of the machines, and sees what comes of them.")
         say(f"serving at {listening.address}{PATH}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples, with_option
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
 from loopkit.testing.playing import FamilyRun, family_of
-from loopkit.testing.recording import NotRecordable, Recording, Target, record, target
+from loopkit.testing.recording import NotRecordable, record, target
 
 record_options = with_options(
     click.option(
@@ -30,29 +28,29 @@ record_options = with_options(
 
 @dataclass
 class Recorder:
-    target: Target | None
+    file: Path | None
+    machine: Path
+    as_case: str | None
     run: str = ""
 
     def write(self) -> None:
         """Record the run as far as it has come, and say so."""
-        if self.target is None or not self.run:
+        if self.file is None or not self.run:
             return
         try:
-            with terminal.report_errors(), _refuse_unrecordable():
-                # Somebody may have changed the file while the run went on.
-                now = target(self.target.path, self.target.machine, self.target.name)
-            print_recording(record_run(now, self.run))
+            record_run(self.run, self.file, self.machine, self.as_case)
         except Stop as stop:
             # The run itself is not affected.
             terminal.say(f"not recorded: {str(stop).removeprefix('error: ')}")
 
 
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
-    """The recorder of `--record`; raises Stop if the file can't take the case."""
+    """The recorder of `--record`; raises NotRecordable if the file can't take the case."""
     if file is None and as_case is not None:
         raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
-    with _refuse_unrecordable():
-        return Recorder(None if file is None else target(file, machine, as_case))
+    if file is not None:
+        target(file, machine, as_case)
+    return Recorder(file, machine, as_case)
 
 
 @click.command(
@@ -65,42 +63,24 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 @click.option("--machine", type=PATH, help="The machine file, if it has moved.")
 def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
-    with terminal.report_errors(), _refuse_unrecordable():
+    with terminal.report_errors():
         path = machine or _machine_of(run)
-        made = record_run(target(file, path, as_case), run)
-    print_recording(made)
-    return OK if made.difference is None else FAILURE
+    return record_run(run, file, path, as_case)
 
 
-def record_run(into: Target, run: str) -> Recording:
-    """The run as a case in the file; raises Stop."""
+def record_run(run: str, file: Path, machine: Path, as_case: str | None) -> int:
+    """Write the case of a run, and say whether it passes; the exit code. Raises Stop."""
 
     async def load(app: App) -> tuple[Program, FamilyRun]:
         family = await family_of(app, run)
-        machine = await app.machine_of(family.state)
-        return app.engine(machine, family.state.definition).program, family
+        definition = await app.machine_of(family.state)
+        return app.engine(definition, family.state.definition).program, family
 
-    with terminal.report_errors(), _refuse_unrecordable():
-        return record(into, *with_app(load, readonly=True))
-
-
-def print_recording(made: Recording) -> None:
-    for note in made.notes:
-        terminal.say(f"not played: {note}")
-    came = "its replay produces the same events"
-    if made.is_repaired:
-        came = "the machine as it is now takes the same path"
-    elif made.difference is not None:
-        came = f"its replay differs in {made.difference}"
+    with terminal.report_errors():
+        made = record(target(file, machine, as_case), *with_app(load, readonly=True))
+    came = f"it does not pass: {made.failure}" if made.failure else "it passes"
     terminal.say(f"recorded as case `{made.case}` of {made.path}; {came}")
-
-
-@contextmanager
-def _refuse_unrecordable() -> Iterator[None]:
-    try:
-        yield
-    except NotRecordable as error:
-        raise Stop(USAGE, f"error: {error}") from error
+    return FAILURE if made.failure else OK
 
 
 def _machine_of(run: str) -> Path:

@@ -174,7 +174,7 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
         return terminal.OK
     for line in columns(rows, "<" * len(rows[0])):
         terminal.echo(in_colour(line, sys.stdout))
-    terminal.say_errors(faults)
+    terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 
 

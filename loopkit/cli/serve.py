@@ -88,12 +88,9 @@ def serve_command(
         loaded = [load_checked(path) for path in machines]
         for one in loaded:
             refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
-    try:
         from loopkit.serving.http.server import Site
         from loopkit.serving.http.site_server import SiteServer
         from loopkit.serving.pages import page_routes
-    except ImportError as error:
-        raise Stop(USAGE, f"error: {error}") from error
     with (
         listening_at(host, port, urls, token, has_pages=True) as listening,
         report_errors(),

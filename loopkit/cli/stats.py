@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import click
@@ -16,8 +16,8 @@ from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
 from loopkit.views import stats
-from loopkit.views.plot import Point, plot, point_of
-from loopkit.views.statistics import RunStats
+from loopkit.views.plot import plot, point_of
+from loopkit.views.statistics import MachineStats, RunStats
 from loopkit.views.stats import (
     Totals,
     children_of,
@@ -56,28 +56,31 @@ def stats_command(
     """
     if drawing is not None and drawing.suffix.lower() != ".svg":
         raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
-    printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
-    totals = Totals()
-    points = list[Point]()
-    faults = list[RunUnreadable]()
+    runs, faults = list[RunStats](), list[RunUnreadable]()
 
     async def read(stored: StoredRuns) -> None:
         async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
-                continue
-            totals.add(found)
-            printer.add(found)
-            if drawing is not None:
-                points.append(point_of(found))
+            else:
+                runs.append(found)
 
     with_runs(read)
-    printer.end(totals)
+    totals = Totals()
+    for one in runs:
+        totals.add(one)
+    machines = totals.machines
+    if form == "json":
+        _print_json(runs, machines)
+    elif form == "csv":
+        _print_csv(runs, of_defects=defects)
+    else:
+        _print_tables(machines, runs if defects or run else ())
     if drawing is not None:
-        names = [one.machine for one in totals.machines]
+        names = [one.machine for one in machines]
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
-        write(drawing, plot(points, title).encode())
-    terminal.say_errors(faults)
+        write(drawing, plot(list(map(point_of, runs)), title).encode())
+    terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 
 
@@ -118,54 +121,24 @@ async def _figures_of(
                 yield found
 
 
-class Tables:
-    """A table for each machine; behind them one of the defects, where it is asked for."""
-
-    def __init__(self, *, of_defects: bool) -> None:
-        self._of_defects = of_defects
-        self._runs: list[RunStats] = []
-
-    def add(self, run: RunStats) -> None:
-        if self._of_defects and run.defects:
-            self._runs.append(run)
-
-    def end(self, totals: Totals) -> None:
-        machines = totals.machines
-        if not machines:
-            terminal.say("no runs")
-        for number, machine in enumerate(machines):
-            echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
-        if table := list(defect_table(self._runs)):
-            echo_wrapped(["", *table])
+def _print_tables(machines: Sequence[MachineStats], with_defects: Sequence[RunStats]) -> None:
+    """A table for each machine; behind them one of the defects of some runs."""
+    if not machines:
+        terminal.say("no runs")
+    for number, machine in enumerate(machines):
+        echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
+    if table := list(defect_table(with_defects)):
+        echo_wrapped(["", *table])
 
 
-class Json:
+def _print_json(runs: Sequence[RunStats], machines: Sequence[MachineStats]) -> None:
     """One JSON object, a run a line."""
-
-    def __init__(self, *, of_defects: bool) -> None:
-        self._separator = '{"runs": ['
-
-    def add(self, run: RunStats) -> None:
-        print(self._separator, json.dumps(run.plain(), ensure_ascii=False), sep="\n", end="")
-        self._separator = ","
-
-    def end(self, totals: Totals) -> None:
-        machines = [machine.plain() for machine in totals.machines]
-        begun = '{"runs": [' if not machines else "\n"
-        rest = f'], "machines": {json.dumps(machines, ensure_ascii=False)}}}'
-        print(begun, rest, sep="", flush=True)
+    lines = ",\n".join(json.dumps(run.plain(), ensure_ascii=False) for run in runs)
+    figures = json.dumps([machine.plain() for machine in machines], ensure_ascii=False)
+    print(f'{{"runs": [\n{lines}\n], "machines": {figures}}}')
 
 
-class Csv:
-    def __init__(self, *, of_defects: bool) -> None:
-        self._of_defects = of_defects
-        print(stats.header(of_defects=of_defects), end="")
-
-    def add(self, run: RunStats) -> None:
-        print(*stats.rows(run, of_defects=self._of_defects), sep="", end="")
-
-    def end(self, totals: Totals) -> None:
-        print(end="", flush=True)
-
-
-PRINTERS: dict[str, type[Tables | Json | Csv]] = {"table": Tables, "json": Json, "csv": Csv}
+def _print_csv(runs: Sequence[RunStats], *, of_defects: bool) -> None:
+    print(stats.header(of_defects=of_defects), end="")
+    for run in runs:
+        print(*stats.rows(run, of_defects=of_defects), sep="", end="")

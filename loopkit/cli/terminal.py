@@ -103,12 +103,13 @@ def say(text: str) -> None:
     echo(fit_to_terminal(text, sys.stderr), err=True)
 
 
-def say_errors(errors: Sequence[Exception], most: int = 20) -> None:
-    """Say what each error is, each a line; of very many the first, and how many more there are."""
-    for error in errors[:most]:
-        say(f"error: {error}")
-    if (more := len(errors) - most) > 0:
-        say(f"error: {more:,} more like these")
+def say_some(lines: list[str], most: int = 20) -> None:
+    """Say the lines, of very many the first and how many more there are, and empty the list."""
+    for line in lines[:most]:
+        say(line)
+    if (more := len(lines) - most) > 0:
+        say(f"and {more:,} more")
+    lines.clear()
 
 
 @contextmanager
@@ -137,6 +138,9 @@ def _stop_for(error: Exception) -> Stop | None:
             return Stop(USAGE, f"error: {error}")
         case NotJudged():
             return Stop(USAGE, f"error: data could not be checked against its type: {error}")
+        case ImportError(__cause__=ImportError()):
+            # A library that is not installed by default.
+            return Stop(USAGE, f"error: {error}")
         case JournalError():
             return Stop(ERROR, f"error: {error}")
         case Crashed():

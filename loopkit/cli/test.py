@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +32,6 @@ from loopkit.testing import (
     scenario_files,
     selection,
 )
-from loopkit.testing.coverage import percent
 from loopkit.text import plural
 from loopkit.views.diagram.model import Marks
 
@@ -47,20 +45,6 @@ class Tested:
     @property
     def failed(self) -> list[CaseResult]:
         return [result for result in self.results if not result.passed]
-
-
-def _percent(_context: click.Context, _option: click.Parameter, text: str | None) -> object:
-    """The number exactly as it is written, so that 99.9 of 1,000 goals is 999."""
-    if text is None:
-        return None
-    try:
-        # An exponent could stand for a number that takes hours to write out.
-        least = Fraction(text.lower().replace("e", "?"))
-    except (ValueError, ZeroDivisionError) as error:
-        raise click.BadParameter(f"`{text}` is not a number from 0 to 100") from error
-    if not 0 <= least <= 100:
-        raise click.BadParameter(f"{text} is not from 0 to 100")
-    return least
 
 
 @click.command(epilog=examples("loopkit test machines --coverage"))
@@ -82,7 +66,7 @@ def _percent(_context: click.Context, _option: click.Parameter, text: str | None
     help="Write the coverage as JSON, with the cases that cover each goal.",
 )  # fmt: skip
 @click.option(
-    "--fail-under", "least", metavar="N", callback=_percent,
+    "--fail-under", "least", metavar="N", type=click.FloatRange(0, 100),
     help="Exit with 1 if coverage is below N %; also prints the table.",
 )  # fmt: skip
 def test_command(
@@ -91,7 +75,7 @@ def test_command(
     junit_file: Path | None,
     coverage: bool,
     coverage_file: Path | None,
-    least: Fraction | None,
+    least: float | None,
 ) -> int:
     """Run the test cases in scenario files. Calls no model and no program.
 
@@ -167,15 +151,15 @@ def _summary(tested: Tested) -> str:
     return ", ".join(parts)
 
 
-def _is_enough(coverage: Coverage, least: Fraction) -> bool:
+def _is_enough(coverage: Coverage, least: float) -> bool:
     """Whether so many percent of all goals are covered; says so if not."""
     count = coverage.count
-    if count.percent >= least:
+    if 100 * count.covered >= least * count.total:
         return True
     missing = plural(count.total - count.covered, "goal")
     verb = "is" if missing.startswith("1 ") else "are"
     terminal.say(
-        f"{percent(count.percent)} % are covered, less than {float(least):g} %; "
+        f"{count.percent:g} % are covered, less than {least:g} %; "
         f"{missing} of {count.total} {verb} missed"
     )
     return False
@@ -187,7 +171,7 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
     here = Path(loaded.source.document.file).resolve()
     for suite in (load_suite(file, machines) for file in scenario_files(paths)):
         if Path(suite.machine.source.document.file).resolve() == here:
-            for name in suite.playable:
+            for name in suite.names:
                 tally.add(suite, name, play(suite, name))
     for machine in tally.coverage().machines:
         return machine.marks

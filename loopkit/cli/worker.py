@@ -13,7 +13,7 @@ import click
 
 from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
-from loopkit.cli.batch import Batch, Line, RefusedLine, key_fault, warn_of_secrets
+from loopkit.cli.batch import Batch, Line, RefusedLine, warn_of_secrets
 from loopkit.cli.driving import Interruption, drive, driving_options
 from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs
 from loopkit.cli.machine import load_changed, max_cost_option, model_options
@@ -33,6 +33,7 @@ from loopkit.cli.terminal import (
     say,
 )
 from loopkit.cli.watching import Watcher
+from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import refuse_child, refuse_over
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import open_journal
@@ -226,8 +227,6 @@ def submit_command(
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         if batch is not None:
-            if key and (fault := key_fault(loaded.machine, key)):
-                raise Stop(USAGE, f"error: `--key {key}`: {fault}")
             record = parse_record(loaded.machine.input)
             shared = inputs_from_options(record, input_file, sets, set_json)
             lines = Batch(loaded.machine, batch, results, shared, key)
@@ -301,10 +300,11 @@ def advance_command(run: str, slice_s: float, output: str, notify: tuple[str, ..
     It ends as `resume` does, or with 75: another process drives the run, or its slice is over.
     Nobody is asked at the terminal.
     """
-    try:
-        return drive(output, lambda app: app.resume(run), notify, slice_s)
-    except Stop as stop:
-        if not isinstance(stop.__cause__, RunBusy):
-            raise
-        say(str(stop.__cause__))
-        return DUE_AGAIN
+
+    async def start(app: App) -> ActiveRun:
+        try:
+            return await app.resume(run)
+        except RunBusy as busy:
+            raise Stop(DUE_AGAIN, str(busy)) from busy
+
+    return drive(output, start, notify, slice_s)

@@ -50,11 +50,16 @@ if TYPE_CHECKING:
 
 
 def complete_input(
-    machine: Machine, given: Mapping[str, Any], inside: Path | None = None
+    machine: Machine,
+    given: Mapping[str, Any],
+    inside: Path | None = None,
+    *,
+    read_anywhere: bool = False,
 ) -> dict[str, Any]:
     """The given input with its defaults and the data of its files; raises InvalidInput.
 
-    Files have to be `inside` of a folder, where their paths start; by default they may be anywhere.
+    Files have to be `inside` of a folder, where their paths start; by default they may be anywhere,
+    and so may those that have been read before, if `read_anywhere`.
     """
     datatype = parse_record(machine.input)
     # Without a declared and a given input, no schema has to be read.
@@ -65,7 +70,7 @@ def complete_input(
             told or [Problem("wrong-kind", f"the input does not fit: {faults[0][1]}")]
         )
     assert isinstance(filled, dict)
-    filled = with_files(filled, datatype, inside, inside)
+    filled = with_files(filled, datatype, inside, None if read_anywhere else inside)
     if strange := list(faults_beyond_type(machine, filled)):
         raise InvalidInput(strange)
     return filled

@@ -1,12 +1,12 @@
 """Scenario files: one script, or a machine with several cases, each with what it expects.
 
-A case is a script of its own, with its texts included. Each `todo` is a part still unwritten.
+A case is a script of its own, with its texts included.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,8 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from loopkit.document.document import DocPath
-from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
+from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import read_file
 from loopkit.engine.findings import Status, Verdict
 from loopkit.language.inclusion import digest_of, include
@@ -34,13 +33,11 @@ from loopkit.scenario.script import (
     ITEMS,
     ONLY,
     PARTS,
-    Attempts,
     ChildParts,
     Cost,
     InChild,
     Parts,
-    Unwritten,
-    as_visits,
+    as_tuple,
     every_child,
     form_of,
     with_own,
@@ -321,7 +318,7 @@ WAITING, SUSPENDED = "waiting", "suspended"
 ExpectedVisits = Annotated[
     tuple[Expect, ...],
     Field(min_length=1),
-    BeforeValidator(as_visits, json_schema_input_type=Expect | list[Expect]),
+    BeforeValidator(as_tuple, json_schema_input_type=Expect | list[Expect]),
 ]
 """What has to be true of a child on each visit of its state; the last one counts from then on."""
 ExpectedChildren = Annotated[
@@ -380,12 +377,10 @@ def load_file(path: Path) -> LoadedScenario:
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:
     """The script of a file, or of one of its cases: itself, its JSON, and that JSON's digest.
 
-    Without a name it is the only case. Raises ProblemsFound, also for what is still to be written.
+    Without a name it is the only case. Raises ProblemsFound.
     """
     loaded = load_file(path)
     case = _case_of(loaded, case)
-    if unwritten_parts := list(unwritten(loaded.scenario, loaded.source, case)):
-        raise ProblemsFound(unwritten_parts)
     script = loaded.script_json(case)
     return read_resolved(script), script, digest_of(script)
 
@@ -396,15 +391,10 @@ def _case_of(loaded: LoadedScenario, case: str | None) -> str | None:
         return names[0] if names else None
     if case in names:
         return case
-    if case is None:
-        message = "the scenario has several cases"
-        remedy = f"name one: `--case '{names[0]}'`"
-    elif names:
+    message, remedy = "the scenario has several cases", f"name one: `--case '{names[0]}'`"
+    if case is not None:
         message = f"there is no case `{case}`"
-        remedy = did_you_mean(case, names)
-    else:
-        message = f"there is no case `{case}`"
-        remedy = "this scenario has none: leave it out"
+        remedy = did_you_mean(case, names) or "this scenario has none: leave it out"
     raise ProblemsFound([loaded.source.problem(("cases",), "unknown-case", message, help=remedy)])
 
 
@@ -414,78 +404,3 @@ def read_resolved(script: str) -> Scenario:
 
 def _json(plain: dict[str, Any]) -> str:
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-
-
-Role = Sequence[Any] | Mapping[str, Attempts]
-Found = Iterator[tuple[DocPath, str, Unwritten]]
-"""Each with its place, and its name in messages."""
-
-
-def unwritten(scenario: Scenario, source: Source, case: str | None) -> Iterator[Problem]:
-    """A problem for each unwritten part of a case and of what it shares with others.
-
-    `case` is None for a scenario without cases.
-    """
-    own = scenario if case is None else (scenario.cases or {})[case]
-    at: DocPath = () if case is None else ("cases", case)
-    for path, called, one in (*_in_run(own, at), *_in_shared_parts(scenario, own)):
-        if one.todo:
-            yield todo_problem(source, path, called, one.todo)
-
-
-def _in_shared_parts(scenario: Scenario, own: Parts) -> Found:
-    """The shared parts that a case does not replace by its own."""
-    if own is scenario:
-        return
-    for path, called, one in _of_parts(scenario, ()):
-        if path[1] not in getattr(own, str(path[0])):
-            yield path, called, one
-    for child in scenario.in_children:
-        mine = own.children.get(child.state)
-        is_keyed = bool(child.key)
-        if mine is None or (is_keyed and isinstance(mine, Mapping) and child.key not in mine):
-            yield from _in_child(child, ())
-
-
-def _in_run(parts: Parts, at: DocPath) -> Found:
-    yield from _of_parts(parts, at)
-    for child in parts.in_children:
-        yield from _in_child(child, at)
-
-
-def _in_child(child: InChild[ChildParts], at: DocPath) -> Found:
-    for path, called, one in _in_run(child.said, (*at, *child.at)):
-        yield path, f"{called} in `{child.called}`", one
-
-
-def _of_parts(parts: Parts, at: DocPath) -> Found:
-    for part in PARTS:
-        for name, role in getattr(parts, part).items():
-            for path, called, one in _of_role(part, name, role):
-                yield (*at, part, *path), called, one
-
-
-def _of_role(part: str, name: str, role: Role) -> Found:
-    if part != "agents":
-        kind = "result" if part == "commands" else "answer"
-        for index, one in enumerate(role):
-            for each in (*getattr(one, "earlier", ()), one):
-                yield (name, index), f"{kind} {index + 1} of `{name}`", each
-    elif isinstance(role, Mapping):
-        for place, attempts in role.items():
-            yield from _of_attempts((name, place), f"`{name}` at `{place}`", attempts)
-    else:
-        yield from _of_attempts((name,), f"`{name}`", tuple(role))
-
-
-def _of_attempts(at: DocPath, who: str, attempts: Attempts) -> Found:
-    for index, calls in enumerate(attempts):
-        for number, call in enumerate(calls):
-            path = (*at, index) if len(calls) == 1 else (*at, index, number)
-            yield path, f"reply {index + 1} of {who}", call
-
-
-def todo_problem(source: Source, path: DocPath, called: str, todo: str) -> Problem:
-    """The problem of an unwritten part; its remedy is the text of the `todo`."""
-    message = f"{called} is still to be written"
-    return source.problem((*path, "todo"), "todo", message, help=todo.rstrip(), key=True)

@@ -70,13 +70,6 @@ class Reserved(Noun):
     """The cost in USD; null if unknown."""
 
 
-class Unwritten(Noun):
-    """Something that is said or done in a case, and that may still have to be written."""
-
-    todo: str = ""
-    """A note on what still has to be written here. A case with such a note is not played."""
-
-
 class PlayedFolder(Noun):
     """A stand-in for the output folder after a call."""
 
@@ -106,7 +99,7 @@ class PlayedToolCall(Noun):
         return written if self.arguments is None else self.arguments
 
 
-class Played(Unwritten):
+class Played(Noun):
     """One played call: a reply, or a fault."""
 
     reply: Text | None = None
@@ -152,7 +145,7 @@ class Played(Unwritten):
     @model_validator(mode="after")
     def _one_thing(self) -> Played:
         given = [k for k in ("reply", "data", "fault") if k in self.model_fields_set]
-        is_other = bool(self.files or self.folder or self.todo or self.tool_calls) and not given
+        is_other = bool(self.files or self.folder or self.tool_calls) and not given
         if len(given) != 1 and not is_other and not self.is_refused:
             raise fault("one-reply", "a call plays one of `reply`, `data`, `fault`")
         return self
@@ -169,7 +162,7 @@ class Played(Unwritten):
         return self.reply or ""
 
 
-class PlayedTry(Unwritten):
+class PlayedTry(Noun):
     """One run of a command."""
 
     exit_code: int = 0
@@ -191,14 +184,7 @@ class PlayedTry(Unwritten):
     """The message about the fault."""
 
 
-class PlayedCommand(PlayedTry):
-    """The result of one use of a command, after any failed tries."""
-
-    earlier: Annotated[tuple[PlayedTry, ...], FROM_LIST] = ()
-    """The failed tries before this one. A list of tries means the same."""
-
-
-class PlayedAnswer(Unwritten):
+class PlayedAnswer(Noun):
     """A person's answer."""
 
     choice: Id | None = None
@@ -218,7 +204,7 @@ class PlayedAnswer(Unwritten):
 
     @model_validator(mode="after")
     def _something_happens(self) -> PlayedAnswer:
-        if self.choice is None and not self.after and not self.todo:
+        if self.choice is None and not self.after:
             raise fault(
                 "no-answer",
                 "an answer has a `choice`, or `after:` alone where nobody answers",
@@ -233,11 +219,8 @@ def _calls(value: object) -> object:
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 
 
-def _tries(value: object) -> object:
-    """A list of tries as the last try, which contains the earlier ones."""
-    if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
-        return value
-    return {**value[-1], "earlier": value[:-1]}
+def as_tuple(value: object) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def _answer(value: object) -> object:
@@ -260,8 +243,11 @@ Answer = Annotated[
 ]
 Answers = Annotated[tuple[Answer, ...], FROM_LIST]
 Command = Annotated[
-    PlayedCommand, BeforeValidator(_tries, json_schema_input_type=PlayedCommand | list[PlayedTry])
+    tuple[PlayedTry, ...],
+    Field(min_length=1),
+    BeforeValidator(as_tuple, json_schema_input_type=PlayedTry | list[PlayedTry]),
 ]
+"""The tries of one use of a command; only the last one need not have failed."""
 Commands = Annotated[tuple[Command, ...], FROM_LIST]
 
 
@@ -339,10 +325,6 @@ def form_of(value: object, fields: frozenset[str]) -> str:
     return ONLY if is_one or isinstance(value, list | tuple) else ITEMS
 
 
-def as_visits(value: object) -> Any:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
 PARTS = ("agents", "commands", "answers")
 """Parts of a case that all cases of a file may share."""
 
@@ -378,7 +360,7 @@ def parts_form(value: object) -> str:
 SaidOnVisits = Annotated[
     tuple[ChildParts, ...],
     Field(min_length=1),
-    BeforeValidator(as_visits, json_schema_input_type=ChildParts | list[ChildParts]),
+    BeforeValidator(as_tuple, json_schema_input_type=ChildParts | list[ChildParts]),
 ]
 ChildrenSaid = Annotated[
     Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],

@@ -25,13 +25,11 @@ from loopkit.testing.suites import (
     scenario_files,
     selection,
 )
-from loopkit.testing.trace import Difference, difference
 
 __all__ = [
     "SUFFIX",
     "CaseResult",
     "Coverage",
-    "Difference",
     "Failure",
     "Machines",
     "NotAnExpression",
@@ -41,7 +39,6 @@ __all__ = [
     "Tally",
     "coverage_data",
     "coverage_text",
-    "difference",
     "junit_xml",
     "load_suite",
     "play",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from math import floor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,19 +43,14 @@ def coverage_text(coverage: Coverage) -> str:
     for machine in coverage.machines:
         counts = (machine.count(kind) for kind, _ in KINDS)
         parts = (f"{count.covered}/{count.total}" for count in counts)
-        rows.append((machine.file, *parts, f"{percent(machine.count().percent)} %"))
+        rows.append((machine.file, *parts, f"{machine.count().percent:g} %"))
     if len(coverage.machines) > 1:
-        rows.append(("all", "", "", "", f"{percent(coverage.count.percent)} %"))
+        rows.append(("all", "", "", "", f"{coverage.count.percent:g} %"))
     missed = [text for machine in coverage.machines for text in _lines_of_missed(machine)]
     blocks = ["\n".join(columns(rows, "<>>>>"))]
     if missed:
         blocks.append("\n".join(["not covered:", *(f"  {text}" for text in missed)]))
     return printable("\n\n".join(blocks))
-
-
-def percent(exact: Fraction) -> str:
-    """The number with one digit after the point, rounded down, so that 100 means all."""
-    return f"{floor(exact * 10) / 10:g}"
 
 
 def data(coverage: Coverage) -> dict[str, Any]:
@@ -103,8 +96,7 @@ def _machine(machine: MachineCoverage) -> dict[str, Any]:
 
 
 def _count(count: Count) -> dict[str, Any]:
-    exact = float(percent(count.percent))
-    return {"covered": count.covered, "total": count.total, "percent": exact}
+    return {"covered": count.covered, "total": count.total, "percent": count.percent}
 
 
 GoalKind = Literal["state", "transition", "cap"]
@@ -229,9 +221,9 @@ class Count:
     total: int
 
     @property
-    def percent(self) -> Fraction:
-        """Exact, from 0 to 100; 100 where there is nothing to cover."""
-        return Fraction(100 * self.covered, self.total) if self.total else Fraction(100)
+    def percent(self) -> float:
+        """With one digit after the point, rounded down, so that 100 means all."""
+        return (1000 * self.covered // self.total) / 10 if self.total else 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,57 +279,46 @@ class Coverage:
 
 
 @dataclass
-class _Reaching:
-    loaded: Loaded
-    goals: tuple[Goal, ...]
-    cases: dict[Goal, list[str]] = field(default_factory=dict)
-
-    def add(self, suite: Suite, case: str, run: FamilyRun) -> None:
-        engine = suite.machines.engines[run.state.definition]
-        named = f"{suite.path}::{case}"
-        found = collect_reached(engine, run.plain_events)
-        for goal in self.goals:
-            cases = self.cases.setdefault(goal, [])
-            # Several children of one case may reach the same.
-            if goal.keys & found and cases[-1:] != [named]:
-                cases.append(named)
-
-    def measure(self) -> MachineCoverage:
-        bounds = explore(Analysis.of_machine(self.loaded.machine), measures=())
-        impossible = impossible_goals(self.loaded, self.goals, bounds)
-        measured: list[Measured] = []
-        for goal in self.goals:
-            cases = tuple(self.cases.get(goal, ()))
-            uncovered: Mark = "impossible" if goal in impossible else "missed"
-            measured.append(Measured(goal, "covered" if cases else uncovered, cases))
-        return MachineCoverage(self.loaded, tuple(measured), bounds.is_whole)
-
-
-@dataclass
 class Tally:
     """Collects what played cases reach. A machine that several files test is counted once."""
 
-    _machines: dict[Path, _Reaching] = field(default_factory=dict)
+    _machines: dict[Path, tuple[Loaded, dict[Goal, list[str]]]] = field(default_factory=dict)
+    """By file: the machine, and the cases that reach each of its goals."""
 
     def add(self, suite: Suite, case: str, run: FamilyRun, loaded: Loaded | None = None) -> None:
         """Count the run of a case, and its children for the machines that they run."""
         loaded = loaded or suite.machine
-        self._of(loaded).add(suite, case, run)
+        named = f"{suite.path}::{case}"
+        reached = collect_reached(suite.machines.engines[run.state.definition], run.plain_events)
+        for goal, cases in self._goals(loaded).items():
+            # Several children of one case may reach the same.
+            if goal.keys & reached and cases[-1:] != [named]:
+                cases.append(named)
         for one in run.children:
             self.add(suite, case, one.run, loaded.children[one.state])
 
-    def _of(self, loaded: Loaded) -> _Reaching:
-        """The goals reached in a machine; from then on the machines that it runs count too."""
+    def _goals(self, loaded: Loaded) -> dict[Goal, list[str]]:
+        """The goals of a machine; from then on the machines that it runs count too."""
         path = Path(loaded.source.document.file).resolve()
         if path not in self._machines:
-            self._machines[path] = _Reaching(loaded, goals_of(loaded))
+            self._machines[path] = loaded, {goal: [] for goal in goals_of(loaded)}
             for child in loaded.children.values():
-                self._of(child)
-        return self._machines[path]
+                self._goals(child)
+        return self._machines[path][1]
 
     def coverage(self) -> Coverage:
         """The coverage by the cases so far. Goes through all runs of each machine once."""
-        return Coverage(tuple(reaching.measure() for reaching in self._machines.values()))
+        return Coverage(tuple(_measure(*machine) for machine in self._machines.values()))
+
+
+def _measure(loaded: Loaded, cases: Mapping[Goal, Sequence[str]]) -> MachineCoverage:
+    bounds = explore(Analysis.of_machine(loaded.machine), measures=())
+    impossible = impossible_goals(loaded, cases, bounds)
+    measured: list[Measured] = []
+    for goal, by in cases.items():
+        uncovered: Mark = "impossible" if goal in impossible else "missed"
+        measured.append(Measured(goal, "covered" if by else uncovered, tuple(by)))
+    return MachineCoverage(loaded, tuple(measured), bounds.is_whole)
 
 
 def impossible_goals(loaded: Loaded, goals: Iterable[Goal], bounds: Bounds) -> frozenset[Goal]:

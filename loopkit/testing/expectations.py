@@ -8,19 +8,17 @@ import difflib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from loopkit.document.document import DocPath
 from loopkit.document.writing import to_yaml
 from loopkit.engine.events import Event, Suspended, Worked
-from loopkit.engine.findings import Finding
+from loopkit.engine.findings import Finding, Report
 from loopkit.engine.state import RunState, Task, is_of_program
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import (
-    GAP,
     Case,
     Expect,
     ExpectedArtifact,
@@ -28,13 +26,12 @@ from loopkit.scenario.cases import (
     ExpectedFinding,
     ExpectedPrompt,
 )
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
-from loopkit.testing.playing import FamilyRun, Refusal, Run, play
-from loopkit.testing.suites import CaseResult, Failure, Playbill, Suite, by_state
+from loopkit.testing.playing import Child, FamilyRun, Miss, Run, play
+from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
-    ChildTrace,
-    Judged,
     Trace,
     align,
     diff,
@@ -64,21 +61,21 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
     for state, expected in (expect.verdicts or {}).items():
-        given = [judged.report.verdict for judged in run.judged if judged.state == state]
+        given = [report.verdict for report in run.reports if report.state == state]
         yield from _other(("verdicts", state), f"`{state}` judged otherwise", expected, given)
 
 
 def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
     for index, expected in enumerate(expect.findings or ()):
         reports = [
-            judged for judged in run.judged if _agree(expected, judged, ("state", "attempt"))
+            report for report in run.reports if _agree(expected, report, ("state", "attempt"))
         ]
-        found = [f for judged in reports for f in judged.report.findings if _fits(f, expected)]
+        found = [f for report in reports for f in report.findings if _fits(f, expected)]
         is_right = bool(found) if expected.count is None else len(found) == expected.count
         if not reports:
             yield Miss(("findings", index), _no_report_message(run, expected))
         elif not is_right:
-            lines = tuple(line for judged in reports for line in _report_lines(judged))
+            lines = tuple(line for report in reports for line in _report_lines(report))
             yield Miss(("findings", index), _mismatch_message(expected, len(found)), lines)
 
 
@@ -163,7 +160,7 @@ def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
         yield from _with_child_name(called, expectation(run, expect))
     for child, expected in judged_children(run, expect):
         place = place_of(child.state, child.key, called)
-        for miss in misses(child.trace, expected.said, place):
+        for miss in misses(child.run, expected.said, place):
             yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
     yield from _with_child_name(called, unbegun(run, expect))
 
@@ -172,16 +169,6 @@ def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
     for miss in found:
         message = f"`{called}`: {miss.message}" if called else miss.message
         yield Miss(miss.at, message, miss.shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """One unmet expectation: its place, and what happened instead."""
-
-    at: DocPath
-    """Below `expect:`; the place that is shown."""
-    message: str
-    shown: tuple[str, ...] = ()
 
 
 def end_clause(run: Trace) -> str:
@@ -226,7 +213,7 @@ def _fits(finding: Finding, expected: ExpectedFinding) -> bool:
 
 def _no_report_message(run: Trace, expected: ExpectedFinding) -> str:
     where = f"`{expected.state}`" if expected.state else "the run"
-    known = [j for j in run.judged if expected.state in (None, j.state)]
+    known = [report for report in run.reports if expected.state in (None, report.state)]
     if not known:
         return f"{where} gave no report"
     judged = ", ".join(dict.fromkeys(str(one.attempt) for one in known))
@@ -245,9 +232,8 @@ def _mismatch_message(expected: ExpectedFinding, count: int) -> str:
     return f"expected {plural(expected.count, 'finding')}{kind}, and there are {count}"
 
 
-def _report_lines(judged: Judged) -> Iterator[str]:
-    report = judged.report
-    yield f"{judged.state}, attempt {judged.attempt}: {report.verdict}"
+def _report_lines(report: Report) -> Iterator[str]:
+    yield f"{report.state}, attempt {report.attempt}: {report.verdict}"
     for finding in report.findings:
         code = f" [{finding.code}]" if finding.code else ""
         message = one_line(finding.message, 160)
@@ -308,7 +294,7 @@ def _cut(lines: list[str]) -> tuple[str, ...]:
     return (*lines[:SHOWN_LINES], *([f"… and {rest} more lines"] if rest > 0 else []))
 
 
-def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[ChildTrace, InChild[Expect]]]:
+def judged_children(run: Trace, expect: Expect) -> Iterator[tuple[Child[Trace], InChild[Expect]]]:
     for child in run.children:
         expected = one_child(expect.children or {}, child.state, child.key, child.visit)
         if expected is not None:
@@ -363,8 +349,8 @@ def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     """The content of `expect:`."""
     suspended = run.state.suspended if run.state.status == "suspended" else None
     verdicts: dict[str, list[str]] = {}
-    for judged in run.judged:
-        verdicts.setdefault(judged.state, []).append(judged.report.verdict)
+    for report in run.reports:
+        verdicts.setdefault(report.state, []).append(report.verdict)
     parts = {
         "outcome": run.outcome,
         "reason": suspended and suspended.reason,
@@ -383,63 +369,32 @@ def expectations_of(run: Trace, machine: Machine) -> dict[str, Any]:
     return {key: value for key, value in parts.items() if value}
 
 
-def with_what_was_done(
-    written: Mapping[str, Any],
-    expect: Expect,
-    unmet: Collection[DocPath],
-    run: Trace,
-    machine: Machine,
-) -> dict[str, Any]:
-    """The content of `expect:` as it is written, but met by the run wherever it is `unmet`.
+QUOTED = frozenset({"says", "prompts"})
+"""Expectations that quote pieces of texts, which a person chooses."""
 
-    Quoted pieces of texts stay as they are, because a person chooses what to quote.
-    """
+
+def with_what_was_done(
+    written: Mapping[str, Any], unmet: Collection[DocPath], run: Trace, machine: Machine
+) -> dict[str, Any]:
+    """The content of `expect:` as it is written, with what the run did wherever it is `unmet`."""
     done, new = expectations_of(run, machine), dict(written)
-    for key in dict.fromkeys(str(at[0]) for at in unmet):
-        match key:
-            case "says" | "prompts":
-                continue
-            case "path" | "kept" | "events":
-                new[key] = _with_gaps(getattr(expect, key), done.get(key, []))
-            case "verdicts":
-                given = done.get(key, {})
-                new[key] = {state: _with_gaps(expected, given[state])
-                            for state, expected in (expect.verdicts or {}).items()
-                            if state in given}  # fmt: skip
-            case "revisions" | "calls" | "calls_at_most":
-                counts = run.revisions if key == "revisions" else run.calls
-                new[key] = {name: counts[name] for name in written[key]}
-            case "artifacts":
-                new[key] = dict(_artifacts(written[key], unmet, run))
-            case "children":
-                missed = {at[1] for at in unmet if at[0] == key}
-                given = done.get(key, {})
-                new[key] = {state: given[state] if state in missed else said
-                            for state, said in written[key].items()
-                            if state in given or state not in missed}  # fmt: skip
-            case _:
-                new[key] = done.get(key)
+    counts = {"revisions": run.revisions, "calls": run.calls, "calls_at_most": run.calls}
+    for key in {str(at[0]) for at in unmet} - QUOTED:
+        if key in counts:
+            new[key] = {name: counts[key][name] for name in written[key]}
+        elif key in ("verdicts", "children"):
+            given = done.get(key, {})
+            new[key] = {name: given[name] for name in written[key] if name in given}
+        elif key == "artifacts":
+            new[key] = dict(_artifacts(written[key], unmet, run))
+        else:
+            new[key] = done.get(key)
     return {key: value for key, value in new.items() if value is not None and value != {}}
 
 
-def _of_child(child: ChildTrace, machine: Machine) -> dict[str, Any]:
-    expected = expectations_of(child.trace, machine.states_of(ChildrenState)[child.state].child)
+def _of_child(child: Child[Trace], machine: Machine) -> dict[str, Any]:
+    expected = expectations_of(child.run, machine.states_of(ChildrenState)[child.state].child)
     return {key: value for key, value in expected.items() if key not in OF_FAMILY}
-
-
-def _with_gaps(expected: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """The names taken, with gaps where some were taken in one; a named end stays named."""
-    names: list[str] = []
-    for row in align(expected, taken):
-        if row.sign == "…":
-            names += [GAP] if names[-1:] != [GAP] else []
-        elif row.sign != "-":
-            names.append(row.name)
-    if names[:1] == [GAP] != list(expected[:1]):
-        names.insert(0, taken[0])
-    if names[-1:] == [GAP] != list(expected[-1:]):
-        names.append(taken[-1])
-    return names
 
 
 def _artifacts(
@@ -454,12 +409,12 @@ def _artifacts(
 
 
 def _findings(run: Trace) -> Iterator[dict[str, Any]]:
-    is_told_apart = len({judged.state for judged in run.judged}) > 1
-    for judged in run.judged:
-        where = {"state": judged.state} if is_told_apart else {}
+    is_told_apart = len({report.state for report in run.reports}) > 1
+    for report in run.reports:
+        where = {"state": report.state} if is_told_apart else {}
         # A first value is no attempt.
-        at = {"attempt": judged.attempt} if judged.attempt else {}
-        for finding in judged.report.findings:
+        at = {"attempt": report.attempt} if report.attempt else {}
+        for finding in report.findings:
             named = {"validator": finding.validator, "message": piece(finding.message)}
             status = {} if finding.status == "new" else {"status": finding.status}
             yield {**where, **at, **named, **status}
@@ -468,8 +423,8 @@ def _findings(run: Trace) -> Iterator[dict[str, Any]]:
 def _feedback(run: Trace) -> Iterator[dict[str, Any]]:
     """The feedback, by the messages that it repeats from the reports before it."""
     for feedback in run.feedback:
-        before = [judged for judged in run.judged if judged.attempt < feedback.attempt][-2:]
-        pieces = (piece(finding.message) for one in before for finding in one.report.findings)
+        before = [report for report in run.reports if report.attempt < feedback.attempt][-2:]
+        pieces = (piece(finding.message) for one in before for finding in one.findings)
         repeated = dict.fromkeys(short for short in pieces if short and short in feedback.text)
         contains = [*repeated] or [piece(feedback.text)]
         if any(contains):
@@ -490,13 +445,9 @@ def run_case(
 ) -> CaseResult:
     """Play a case and compare its run with what it expects; raises KeyError.
 
-    `seen` is called with the run, such as `Tally.add` for coverage. If something in the case is
-    still to be written, that is the result, and nothing is played.
+    `seen` is called with the run, such as `Tally.add` for coverage.
     """
     started = time.perf_counter()
-    if unwritten := suite.unwritten[case]:
-        failures = tuple(Failure(problem) for problem in unwritten)
-        return CaseResult(str(suite.path), case, failures, 0.0, suite.source.texts)
     run = play(suite, case)
     done = trace(suite.machine.machine, run)
     failures = tuple(judge(suite, case, run, done))
@@ -512,15 +463,15 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     yield from _expectation_failures(suite, case, done)
     for missing in run.unprepared:
         path = _place(suite, at, missing)
-        yield _failure(suite, path, "unprepared", missing.reason, key=not missing.at)
+        yield _failure(suite, path, "unprepared", missing.message, key=not missing.at)
     if (refused := run.refused) is not None:
-        message = f"the answer was refused: {refused.reason}"
+        message = f"the answer was refused: {refused.message}"
         yield _failure(suite, _place(suite, at, refused), "refused", message)
     for path, message in leftovers(suite.case(case), suite.playbill, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
 
-def _place(suite: Suite, case: DocPath, refusal: Refusal) -> DocPath:
+def _place(suite: Suite, case: DocPath, refusal: Miss) -> DocPath:
     """The place in the case, or in what all cases share."""
     own, document = (*case, *refusal.at), suite.source.document
     return own if document.node(document.as_written(own)) is not None else refusal.at
@@ -547,7 +498,7 @@ def _block(suite: Suite, case: str, run: Trace) -> str:
     expect = suite.case(case).expect or Expect()
     written = suite.source.document.plain()["cases"][case].get("expect") or {}
     unmet = [miss.at for miss in misses(run, expect)]
-    new = with_what_was_done(written, expect, unmet, run, suite.machine.machine)
+    new = with_what_was_done(written, unmet, run, suite.machine.machine)
     if new and new == written:
         return ""
     new = new or {"outcome": run.outcome, "path": list(run.path)}

@@ -17,13 +17,12 @@ from math import inf, nextafter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopkit.agents.players import Unprepared
 from loopkit.agents.port import Crashed
 from loopkit.app import App, Script
 from loopkit.document.document import DocPath
-from loopkit.document.problems import ProblemsFound
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.breakers import Breakers
@@ -35,31 +34,40 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import ANY, CHILDREN
-from loopkit.testing.suites import Playbill, Suite
+from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
 
 
-@dataclass(frozen=True)
-class Refusal:
-    reason: str
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Something in a case that the run does not meet: its place, and what happened instead."""
+
     at: DocPath
-    """Its place in the case, or in what all cases share."""
+    """In the case, in its `expect:`, or in what all cases share."""
+    message: str
+    shown: tuple[str, ...] = ()
 
 
-class ChildRun(NamedTuple):
+Of = TypeVar("Of")
+
+
+class Child(NamedTuple, Generic[Of]):
+    """What is known of a child."""
+
     state: str
     key: str
     """The key of its item; empty for an only child."""
     visit: int
-    run: FamilyRun
+    run: Of
 
 
 @dataclass(frozen=True)
 class FamilyRun:
     state: RunState
     events: tuple[Stored, ...]
-    children: tuple[ChildRun, ...] = ()
+    children: tuple[Child[FamilyRun], ...] = ()
 
     @property
     def plain_events(self) -> list[Event]:
@@ -79,18 +87,13 @@ class FamilyRun:
 
 @dataclass(frozen=True)
 class Run(FamilyRun):
-    unprepared: tuple[Refusal, ...] = ()
+    unprepared: tuple[Miss, ...] = ()
     """What was asked for but not prepared, in order."""
-    refused: Refusal | None = None
+    refused: Miss | None = None
 
 
 def play(suite: Suite, case: str) -> Run:
-    """Play a case to where it ends, waits or is suspended. Pauses in it take no time.
-
-    Raises ProblemsFound where a part of it is still to be written.
-    """
-    if unwritten := suite.unwritten[case]:
-        raise ProblemsFound(unwritten)
+    """Play a case to where it ends, waits or is suspended. Pauses in it take no time."""
     played: list[Run] = []
     asyncio.run(_play_into(played, suite, case))
     return played[0]
@@ -118,7 +121,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     assert app.folder is not None
     inputs = _with_own_files(suite, name, app.folder)
     active = await app.start(suite.machine, inputs, script, case.limits.named)
-    refused: Refusal | None = None
+    refused: Miss | None = None
     goes_on = True
     while goes_on:
         try:
@@ -127,7 +130,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
             if goes_on:
                 active = await _resume(app, active.state.run, resumes.pop(0))
         except AnswerRefused as refusal:
-            refused = Refusal(str(refusal), app.refused_at)
+            refused = Miss(app.refused_at, str(refusal))
             goes_on = False
         except Crashed:
             # Another process takes up a run like this, whose own was killed.
@@ -171,7 +174,7 @@ class PlayedApp(App):
     def __init__(self, journal: Journal, **parts: Any) -> None:
         super().__init__(journal, **parts)
         self._occupancy.makes_folders = True
-        self.unprepared: list[Refusal] = []
+        self.unprepared: list[Miss] = []
         self.refused_at: DocPath = ()
         """The place of the answer that was refused."""
         self._children: dict[str, tuple[str, DocPath]] = {}
@@ -208,7 +211,7 @@ class PlayedApp(App):
                 return asked(*args)
             except Unprepared as missing:
                 at = (*place, *missing.at) if missing.at else ()
-                self.unprepared.append(Refusal(f"{who}{missing.message}", at))
+                self.unprepared.append(Miss(at, f"{who}{missing.message}"))
                 raise
 
         return ask
@@ -245,7 +248,7 @@ async def family_of(stored: StoredRuns, run: str) -> FamilyRun:
     events = tuple(await stored.events(run))
     begun = [one.event for one in events if isinstance(one.event, ChildStarted)]
     children = [
-        ChildRun(child.state, child.key, child.visit, await family_of(stored, child.child))
+        Child(child.state, child.key, child.visit, await family_of(stored, child.child))
         for child in begun
         if await stored.journal.has(child.child)
     ]

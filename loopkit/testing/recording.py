@@ -1,7 +1,6 @@
 """A family of runs → a case in a scenario file, with everything that it expects.
 
-The file is checked before anything is spent, and the case is played once to check that it gives
-the same events.
+The file is checked before anything is spent, and the case is played once to check that it passes.
 """
 
 from __future__ import annotations
@@ -10,21 +9,20 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from loopkit.agents.players import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
-from loopkit.agents.port import CUT_OFF
+from loopkit.agents.port import CUT_OFF, NotRunnable
+from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read
 from loopkit.document.writing import NotWritable, refuse_unwritable, replace_file, to_yaml
-from loopkit.drive.retries import JITTER
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -46,24 +44,22 @@ from loopkit.engine.template_values import render
 from loopkit.language.datatypes.datatype import DataType, conform
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.machine import Machine
-from loopkit.language.section import Retry
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redact_data, redactor
 from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
+from loopkit.scenario.playbill import Playbill
 from loopkit.scenario.script import CHILDREN, PARTS
 from loopkit.testing.expectations import expectations_of, run_case
-from loopkit.testing.playing import ChildRun, FamilyRun, play
-from loopkit.testing.suites import SUFFIX, Machines, Playbill, Suite, by_state, load_suite
-from loopkit.testing.trace import Difference, family_difference, trace
+from loopkit.testing.playing import FamilyRun
+from loopkit.testing.suites import SUFFIX, CaseResult, ChildName, Machines, by_state, load_suite
+from loopkit.testing.trace import trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json
-from loopkit.text.run_ids import place_of
 from loopkit.validators.judges.form import KNOWN
 
-Playing = TypeVar("Playing")
 _IN_ADDRESS = re.compile(r"(?<=://)[^\s/@\"'`]+@")
 _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 
@@ -72,11 +68,8 @@ _BEARER = re.compile(r"\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}")
 class Recording:
     path: Path
     case: str
-    difference: Difference | None
-    notes: tuple[str, ...] = ()
-    """What no case can play of the run."""
-    is_repaired: bool = False
-    """Whether the run had several definitions: its case plays it with the last of them."""
+    failure: str
+    """Why the case does not pass as it is written; empty where it passes."""
 
 
 def record(
@@ -84,52 +77,23 @@ def record(
 ) -> Recording:
     """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
 
-    A replay that differs is written all the same, with a comment that says where. To record many
+    A case that does not pass is written all the same, and its description says why. To record many
     runs, pass the same `machines` each time, so that each machine is checked once.
     """
     machines = machines or Machines()
     redact = _redactor_for(program.machine)
     state = run.state
     name = target.case_of(state.run)
-    if state.repairs:
-        return _record_repaired(target, program, run, redact, machines)
-    case, notes = make_case(program, run, redact)
-    comments = [f"Recorded from run {state.run}.", *(f"Not played: {note}." for note in notes)]
-    text = target.text(name, case, comments)
-    replayed = _play_beside(target.path, text, lambda suite: play(suite, name), machines)
-    if (found := family_difference(run, replayed, redact)) is not None:
-        comments.append(one_line(f"Its replay differs in {found}", 200))
-        text = target.text(name, case, comments)
+    case = make_case(program, run, redact)
+    case = {"description": f"Recorded from run {state.run}.", **case}
+    text = target.text(name, case)
+    failures = _play_beside(target.path, text, name, machines).failures
+    failure = one_line("; ".join(failed.problem.message for failed in failures), 200)
+    if failure:
+        case["description"] += f" It does not pass: {failure}"
+        text = target.text(name, case)
     _write(target.path, text)
-    return Recording(target.path, name, found, tuple(notes))
-
-
-def _record_repaired(
-    target: Target, program: Program, run: FamilyRun, redact: Redact, machines: Machines
-) -> Recording:
-    """The case of a repaired run, which has to pass with the machine as it is now.
-
-    The reason for the repair may stop the case as well, such as an unavailable model, or not, such
-    as an exit code that had no meaning.
-    """
-    state, reason = run.state, ""
-    name = target.case_of(state.run)
-    for stops_again in (True, False):
-        case, notes = make_case(program, run, redact, stops_again=stops_again)
-        comments = [
-            f"Recorded from run {state.run}, which was repaired, for the machine as it is now.",
-            *(f"Not played: {note}." for note in notes),
-        ]
-        text = target.text(name, case, comments)
-        result = _play_beside(target.path, text, lambda suite: run_case(suite, name), machines)
-        if result.passed:
-            _write(target.path, text)
-            return Recording(target.path, name, None, tuple(notes), is_repaired=True)
-        reason = reason or one_line(result.failures[0].problem.message, 200)
-    raise NotRecordable(
-        f"run `{state.run}` was repaired, and with the machine as it is now, its replies "
-        f"lead to another path: {reason}; start a new run with this machine, and record that"
-    )
+    return Recording(target.path, name, failure)
 
 
 def _write(path: Path, text: str) -> None:
@@ -139,17 +103,15 @@ def _write(path: Path, text: str) -> None:
         raise NotRecordable(str(error)) from error
 
 
-def _play_beside(
-    path: Path, text: str, playing: Callable[[Suite], Playing], machines: Machines
-) -> Playing:
-    """Play a text in place of a file, and return the result; raises NotRecordable."""
+def _play_beside(path: Path, text: str, name: str, machines: Machines) -> CaseResult:
+    """Play a case of a text in place of a file; raises NotRecordable."""
     # In its folder, because its paths start there.
     folder = path.resolve().parent
     try:
         with NamedTemporaryFile(dir=folder, prefix=".", suffix=SUFFIX) as file:
             file.write(text.encode())
             file.flush()
-            return playing(load_suite(Path(file.name), machines))
+            return run_case(load_suite(Path(file.name), machines), name)
     except ProblemsFound as found:
         messages = "; ".join(problem.message for problem in found.problems[:3])
         raise NotRecordable(f"no case of `{path}` can play this run: {messages}") from found
@@ -182,15 +144,18 @@ class Target:
         """The name of the case of a run; an id of a child has a `/`, which no name can have."""
         return self.name or run.replace("/", "-")
 
-    def text(self, name: str, case: dict[str, Any], comments: list[str]) -> str:
+    def text(self, name: str, case: dict[str, Any]) -> str:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
             machine = os.path.relpath(self.machine.resolve(), self.path.resolve().parent)
             named = Path(machine).as_posix()
-            head = {"scenario": 1, "machine": named, "cases": {name: case}}
-            *above, cases = to_yaml(head).split("cases:\n", 1)
-            return "".join(above) + "cases:\n" + _comment_lines(comments, 2) + cases
-        return _append_case(self.known, name, self._alone(case), comments)
+            return to_yaml({"scenario": 1, "machine": named, "cases": {name: case}})
+        if name in self.known.names:
+            raise NotRecordable(f"`{self.path}` has a case `{name}` already; name another one")
+        try:
+            return with_values(self.known.source.document, ("cases",), {name: self._alone(case)})
+        except NotSet as error:
+            raise NotRecordable(f"{error}; name another file") from error
 
     def _alone(self, case: dict[str, Any]) -> dict[str, Any]:
         """The case, in which none of the parts that all cases share are played."""
@@ -240,67 +205,22 @@ def _refuse_other(known: LoadedScenario, path: Path, machine: Path, name: str | 
         )
     if name in known.names:
         raise NotRecordable(f"`{path}` has a case `{name}` already; name another one")
-    cases = known.source.document.node(("cases",))
-    if cases is None or cases.style != "block" or cases.used_at is not None:
-        raise NotRecordable(f"`{path}` has its cases in brackets; write each on its own lines")
 
 
-def _append_case(
-    known: LoadedScenario, name: str, case: dict[str, Any], comments: list[str]
-) -> str:
-    document = known.source.document
-    if name in known.names:
-        raise NotRecordable(f"`{document.file}` has a case `{name}` already")
-    last = document.span(("cases", known.names[-1]))
-    column = document.span(("cases", known.names[-1]), key=True).column
-    rows = document.text.splitlines(keepends=True)
-    before = "".join(rows[: last.end_line])
-    after = "".join(rows[last.end_line :])
-    ending = "\r\n" if "\r\n" in document.text else "\n"
-    added = _comment_lines(comments, column - 1) + to_yaml({name: case}, column - 1)
-    gap = "" if before.endswith("\n") else ending
-    text = before + gap + ending + added.replace("\n", ending) + after
-    plain = read(text, document.file).plain()
-    plain["cases"].pop(name)
-    # The added lines may change the rest of the file.
-    if plain != document.plain():
-        where = f"at the end of `{document.file}`"
-        raise NotRecordable(f"no case can be added {where}; name another file")
-    return text
-
-
-def _comment_lines(comments: list[str], indent: int) -> str:
-    return "".join(f"{' ' * indent}# {comment}\n" for comment in comments)
-
-
-ROUTE = ("outcome", "reason", "path", "verdicts", "revisions", "events")
-"""The expectations of a repaired run: its route, not what an earlier definition said."""
-
-
-def make_case(
-    program: Program, run: FamilyRun, redact: Redact, *, stops_again: bool = True
-) -> tuple[dict[str, Any], list[str]]:
-    """The case of a run, and notes on what it can't play; raises NotRecordable.
-
-    It has no secret that `redact` knows. The case of a repaired run expects its route, and
-    `stops_again` says whether it is suspended where it was repaired.
-    """
+def make_case(program: Program, run: FamilyRun, redact: Redact) -> dict[str, Any]:
+    """The case of a run, without the secrets that `redact` knows; raises NotRecordable."""
     state = run.state
     refuse_unrecordable(state)
-    tape, (parts, notes) = read_tape(program, run.events), family_parts(program, run)
-    resumes = [r for n, r in enumerate(tape.resumes) if stops_again or n not in tape.mended]
-    expectations = expectations_of(trace(program.machine, run), program.machine)
-    if state.repairs:
-        expectations = {key: expectations[key] for key in ROUTE if key in expectations}
+    tape = read_tape(program, run.events, frozenset())
     case = {
         "input": _input(state.input, parse_record(program.machine.input)),
         "limits": _limits(tape.limits),
-        "resumes": [{"limits": _limits(r["limits"])} if r else {} for r in resumes],
-        **parts,
-        "expect": expectations,
+        "resumes": [{"limits": _limits(one)} if one else {} for one in tape.resumes],
+        **family_parts(tape, run),
+        "expect": expectations_of(trace(program.machine, run), program.machine),
     }
-    kept = {key: value for key, value in case.items() if value}
-    return redact_data(kept, redact), list(dict.fromkeys(notes))
+    kept: dict[str, Any] = redact_data({k: part for k, part in case.items() if part}, redact)
+    return kept
 
 
 def refuse_unrecordable(state: RunState) -> None:
@@ -329,19 +249,12 @@ def _limits(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {n: f"{limit:g}s" if n == "time" else limit for n, limit in limits.items()}
 
 
-class NotRecordable(Exception):
+class NotRecordable(NotRunnable):
     """A run that no case can play; the message says why and what to do."""
 
 
-def family_parts(
-    program: Program, run: FamilyRun, limited: frozenset[str] = frozenset()
-) -> tuple[dict[str, Any], list[str]]:
-    """The parts of a run and of its children, and notes on what no scenario plays.
-
-    `limited` are the limits of the runs around it. Raises NotRecordable.
-    """
-    limited |= limit_names(program, run.events)
-    tape = read_tape(program, run.events, limited)
+def family_parts(tape: Tape, run: FamilyRun) -> dict[str, Any]:
+    """The parts of a run and of its children."""
     parts = {
         # A list where an agent is asked at one place, else by place.
         "agents": {
@@ -355,9 +268,14 @@ def family_parts(
         },
         "answers": dict(tape.answers),
     }
-    children, notes = _children(program, run, limited)
-    said = {part: value for part, value in {**parts, CHILDREN: children}.items() if value}
-    return said, [*tape.notes, *notes]
+    children: dict[ChildName, dict[str, Any]] = {}
+    for child in run.children:
+        definition = tape.program.children[child.state]
+        program = Program(definition.machine, definition.digest)
+        within = read_tape(program, child.run.events, tape.limited)
+        children[child[:3]] = family_parts(within, child.run)
+    parts[CHILDREN] = by_state(tape.program.machine, children)
+    return {part: value for part, value in parts.items() if value}
 
 
 def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
@@ -368,30 +286,6 @@ def _replies_by_agent(tape: Tape) -> dict[str, dict[str, list[Any]]]:
         places = agents.setdefault(attempt.agent, {})
         places.setdefault(attempt.place, []).append(calls[0] if len(calls) == 1 else calls)
     return agents
-
-
-def _children(
-    program: Program, run: FamilyRun, limited: frozenset[str]
-) -> tuple[dict[str, Any], list[str]]:
-    notes: list[str] = []
-
-    def parts_of_child(child: ChildRun) -> dict[str, Any]:
-        if child.run.state.repairs:
-            raise NotRecordable(
-                f"run `{child.run.state.run}` was repaired, and no case plays a child by a "
-                "definition of its own"
-            )
-        definition = program.children[child.state]
-        of_child = Program(definition.machine, definition.digest)
-        said, missing = family_parts(of_child, child.run, limited)
-        if limit_names(of_child, child.run.events) - frozenset(of_child.limits):
-            missing.append("its limits were raised, which no scenario plays")
-        called = place_of(child.state, child.key)
-        notes.extend(f"`{called}`: {note}" for note in missing)
-        return said
-
-    said = {child[:3]: parts_of_child(child) for child in run.children}
-    return by_state(program.machine, said), notes
 
 
 @dataclass
@@ -415,9 +309,7 @@ class Tape:
     limits: dict[str, Any] = field(default_factory=dict)
     """The limits with which the run was started."""
     resumes: list[dict[str, Any]] = field(default_factory=list)
-    mended: set[int] = field(default_factory=set)
-    """The indices of resumes with a repair, after which the cause of the stop may be gone."""
-    notes: list[str] = field(default_factory=list)
+    """The limits that each of them raised."""
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
@@ -498,12 +390,7 @@ class Tape:
         if "time" in self.limited:
             # If the deadline of the limit was over, waiting for as long has the same effect.
             call["delay"] = f"{failed.usage.time_s:.3f}s"
-        if failed.retry_at is not None:
-            retry = self.program.machine.agents[intent.agent].in_turn[intent.fallback].retry
-            tries = before.tasks[intent.task].tries
-            wait = provider_wait(failed.retry_at - at, retry, tries)
-            call |= {"retry_after": wait} if wait else {}
-        elif failed.resume_at is not None:
+        if failed.resume_at is not None:
             call["retry_after"] = duration(max(0.0, failed.resume_at - at))
         self.attempts[intent.task].calls.append(
             call | reservation_of(intent.reserved, self.limited, failed.usage)
@@ -517,13 +404,6 @@ class Tape:
             results.append(fault)
 
     def _note_doubt(self, before: RunState, intent: Intended, doubt: InDoubt) -> None:
-        if doubt.policy == "ask":
-            asked = f"a person was asked about a call of `{intent.agent}`"
-            self.notes.append(f"{asked}, which no scenario plays")
-        elif not doubt.reason and intent.role in ("run", "tool"):
-            tool = f"a call of the tool `{intent.agent}`"
-            what = tool if intent.role == "tool" else f"the command of `{intent.state}`"
-            self.notes.append(f"{what} was in doubt, which no scenario plays")
         fault = {"fault": "timeout" if doubt.reason else "crash"}
         if intent.is_of_agent:
             if doubt.reason and "time" in self.limited:
@@ -555,17 +435,10 @@ class Tape:
         known = self.commands[validator]
         known += [NOTHING] * (index + 1 - len(known))
         rules = _command_count(self.program, validator)
-        # The runs of each rule, if there are equally many for each; else every run by itself.
+        # The tries of the first rule, if there are equally many for each: all play the same.
         size = len(ran) // rules if rules and len(ran) % rules == 0 else 1
-        rounds = [list(map(ran_of, ran[at : at + size])) for at in range(0, len(ran), size)]
-        # The tries of one command; a single one without a list.
-        result = rounds[0][0] if len(rounds[0]) == 1 else rounds[0]
-        if any(one != rounds[0] for one in rounds) or known[index] not in (NOTHING, result):
-            self.notes.append(
-                f"commands of validator `{validator}` gave different results in one round, and"
-                " a scenario plays the same for all of them"
-            )
-        known[index] = result
+        tries = list(map(ran_of, ran[:size]))
+        known[index] = tries[0] if len(tries) == 1 else tries
 
     def _note_wait(
         self, here: str, until: float | None, waits: Mapping[str, float | None], at: float
@@ -579,17 +452,12 @@ class Tape:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
 
     def _note_repair(self, repaired: Repaired) -> None:
-        if self.resumes:
-            self.mended.add(len(self.resumes) - 1)
         named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
         self.attempts = {task: had for task, had in named.items() if task}
 
     def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
-        if suspended is None or suspended.is_pause:
-            if resumed.limits:
-                self.notes.append("limits were raised while the run was not suspended")
-            return
-        self.resumes.append({"limits": dict(resumed.limits)} if resumed.limits else {})
+        if suspended is not None and not suspended.is_pause:
+            self.resumes.append(dict(resumed.limits))
 
 
 def _command_count(program: Program, validator: str) -> int:
@@ -604,22 +472,15 @@ def _command_count(program: Program, validator: str) -> int:
     return max(counts, default=1)
 
 
-def read_tape(
-    program: Program, events: Iterable[Stored], limited: frozenset[str] | None = None
-) -> Tape:
-    """The tape of a run; `limited` are all limits that hold for it, None means only its own."""
-    stored = list(events)
-    limited = limit_names(program, stored) if limited is None else limited
-    tape, before = Tape(program, limited=limited), RunState()
-    for event in stored:
-        tape.note(before, event)
-        apply(before, event.event)
-    return tape
-
-
-def limit_names(program: Program, events: Iterable[Stored]) -> frozenset[str]:
+def read_tape(program: Program, events: Sequence[Stored], around: frozenset[str]) -> Tape:
+    """The tape of a run; `around` are the limits of the runs around it."""
     begun = (one.event for one in events if isinstance(one.event, Started | Resumed))
-    return frozenset(program.limits).union(*(event.limits for event in begun))
+    limited = around.union(program.limits, *(event.limits for event in begun))
+    tape, before = Tape(program, limited=limited), RunState()
+    for stored in events:
+        tape.note(before, stored)
+        apply(before, stored.event)
+    return tape
 
 
 NOTHING: dict[str, Any] = {}
@@ -753,8 +614,6 @@ _UNAVAILABLE = {
     "fatal": ((_NO_QUOTA, "quota"), ("", "missing_model")),
 }
 """Patterns and words for a model that is unavailable."""
-_NOTICEABLE_S = 0.05
-"""A wait that exceeds ours by less than this is ours."""
 
 
 def fault_of(failed: Failed) -> dict[str, Any]:
@@ -767,14 +626,8 @@ def fault_of(failed: Failed) -> dict[str, Any]:
     return {"fault": word} if is_usual else {"fault": word, "message": failed.message}
 
 
-def provider_wait(wait_s: float, retry: Retry, tries: int) -> str | None:
-    """The wait that the provider asked for; None if it is our own after `tries` failures."""
-    own = min(retry.backoff * 2.0**tries * (1.0 + JITTER), retry.max_backoff)
-    return duration(wait_s) if wait_s > own + _NOTICEABLE_S else None
-
-
 def duration(seconds: float) -> str:
     """A duration such as `2.5s`; one very close to a tenth of a second is rounded to it."""
     tenths = round(seconds, 1)
-    exact = tenths if abs(tenths - seconds) < _NOTICEABLE_S / 2 else seconds
+    exact = tenths if abs(tenths - seconds) < 0.025 else seconds
     return f"{exact:.3f}".rstrip("0").rstrip(".") + "s"

@@ -1,19 +1,12 @@
-"""Traces: a run's states, verdicts, feedback, prompts and costs in order; and how two runs compare.
-
-Not compared is what no replay can repeat: times, ids of runs and processes, what depends on the
-model that is asked, reservations and the remedies that follow from them. Everything else counts.
-"""
+"""Traces: a run's states, verdicts, feedback, prompts and costs in order; and lists compared."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from itertools import groupby, zip_longest
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Literal
 
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -24,31 +17,15 @@ from loopkit.engine.events import (
     Failed,
     Intended,
     Kept,
-    Replied,
-    Resumed,
-    Started,
-    Suspended,
-    Waiting,
     Worked,
 )
 from loopkit.engine.findings import Report
 from loopkit.engine.records import Usage
-from loopkit.engine.state import RunState, is_of_program
+from loopkit.engine.state import RunState
 from loopkit.language.machine import Machine
-from loopkit.language.states.each import RESULT, ChildrenState
-from loopkit.outside.redaction import Redact, redact_data
+from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import GAP
-from loopkit.testing.playing import FamilyRun
-from loopkit.text import one_line
-from loopkit.text.run_ids import place_of
-from loopkit.validators.judges.prompt import NONCE_REQUEST
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    state: str
-    attempt: int
-    report: Report
+from loopkit.testing.playing import Child, FamilyRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +47,12 @@ class Asked:
     text: str
 
 
-class ChildTrace(NamedTuple):
-    state: str
-    key: str
-    """The key of its item; empty for an only child."""
-    visit: int
-    trace: Trace
-
-
 @dataclass
 class Trace:
     state: RunState
     path: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    judged: list[Judged] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
     feedback: list[FeedbackGiven] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     emitted: list[str] = field(default_factory=list)
@@ -93,7 +62,7 @@ class Trace:
     """The calls by agent and by tool, including those of children."""
     cost_usd: float | None = 0.0
     """Including that of children; None where unknown."""
-    children: list[ChildTrace] = field(default_factory=list)
+    children: list[Child[Trace]] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
@@ -130,7 +99,7 @@ def trace(machine: Machine, run: FamilyRun) -> Trace:
     child_states = machine.states_of(ChildrenState)
     for child in run.children:
         inner = trace(child_states[child.state].child, child.run)
-        result.children.append(ChildTrace(child.state, child.key, child.visit, inner))
+        result.children.append(Child(child.state, child.key, child.visit, inner))
         result.calls.update(inner.calls)
     return result
 
@@ -142,7 +111,7 @@ def _note(result: Trace, machine: Machine, run: RunState, event: Event) -> None:
         case Kept():
             result.kept.append(event.state)
         case Worked(report=Report() as report):
-            result.judged.append(Judged(event.state, report.attempt, report))
+            result.reports.append(report)
         case Decided():
             if event.spends:
                 result.revisions.update((event.edge, event.target))
@@ -183,175 +152,6 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
     if judged is not None:
         attempt = run.artifacts[judged].attempt
     return Asked(event.agent, event.state, event.place, attempt, call, event.prompt)
-
-
-PROCESS = frozenset(
-    {
-        *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        *("adding", "setting", "reread"),
-    }
-)
-"""Events about the process that drives a run and about its files, not about its work."""
-UNREPEATED = {
-    "started": ("definition", "script", "folder"),
-    "intended": ("model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("model", "session", "played", "kept", "by", "counted", "has_no_tools"),
-    "failed": ("retry_at", "resume_at"),
-    "worked": ("time_s", "resume_at", "refused", "made_from"),
-    "baselined": ("time_s",),
-    "waiting": ("expires_at",),
-    "suspended": ("time_s", "resume_at", "refused", "remedy"),
-    "child_started": ("definition",),
-    "child_ended": ("time_s",),
-    "finished": ("left",),
-}
-TOGETHER = {"intended", "replied", "failed", "in_doubt", "child_started", "child_ended"}
-"""Events that may come in any order if judges or children work at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The first place at which two runs differ."""
-
-    index: int
-    """The number of the event among those that are compared, from 1."""
-    recorded: Any
-    """The event in comparable form; None where there are no more."""
-    replayed: Any
-    called: str = ""
-    """The child whose run differs; empty for the root."""
-
-    def __str__(self) -> str:
-        at = f"`{self.called}`: event {self.index}" if self.called else f"event {self.index}"
-        if self.recorded is None:
-            return f"{at}: there is one more, `{self.replayed['type']}`"
-        if self.replayed is None:
-            return f"{at}: there is one less, `{self.recorded['type']}`"
-        kind = self.recorded["type"]
-        other = self.replayed["type"]
-        if kind != other:
-            return f"{at}: `{other}` instead of `{kind}`"
-        return f"{at}, `{kind}`: {'; '.join(_value_differences(self.recorded, self.replayed))}"
-
-
-def difference(
-    recorded: Sequence[Event], replayed: Sequence[Event], redact: Redact = str
-) -> Difference | None:
-    """Where the two runs differ first, or None where they are the same.
-
-    `redact` removes from both what a recording leaves out.
-    """
-    pairs = zip_longest(comparable_events(recorded, redact), comparable_events(replayed, redact))
-    for index, (before, after) in enumerate(pairs, 1):
-        if before != after:
-            return Difference(index, before, after)
-    return None
-
-
-def family_difference(
-    recorded: FamilyRun, replayed: FamilyRun, redact: Redact = str, called: str = ""
-) -> Difference | None:
-    """Where two runs or their children differ, whatever the order of the children; else None."""
-    found = difference(recorded.plain_events, replayed.plain_events, redact)
-    if found is not None:
-        return replace(found, called=called)
-    others = {child[:3]: child.run for child in replayed.children}
-    for child in recorded.children:
-        # Both have begun the same children, or their own events would differ.
-        other = others.get(child[:3]) or FamilyRun(RunState(), ())
-        place = place_of(child.state, child.key, called)
-        found = family_difference(child.run, other, redact, place)
-        if found is not None:
-            return found
-    return None
-
-
-def comparable_events(events: Sequence[Event], redact: Redact = str) -> Iterator[dict[str, Any]]:
-    started = next((event for event in events if isinstance(event, Started)), None)
-    names = {started.folder.rstrip("/"): "FOLDER", started.run: "RUN"} if started else {}
-    tasks = {event.key: event.task for event in events if isinstance(event, Intended)}
-
-    def task_of(event: Event) -> str:
-        key: str = getattr(event, "key", "")
-        return tasks.get(key, key)
-
-    for is_in_any_order, some in groupby(_without_pauses(events), lambda e: e.type in TOGETHER):
-        in_order = sorted(some, key=task_of if is_in_any_order else lambda _: "")
-        yield from (_plain(event, names, tasks, redact) for event in in_order)
-
-
-def _without_pauses(events: Iterable[Event]) -> Iterator[Event]:
-    paused = False
-    for event in events:
-        is_left_out = event.type in PROCESS
-        match event:
-            case Suspended():
-                is_left_out = paused = event.is_pause
-            case Waiting():
-                # A scenario does not have to wait for what comes from outside.
-                is_left_out = event.wanted is not None
-            case Resumed():
-                is_left_out = paused and not event.limits
-                paused = False
-        if not is_left_out:
-            yield event
-
-
-def _plain(
-    event: Event, names: Mapping[str, str], tasks: Mapping[str, str], redact: Redact
-) -> dict[str, Any]:
-    left_out = UNREPEATED.get(event.type, ())
-    kept = {key: value for key, value in event.plain().items() if key not in left_out}
-    text = json.dumps({"type": event.type, **kept}, ensure_ascii=False)
-    text = reduce(lambda made, name: made.replace(name, names[name]), filter(None, names), text)
-    # It depends on what is judged, which may name a folder.
-    text = re.sub(f"{NONCE_REQUEST.partition('{}')[0]}\\w+", "", text)
-    plain: dict[str, Any] = json.loads(text)
-    for name in ("time_s", "held_tokens", "held_usd"):
-        plain.get("usage", {}).pop(name, None)
-    plain.pop("artifact_place", None)
-    is_command = is_of_program(tasks.get(getattr(event, "key", ""), ""))
-    if isinstance(event, Replied | Worked):
-        for holder in (plain.get("folder"), plain.get("artifact")):
-            if holder:
-                holder["place"] = ""
-    if event.type == "replied" and not is_command:
-        # Other output of an agent's program than its answer is not used.
-        del plain["exit_code"], plain["stderr"]
-    for called in plain.get("tool_calls", ()):
-        # Both are of the provider: what is played has neither.
-        del called["id"], called["as_text"]
-    if event.type == "worked":
-        for answer in (plain["report"] or {}).get("answers", ()):
-            answer.pop("resume_at")
-        if (plain["answer"] or {}).get("by") == "script":
-            plain["answer"]["by"] = "person"
-    return dict(redact_data(_without_durations(plain), redact))
-
-
-def _without_durations(value: Any) -> Any:
-    """The value without durations of children, also in the texts of data."""
-    if isinstance(value, list):
-        return [_without_durations(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: _without_durations(inner) for key, inner in value.items()}
-    if RESULT.keys() == kept.keys():
-        del kept["duration"]
-    if kept.get("is_data") and kept["data"] != value["data"]:
-        kept["text"] = ""
-    return kept
-
-
-def _value_differences(before: Any, after: Any, at: str = "") -> Iterator[str]:
-    """Each value that differs, by its dotted place."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in {**before, **after}:
-            place = f"{at}.{key}" if at else key
-            yield from _value_differences(before.get(key), after.get(key), place)
-    elif before != after:
-        now, then = (one_line(json.dumps(one, ensure_ascii=False)) for one in (after, before))
-        yield f"{at} is {now} instead of {then}"
 
 
 Sign = Literal[" ", "-", "+", "…", "gap"]

@@ -124,14 +124,14 @@ def _call(random: Random) -> Any:
 
 
 def _result(random: Random) -> Any:
-    result = {
+    result: dict[str, Any] = {
         "exit_code": random.choice((0, 0, 1, -9, 255, 2**70)),
         "stdout": _file(random),
         "fault": random.choice(("timeout", "not_found")),
         "files": {random.choice(PATHS): "x"},
-        "earlier": [{"exit_code": 1}] * 50,
     }
-    return {key: part for key, part in result.items() if random.random() < 0.3}
+    last = {key: part for key, part in result.items() if random.random() < 0.3}
+    return last if random.random() < 0.7 else [*[{"exit_code": 1}] * 50, last]
 
 
 def _answer(random: Random) -> Any:

@@ -112,15 +112,9 @@ def test_a_choice_is_closed_whatever_the_form_of_another_choice_says(desk: Desk)
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (
-            "agents: {critc: []}",
-            "`agents` name `critc`, which the machine lacks; did you mean `critic`?",
-        ),
-        (
-            "answers: {judge: []}",
-            "`answers` name `judge`, which the machine lacks; the machine has none",
-        ),
-        ("commands: {tests: []}", "`commands` name `tests`, which the machine lacks"),
+        ("agents: {critc: []}", "the machine has no agent `critc`; did you mean `critic`?"),
+        ("answers: {judge: []}", "the machine has no question `judge`; it has none"),
+        ("commands: {tests: []}", "the machine has no command `tests`"),
     ],
 )
 def test_a_scenario_that_speaks_for_nobody_is_told(desk: Desk, section: str, message: str) -> None:
