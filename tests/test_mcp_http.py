@@ -54,7 +54,7 @@ class Repeating:
 
     @property
     def offered(self) -> Sequence[ServedTool]:
-        return [ServedTool("repeat", "Repeats.", {"type": "object"}, {"type": "object"})]
+        return [ServedTool("repeat", "Repeats.", {"type": "object"})]
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         self.calls.append(arguments)

@@ -50,7 +50,6 @@ from loopkit.serving.mcp_library import (
 from loopkit.serving.tools.arguments import (
     Caller,
     CallRefused,
-    Progress,
     ServedTool,
     Toolbox,
     UserAsked,
@@ -176,8 +175,6 @@ async def _answer(
                 request_state=result.matter,
             )
         reply = await _ask_user(context, result)
-        if teller is not None:
-            teller.go_on()
 
 
 def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
@@ -223,34 +220,29 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
 
 
 class _Teller:
-    """Sends the progress of a call as fast as its client reads; the call does not wait for it."""
+    """Tells what happens in a call as fast as its client reads; the call does not wait for it."""
 
     def __init__(self, context: ServerRequestContext[Any]) -> None:
         self._context = context
-        self._unread: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_UNREAD)
-        self._before = self._done = 0.0
-        """The progress of the call when the user was asked, and its present progress."""
+        self._unread: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue(MOST_UNREAD)
+        self._told = 0
 
-    def tell(self, progress: Progress) -> None:
-        self._done = self._before + progress.done
-        total = None if progress.total is None else self._before + progress.total
-        self._enqueue(Progress(self._done, total, progress.message))
-
-    def go_on(self) -> None:
-        """Continue above the progress that was reported before the user answered."""
-        self._before = self._done + 1
+    def tell(self, message: str) -> None:
+        self._told += 1
+        self._enqueue((self._told, message))
 
     def end(self) -> None:
         self._enqueue(None)
 
-    def _enqueue(self, progress: Progress | None) -> None:
+    def _enqueue(self, news: tuple[int, str] | None) -> None:
         if self._unread.full():
             self._unread.get_nowait()
-        self._unread.put_nowait(progress)
+        self._unread.put_nowait(news)
 
     async def send(self) -> None:
         while (news := await self._unread.get()) is not None:
-            await self._context.session.report_progress(news.done, news.total, news.message)
+            number, message = news
+            await self._context.session.report_progress(number, None, message)
 
 
 @asynccontextmanager
@@ -279,7 +271,6 @@ def _tool(offered: ServedTool) -> types.Tool:
         name=offered.name,
         description=offered.description,
         input_schema=dict(offered.arguments),
-        output_schema=dict(offered.result),
         annotations=hints,
     )
 

@@ -20,7 +20,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
 from loopkit.drive.stored_runs import OpenQuestion, Stored, open_children
-from loopkit.engine.events import ENDS, Finished, Intended, Replied, Waiting, Worked
+from loopkit.engine.events import ENDS, Replied, Waiting, Worked
 from loopkit.engine.findings import report_diagnostics
 from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.journal.errors import JournalError, RunUnreadable, UnknownRun
@@ -32,16 +32,10 @@ from loopkit.language.machine import Machine
 from loopkit.language.states import FinalState
 from loopkit.language.states.each import ChildrenState
 from loopkit.outside.redaction import Redact, redact_data
-from loopkit.proof.bounds.configurations import Measure
-from loopkit.proof.bounds.exploring import explore
-from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.tools.arguments import (
-    RUN,
-    STANDING,
     Caller,
     CallRefused,
-    Progress,
     ServedTool,
     UserAsked,
     UserReply,
@@ -89,7 +83,6 @@ class MachineToolbox:
         self._common = common_tools(host.machines)
         self._waiting: Counter[str] = Counter()
         self._answering: set[asyncio.Task[Answer]] = set()
-        self._bounds: dict[str, asyncio.Task[float | None]] = {}
 
     @property
     def instructions(self) -> str:
@@ -226,7 +219,7 @@ class MachineToolbox:
             return
         progress = RunProgress(call.caller.tell, self._redact)
         with self._host.hearing(run, progress.hear):
-            progress.begin(await self._history(run, before), before, await self._most_asked(run))
+            progress.begin(await self._history(run, before), before)
             await self._host.wait_until_released(run)
 
     async def _history(self, run: str, before: int) -> dict[str, Sequence[Stored]]:
@@ -237,17 +230,6 @@ class MachineToolbox:
             if await app.journal.has(child.started.child):
                 history |= await self._history(child.started.child, before)
         return history
-
-    async def _most_asked(self, run: str) -> float | None:
-        """The `most_asked` of a run's machine; None if the run has another definition than it."""
-        state = await self._host.app.state_of(run)
-        loaded = self._host.machines[state.machine]
-        if state.definition != loaded.digest:
-            return None
-        if state.machine not in self._bounds:
-            proving = asyncio.to_thread(most_asked, loaded.machine)
-            self._bounds[state.machine] = asyncio.create_task(proving)
-        return await asyncio.shield(self._bounds[state.machine])
 
     async def _form(self, run: str) -> UserAsked | None:
         for asked in await self._host.app.questions(run):
@@ -301,11 +283,9 @@ class _Call:
     is_given_up: bool = False
 
 
-MOST_CONFIGURATIONS = 10_000
-"""Configurations that are explored for the bound of the progress; above, it is less exact."""
 _OF_RUN: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"run": RUN},
+    "properties": {"run": {"type": "string", "description": "The id of a run."}},
     "required": ["run"],
     "additionalProperties": False,
 }
@@ -315,7 +295,6 @@ OF_RUNS = (
         description="Where a run stands: its result, or what it waits for and where a person "
         "answers. Changes nothing.",
         arguments=_OF_RUN,
-        result=STANDING,
         changes_nothing=True,
     ),
     ServedTool(
@@ -323,7 +302,6 @@ OF_RUNS = (
         description="Go on with a run that was interrupted or suspended, until it ends or waits "
         "for somebody. Nothing that was done is done again.",
         arguments=_OF_RUN,
-        result=STANDING,
     ),
 )
 
@@ -351,37 +329,21 @@ def _tool(name: str, machine: Machine) -> ServedTool:
         name=name,
         description=f"{about}\n\nIt ends in {outcomes}.",
         arguments=parse_record(machine.input).schema,
-        result=STANDING,
     )
-
-
-def most_asked(machine: Machine) -> float | None:
-    """The most works that a run can request from agents; None if that is unknown."""
-    measures: tuple[Measure, ...] = ("runs",)
-    bounds = explore(Analysis.of_machine(machine), most=MOST_CONFIGURATIONS, measures=measures)
-    return bounds.runs.worst.total
 
 
 WIDTH = 300
 
 
 class RunProgress:
-    """Turns the events of a run and its children into progress that rises with each message.
+    """Tells what happens in a run and its children, each event once."""
 
-    Its whole part counts the works that agents were asked for, as the proof does; its fraction
-    rises with each message. The end of the run adds one.
-    """
-
-    def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
+    def __init__(self, tell: Callable[[str], None], redact: Redact) -> None:
         self._tell = tell
         self._redact = redact
         self._early: list[tuple[str, Stored]] | None = []
         """Events that arrived before the history was read; None after that."""
-        self._most: float | None = None
         self._family = FamilyProgress()
-        self._asked: set[tuple[str, str]] = set()
-        """The tasks that agents were asked for in this call, each with its run."""
-        self._told = 0
 
     def hear(self, run: str, stored: Stored) -> None:
         if self._early is not None:
@@ -389,14 +351,11 @@ class RunProgress:
         else:
             self._take(run, stored)
 
-    def begin(
-        self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
-    ) -> None:
-        """Take in the history of the runs of a family, parents first, and report the new events.
+    def begin(self, history: Mapping[str, Sequence[Stored]], before: int) -> None:
+        """Take in the history of the runs of a family, parents first, and tell the new events.
 
         The first `before` events of the root precede this call.
         """
-        self._most = most
         known: dict[str, int] = {}
         for run, events in history.items():
             known[run] = events[-1].seq if events else 0
@@ -410,18 +369,10 @@ class RunProgress:
                 self._take(run, stored)
 
     def _take(self, run: str, stored: Stored) -> None:
-        event = stored.event
-        if isinstance(event, Intended) and event.is_of_agent:
-            self._asked.add((run, event.task))
         lines = [line.text.strip() for line in self._family.lines(run, stored)]
         self._family.take(run, stored)
         if lines:
-            self._told += 1
-            is_end = isinstance(event, Finished) and not is_child(run)
-            done = len(self._asked) + (1 if is_end else 1 - 1 / self._told)
-            # If limits were raised meanwhile, a run may request more.
-            total = None if self._most is None else max(self._most + 1, done)
-            self._tell(Progress(done, total, one_line(self._redact(" · ".join(lines)), WIDTH)))
+            self._tell(one_line(self._redact(" · ".join(lines)), WIDTH))
 
 
 CHOICE = "choice"
@@ -491,27 +442,6 @@ MOST_LISTED = 50
 TAKEN_WITHIN_S = 45.0
 """How long `submit` waits until the process that drives the run accepts the delivery."""
 LOOK_AGAIN_S = 0.1
-_SUBMITTED: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "verdicts": {
-            "type": "array",
-            "description": "What the validators found in it, each that has judged it by now.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "state": {"type": "string"},
-                    "verdict": {"type": "string"},
-                    "ok": {"type": "boolean"},
-                    "diagnostics": {"type": "array"},
-                },
-                "required": ["state", "verdict"],
-            },
-        },
-        "next": STANDING,
-    },
-    "required": ["verdicts", "next"],
-}
 NEXT = ServedTool(
     name="next",
     description="What a run wants from you now, with the prompt and the feedback on the last "
@@ -526,7 +456,6 @@ NEXT = ServedTool(
         },
         "additionalProperties": False,
     },
-    result=STANDING,
 )
 SUBMIT = ServedTool(
     name="submit",
@@ -545,7 +474,6 @@ SUBMIT = ServedTool(
         "required": ["run", "request"],
         "additionalProperties": False,
     },
-    result=_SUBMITTED,
 )
 OF_OUTSIDE = (NEXT, SUBMIT)
 LEADING = (
