@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import click
@@ -16,14 +16,14 @@ from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
 from loopkit.views import stats
-from loopkit.views.plot import Point, plot, point_of
+from loopkit.views.plot import plot
 from loopkit.views.statistics import RunStats
 from loopkit.views.stats import (
-    Totals,
     children_of,
     defect_table,
     machine_text,
     stats_of,
+    stats_of_machines,
 )
 
 PAGE = 50
@@ -57,8 +57,7 @@ def stats_command(
     if drawing is not None and drawing.suffix.lower() != ".svg":
         raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
     printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
-    totals = Totals()
-    points = list[Point]()
+    runs = list[RunStats]()
     faults = list[RunUnreadable]()
 
     async def read(stored: StoredRuns) -> None:
@@ -66,17 +65,15 @@ def stats_command(
             if isinstance(found, RunUnreadable):
                 faults.append(found)
                 continue
-            totals.add(found)
+            runs.append(found)
             printer.add(found)
-            if drawing is not None:
-                points.append(point_of(found))
 
     with_runs(read)
-    printer.end(totals)
+    printer.end(runs)
     if drawing is not None:
-        names = [one.machine for one in totals.machines]
-        title = names[0] if len(names) == 1 else plural(len(names), "machine")
-        write(drawing, plot(points, title).encode())
+        names = {one.machine for one in runs}
+        title = names.pop() if len(names) == 1 else plural(len(names), "machine")
+        write(drawing, plot(runs, title).encode())
     terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
 
@@ -123,19 +120,17 @@ class Tables:
 
     def __init__(self, *, of_defects: bool) -> None:
         self._of_defects = of_defects
-        self._runs: list[RunStats] = []
 
     def add(self, run: RunStats) -> None:
-        if self._of_defects and run.defects:
-            self._runs.append(run)
+        """Print nothing before the end: a column is as wide as its widest cell."""
 
-    def end(self, totals: Totals) -> None:
-        machines = totals.machines
+    def end(self, runs: Sequence[RunStats]) -> None:
+        machines = stats_of_machines(runs)
         if not machines:
             terminal.say("no runs")
         for number, machine in enumerate(machines):
             echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
-        if table := list(defect_table(self._runs)):
+        if table := list(defect_table(runs if self._of_defects else ())):
             echo_wrapped(["", *table])
 
 
@@ -149,8 +144,8 @@ class Json:
         print(self._separator, json.dumps(run.plain(), ensure_ascii=False), sep="\n", end="")
         self._separator = ","
 
-    def end(self, totals: Totals) -> None:
-        machines = [machine.plain() for machine in totals.machines]
+    def end(self, runs: Sequence[RunStats]) -> None:
+        machines = [machine.plain() for machine in stats_of_machines(runs)]
         begun = '{"runs": [' if not machines else "\n"
         rest = f'], "machines": {json.dumps(machines, ensure_ascii=False)}}}'
         print(begun, rest, sep="", flush=True)
@@ -164,7 +159,7 @@ class Csv:
     def add(self, run: RunStats) -> None:
         print(*stats.rows(run, of_defects=self._of_defects), sep="", end="")
 
-    def end(self, totals: Totals) -> None:
+    def end(self, runs: Sequence[RunStats]) -> None:
         print(end="", flush=True)
 
 

@@ -1,6 +1,6 @@
 """Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-docs/telemetry.md defines each. No run is kept in memory.
+docs/telemetry.md defines each.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from loopkit.drive.stored_runs import Stored, state_after
@@ -26,81 +26,57 @@ from loopkit.views.amounts import cost_of, duration
 from loopkit.views.run_data import status_of
 from loopkit.views.statistics import Group, MachineStats, PhaseStats, RunStats
 
-
-class _Mean:
-    def __init__(self) -> None:
-        self.runs = self.unpriced = 0
-        self.usd = self.seconds = 0.0
-
-    def add(self, run: RunStats) -> None:
-        self.runs += 1
-        self.seconds += run.seconds
-        self.unpriced += run.cost_usd is None
-        self.usd += run.cost_usd or 0.0
-
-    @property
-    def group(self) -> Group:
-        usd = share(self.usd, self.runs - self.unpriced)
-        seconds = share(self.seconds, self.runs)
-        return Group(runs=self.runs, cost_usd=usd, seconds=seconds, unpriced=self.unpriced)
-
-
 SUMMED = ("works", "corrections", "blocking", "resolved", "caught")
-
-
-class _Sums:
-    def __init__(self) -> None:
-        self.runs = self.succeeded = self.overrides = 0
-        self.of = Counter[str]()
-        self.means = {True: _Mean(), False: _Mean()}
-        self.phases = defaultdict[str, Counter[str]](Counter)
-
-    def add(self, run: RunStats) -> None:
-        self.runs += 1
-        self.of.update({name: getattr(run, name) for name in SUMMED})
-        self.overrides += len(run.overrides)
-        if run.outcome is not None:
-            self.succeeded += run.success is True
-            self.means[not run.corrections].add(run)
-        for phase in run.phases:
-            self.phases[phase.state].update({name: getattr(phase, name) for name in COUNTS})
-
-    def stats(self, machine: str) -> MachineStats:
-        clean = self.means[True].group
-        corrected = self.means[False].group
-        finished = clean.runs + corrected.runs
-        phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in self.phases.items())
-        return MachineStats(
-            machine=machine,
-            runs=self.runs,
-            finished=finished,
-            succeeded=self.succeeded,
-            clean=clean,
-            corrected=corrected,
-            clean_share=share(clean.runs, finished),
-            **self.of,
-            correction_rate=share(self.of["corrections"], self.of["works"]),
-            density=density(self.of["blocking"], sum(phase.characters for phase in phases)),
-            process_yield=share(self.of["caught"], self.of["blocking"]),
-            overrides=self.overrides,
-            phases=phases,
-        )
-
-
-class Totals:
-    def __init__(self) -> None:
-        self._of: dict[str, _Sums] = {}
-
-    def add(self, run: RunStats) -> None:
-        self._of.setdefault(run.machine, _Sums()).add(run)
-
-    @property
-    def machines(self) -> list[MachineStats]:
-        """By name."""
-        return [self._of[machine].stats(machine) for machine in sorted(self._of)]
-
-
 CHARACTERS = 1000
+
+
+def stats_of_machines(runs: Iterable[RunStats]) -> list[MachineStats]:
+    """By name."""
+    by_machine: dict[str, list[RunStats]] = {}
+    for run in runs:
+        by_machine.setdefault(run.machine, []).append(run)
+    return [stats_of_machine(machine, by_machine[machine]) for machine in sorted(by_machine)]
+
+
+def stats_of_machine(machine: str, runs: Sequence[RunStats]) -> MachineStats:
+    finished = [run for run in runs if run.outcome is not None]
+    clean = _group([run for run in finished if not run.corrections])
+    tallies = defaultdict[str, Counter[str]](Counter)
+    for phase in (phase for run in runs for phase in run.phases):
+        tallies[phase.state].update({name: getattr(phase, name) for name in COUNTS})
+    phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in tallies.items())
+    summed = {name: sum(getattr(run, name) for run in runs) for name in SUMMED}
+    return MachineStats(
+        machine=machine,
+        runs=len(runs),
+        finished=len(finished),
+        succeeded=sum(run.success is True for run in finished),
+        clean=clean,
+        corrected=_group([run for run in finished if run.corrections]),
+        clean_share=share(clean.runs, len(finished)),
+        **summed,
+        **_shares(summed, phases),
+        overrides=sum(len(run.overrides) for run in runs),
+        phases=phases,
+    )
+
+
+def _group(runs: Sequence[RunStats]) -> Group:
+    priced = [run.cost_usd for run in runs if run.cost_usd is not None]
+    return Group(
+        runs=len(runs),
+        cost_usd=share(sum(priced), len(priced)),
+        seconds=share(sum(run.seconds for run in runs), len(runs)),
+        unpriced=len(runs) - len(priced),
+    )
+
+
+def _shares(summed: Mapping[str, int], phases: Sequence[PhaseStats]) -> dict[str, float | None]:
+    return {
+        "correction_rate": share(summed["corrections"], summed["works"]),
+        "density": density(summed["blocking"], sum(phase.characters for phase in phases)),
+        "process_yield": share(summed["caught"], summed["blocking"]),
+    }
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
@@ -112,6 +88,13 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
     phases = tuple(map(phase_stats, figures.phases))
     defects = tuple(figures.defects)
     blocking = [defect for defect in defects if defect.blocking]
+    summed = {
+        "works": figures.works,
+        "corrections": figures.again,
+        "blocking": len(blocking),
+        "resolved": sum(defect.status == "resolved" for defect in blocking),
+        "caught": sum(not defect.missed for defect in blocking),
+    }
     return RunStats(
         run=row.run,
         machine=state.machine,
@@ -124,14 +107,8 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
         tokens=state.usage.tokens - state.usage.held_tokens,
         cost_usd=usd_without_held(state.usage),
         seconds=state.usage.time_s,
-        works=figures.works,
-        corrections=figures.again,
-        correction_rate=figures.correction_rate,
-        blocking=len(blocking),
-        resolved=sum(defect.status == "resolved" for defect in blocking),
-        density=density(len(blocking), sum(phase.characters for phase in phases)),
-        caught=(caught := sum(not defect.missed for defect in blocking)),
-        process_yield=share(caught, len(blocking)),
+        **summed,
+        **_shares(summed, phases),
         phases=phases,
         defects=defects,
         overrides=tuple(figures.overrides),
