@@ -522,21 +522,16 @@ def _way(
 
 
 def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
-    """The depth of each box: the length of the longest route to it, or nearer to those below."""
+    """The depth of each box: the length of the longest route to it."""
     place = {name: i for i, name in enumerate(_in_order(names, lines))}
     above: dict[str, set[str]] = {name: set() for name in names}
-    below: dict[str, set[str]] = {name: set() for name in names}
     for line in lines:
         upper, lower = sorted((line.source, line.target), key=place.__getitem__)
         if upper != lower:
             above[lower].add(upper)
-            below[upper].add(lower)
     depth: dict[str, int] = {}
     for name in place:
         depth[name] = max((depth[upper] + 1 for upper in above[name]), default=0)
-    for name in reversed(place):
-        if below[name] and len(below[name]) > len(above[name]):
-            depth[name] = min(depth[lower] for lower in below[name]) - 1
     return depth
 
 
@@ -565,8 +560,6 @@ GAP = 26.0
 """The gap between two neighbours, in pixels; half of it beside a line."""
 WEIGHTS = {"box": 1.0, "label": 1.0, "trunk": 12.0}
 """The weight of the preferred position of each kind of cell: long lines become straight."""
-WIDEST = 60
-"""In layers with more cells, neighbours are not swapped to avoid crossings."""
 Neighbours = Callable[[Cell], list[Cell]]
 
 
@@ -608,32 +601,11 @@ def _order(rows: Rows) -> None:
             wish = {c: _mean([n.place for n in neighbours(c)], c.place) for c in row}
             row.sort(key=wish.__getitem__)
             _number(row)
-        for row in rows:
-            if len(row) <= WIDEST:
-                _swap(row)
         if (crossings := _crossings(rows)) < fewest:
             best, fewest = [list(row) for row in rows], crossings
     for row, order in zip(rows, best, strict=True):
         row[:] = order
         _number(row)
-
-
-def _swap(row: list[Cell]) -> None:
-    """Swap neighbours where this makes fewer lines cross."""
-    for i in range(len(row) - 1):
-        left, right = row[i], row[i + 1]
-        if _crossings_between(left, right) > _crossings_between(right, left):
-            row[i], row[i + 1] = right, left
-    _number(row)
-
-
-def _crossings_between(left: Cell, right: Cell) -> int:
-    return sum(
-        one.place > other.place
-        for ones, others in ((left.above, right.above), (left.below, right.below))
-        for one in ones
-        for other in others
-    )
 
 
 def _number(row: Sequence[Cell]) -> None:
