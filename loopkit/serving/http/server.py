@@ -19,10 +19,10 @@ from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.host import Host
-from loopkit.serving.http.answers import Follower, event_of_record
+from loopkit.serving.http.answers import Follower
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.metrics import Metrics
-from loopkit.serving.shown_runs import RunPages, ShownRuns
+from loopkit.serving.shown_runs import ShownRuns
 
 BACKLOG = 512
 AT_ONCE = 16
@@ -197,7 +197,6 @@ class Site:
     """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
     runs: ShownRuns = field(init=False)
-    pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
     metrics: Metrics = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
@@ -206,8 +205,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.runs = ShownRuns(self.stored)
-        self.pages = RunPages(self.runs)
-        self.follower = Follower(self.stored.journal, event_of_record)
+        self.follower = Follower(self.stored.journal)
         self.metrics = Metrics(self.stored.journal, follows=True)
 
     @classmethod
