@@ -14,7 +14,7 @@ import pytest
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
-from loopkit.serving.shown_runs import RunPages, ShownRuns
+from loopkit.serving.shown_runs import ShownRuns
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, LETTERS, TOKEN, Served, served
 
@@ -243,8 +243,7 @@ async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served)
         assert [one.run for one in await shown.waiting()] == runs[::-1]
         listed, _ = await shown.summaries(None, "waiting", None, 50)
         assert [one.run for one in listed] == runs[::-1]
-    # Once for each of the two lists.
-    assert [counting.reads.count(run) for run in runs] == [2, 2, 2]
+    assert [counting.reads.count(run) for run in runs] == [1, 1, 1]
     await site.post(f"/api/runs/{runs[0]}/answer", choice="again", comment="Shorter.")
     await site.until(runs[0], lambda told: told["artifacts"]["letter"] == 2)
     await site.until(runs[0], lambda told: bool(told["questions"]))
@@ -255,7 +254,7 @@ async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served)
 async def test_the_page_of_a_run_in_which_nothing_happens_is_made_once(site: Served) -> None:
     run = await started(site)
     counting = CountingJournal(site.site.stored.journal)
-    pages = RunPages(ShownRuns(StoredRuns(cast("Journal", counting))))
+    pages = ShownRuns(StoredRuns(cast("Journal", counting)))
     first = await pages.page(run)
     assert (await pages.page(run)) is first
     assert counting.reads.count(run) == 2

@@ -314,7 +314,7 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
 
 
 async def page_of(call: Call) -> RunPage:
-    return await call.site.pages.page(call.path["run"])
+    return await call.site.runs.page(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:
