@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
 from itertools import accumulate, pairwise, starmap
-from math import inf
 from typing import Literal
 
 from loopkit.text import one_line, printable
@@ -263,11 +262,7 @@ def layout(drawing: Drawing) -> Layout:
     sizes: dict[str, Size] = {START: (2 * DOT, 2 * DOT)}
     sizes |= {name: (box.width, box.height) for name, box in boxes.items()}
     aside = _make_room_for_loops(sizes, arrows, labels)
-    lines = [
-        Line(arrow.source or START, arrow.target or START, (at.width, at.height), arrow.is_back)
-        for arrow, at in zip(arrows, labels, strict=True)
-    ]
-    rows, cells, ways = layers_of(sizes, lines)
+    rows, cells, ways = layers_of(sizes, arrows, labels)
     place(rows)
     return _with_coordinates(rows, cells, ways, boxes, arrows, labels, aside)
 
@@ -334,8 +329,6 @@ class Cell:
     """Of its middle."""
     place: float = 0.0
     """Its number in its layer."""
-    is_back: bool = False
-    """Whether only lines that lead back cross it."""
     trunk: list[Cell] = field(default_factory=list)
     """The cells of its trunk, including itself, which should be in a vertical line."""
 
@@ -465,52 +458,45 @@ Rows = list[list[Cell]]
 """The cells of a drawing in layers, from top to bottom."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    source: str
-    target: str
-    label: Size
-    is_back: bool = False
-
-
 def layers_of(
-    boxes: Mapping[str, Size], lines: Sequence[Line]
+    boxes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
 ) -> tuple[Rows, dict[str, Cell], list[list[Cell]]]:
-    """The layers of boxes and lines: each line leads down, except for those that lead back.
+    """The layers of boxes and arrows: each arrow leads down, except for those that lead back.
 
-    Besides, the cell of each box, and the cells of each line from its source to its target.
+    Besides, the cell of each box, and the cells of each arrow from its source to its target.
     """
-    depth = _depths(list(boxes), lines)
+    depth = _depths(list(boxes), arrows)
     cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
     rows: Rows = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
     for cell in cells.values():
         rows[cell.layer].append(cell)
     trunks: dict[tuple[str, bool], dict[int, Cell]] = {}
-    return rows, cells, [_way(line, cells, rows, trunks) for line in lines]
+    pairs = zip(arrows, labels, strict=True)
+    return rows, cells, [_way(arrow, label, cells, rows, trunks) for arrow, label in pairs]
 
 
 def _way(
-    line: Line,
+    arrow: Arrow,
+    label: Label,
     boxes: Mapping[str, Cell],
     rows: Rows,
     trunks: dict[tuple[str, bool], dict[int, Cell]],
 ) -> list[Cell]:
-    """The cells of a line; none from a box to itself."""
-    source, target = boxes[line.source], boxes[line.target]
+    """The cells of an arrow; none from a box to itself."""
+    source, target = boxes[arrow.source or START], boxes[arrow.target or START]
     if source is target:
         return []
     step = 1 if source.layer < target.layer else -1
-    label = Cell("label", source.layer + step, *line.label, is_back=line.is_back)
-    rows[label.layer].append(label)
-    way = [source, label]
-    trunk = trunks.setdefault((line.target, step < 0), {})
-    for layer in range(label.layer + step, target.layer, step):
+    first = Cell("label", source.layer + step, label.width, label.height)
+    rows[first.layer].append(first)
+    way = [source, first]
+    trunk = trunks.setdefault((arrow.target or START, step < 0), {})
+    for layer in range(first.layer + step, target.layer, step):
         if layer not in trunk:
-            cell = trunk[layer] = Cell("trunk", layer, 0.0, 0.0, is_back=True)
+            cell = trunk[layer] = Cell("trunk", layer, 0.0, 0.0)
             cell.trunk = next(iter(trunk.values())).trunk
             cell.trunk.append(cell)
             rows[layer].append(cell)
-        trunk[layer].is_back &= line.is_back
         way.append(trunk[layer])
     way.append(target)
     for one, next_one in pairwise(way):
@@ -521,12 +507,13 @@ def _way(
     return way
 
 
-def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
+def _depths(names: Sequence[str], arrows: Sequence[Arrow]) -> dict[str, int]:
     """The depth of each box: the length of the longest route to it."""
-    place = {name: i for i, name in enumerate(_in_order(names, lines))}
+    place = {name: i for i, name in enumerate(_in_order(names, arrows))}
     above: dict[str, set[str]] = {name: set() for name in names}
-    for line in lines:
-        upper, lower = sorted((line.source, line.target), key=place.__getitem__)
+    for arrow in arrows:
+        ends = arrow.source or START, arrow.target or START
+        upper, lower = sorted(ends, key=place.__getitem__)
         if upper != lower:
             above[lower].add(upper)
     depth: dict[str, int] = {}
@@ -535,17 +522,17 @@ def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
     return depth
 
 
-def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
-    """Each box after those from which lines lead forward to it, else in the given order.
+def _in_order(names: Sequence[str], arrows: Sequence[Arrow]) -> Iterator[str]:
+    """Each box after those from which arrows lead forward to it, else in the given order.
 
-    A cycle of such lines is cut at its first box.
+    A cycle of such arrows is cut at its first box.
     """
     after: dict[str, list[str]] = {name: [] for name in names}
     missing = dict.fromkeys(names, 0)
-    for line in lines:
-        if not line.is_back and line.source != line.target:
-            after[line.source].append(line.target)
-            missing[line.target] += 1
+    for arrow in arrows:
+        if not arrow.is_back and arrow.source != arrow.target:
+            after[arrow.source or START].append(arrow.target or START)
+            missing[arrow.target or START] += 1
     while missing:
         name = next((name for name, lines in missing.items() if not lines), next(iter(missing)))
         del missing[name]
@@ -571,8 +558,6 @@ def place(rows: Rows) -> None:
     for sweep in range(2 * SWEEPS):
         for row, neighbours in _passes(rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
             _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
-    _straighten(rows)
-    _mirror_back_to_the_right(rows)
 
 
 def _passes(
@@ -652,32 +637,3 @@ def _distance(left: Cell, right: Cell) -> float:
     """The least distance between the middles of two neighbours."""
     thin = (left.width == 0) + (right.width == 0)
     return (left.width + right.width) / 2 + GAP * (1 - thin / 4)
-
-
-def _straighten(rows: Rows) -> None:
-    """Make each trunk a straight line if its neighbours leave enough space."""
-    room: dict[Cell, tuple[float, float]] = {}
-    for row in rows:
-        for before, cell, behind in zip([None, *row], row, [*row[1:], None], strict=False):
-            if cell.trunk:
-                least = before.x + _distance(before, cell) if before else -inf
-                room[cell] = least, (behind.x - _distance(cell, behind) if behind else inf)
-    for trunk in {id(cell.trunk): cell.trunk for cell in room}.values():
-        least = max(room[c][0] for c in trunk)
-        most = min(room[c][1] for c in trunk)
-        if least <= most:
-            straight = min(max(_mean([cell.x for cell in trunk], 0.0), least), most)
-            for cell in trunk:
-                cell.x = straight
-
-
-def _mirror_back_to_the_right(rows: Rows) -> None:
-    """Mirror the drawing if most lines that lead back are on its left."""
-    cells = [cell for row in rows for cell in row]
-    middle = _mean([cell.x for cell in cells if cell.kind == "box"], 0.0)
-    if sum(cell.x - middle for cell in cells if cell.is_back) < 0:
-        for cell in cells:
-            cell.x = -cell.x
-        for row in rows:
-            row.reverse()
-            _number(row)
