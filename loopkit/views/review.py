@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
@@ -25,6 +24,7 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import ReportItems
 from loopkit.text import indent_lines, item, one_line, or_empty, plural, printable
+from loopkit.text.editing import changed_lines
 from loopkit.views.amounts import moment
 
 if TYPE_CHECKING:
@@ -315,8 +315,7 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     else:
-        old, new = artifact_lines(last), artifact_lines(artifact)
-        diff = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+        diff = changed_lines(artifact_lines(last), artifact_lines(artifact), context=2)
     yield f"Changed since attempt {last.attempt}:"
     yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
     if len(diff) > MOST_LINES:

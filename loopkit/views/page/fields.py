@@ -42,8 +42,6 @@ ONE_LINE = 200
 MOST_RADIOS = 6
 YES, NO = "true", "false"
 NEEDED = "is needed"
-_INT = re.compile(r"[+-]?[0-9]+")
-_NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _OMITTED = object()
 
 
@@ -247,16 +245,11 @@ def _nothing(field: FormField) -> object:
 
 
 def _number(text: str, datatype: DataType) -> object:
-    number_text = text.strip()
-    try:
-        if _INT.fullmatch(number_text):
-            return int(number_text)
-        if _NUM.fullmatch(number_text):
-            number = float(number_text)
-            return int(number) if datatype.scalar == "int" and number.is_integer() else number
-    except ValueError as error:
-        raise NotFilledIn(f"has more digits than can be read: {len(number_text):,}") from error
-    raise NotFilledIn(misfit(number_text, datatype) or "takes a number")
+    number = parse_json(text.strip())
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise NotFilledIn(misfit(text.strip(), datatype) or "takes a number")
+    is_whole = isinstance(number, float) and number.is_integer()
+    return int(number) if is_whole and datatype.scalar == "int" else number
 
 
 def _json(text: str, _: DataType | None = None) -> object:
