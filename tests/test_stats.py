@@ -24,7 +24,7 @@ from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.views.plot import plot, spans_of
 from loopkit.views.schemas import SCHEMAS
-from loopkit.views.statistics import RunStats
+from loopkit.views.stats import RunStats
 from tests.support import PASS, Desk, fails, scenario, warns
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit

@@ -17,8 +17,8 @@ from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
 from loopkit.views import stats
 from loopkit.views.plot import plot
-from loopkit.views.statistics import RunStats
 from loopkit.views.stats import (
+    RunStats,
     children_of,
     defect_table,
     machine_text,

@@ -13,8 +13,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 from loopkit.text import plural
-from loopkit.views.statistics import MachineStats, RunStats
-from loopkit.views.stats import share, stats_of_machine
+from loopkit.views.stats import MachineStats, RunStats, share, stats_of_machine
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
