@@ -25,7 +25,8 @@ from loopkit.serving.tools.arguments import (
     UserAsked,
     UserReply,
 )
-from loopkit.serving.tools.machines import MachineToolbox, RunProgress
+from loopkit.serving.tools.machines import MachineToolbox
+from tests.mcp_client import into
 from tests.warm import Process
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -298,7 +299,7 @@ states:
 async def test_what_happens_in_a_run_is_told() -> None:
     async with serving(note()) as served:
         told: list[str] = []
-        caller = Caller(may_be_asked=True, tell=told.append)
+        caller = Caller(may_be_asked=True, tell=into(told))
         asked = await served.asked("note", caller, topic="tea")
         assert told[0] == f"run {run_of(asked)}"
         assert [word.partition(":")[0] for word in told if "attempt" in word] == [
@@ -308,7 +309,7 @@ async def test_what_happens_in_a_run_is_told() -> None:
         assert "→ ask" in told
         assert told[-1].endswith("waits for a person: Is it good?")
         ends: list[str] = []
-        caller = Caller(tell=ends.append, reply=UserReply(asked.matter, "accept", GOOD))
+        caller = Caller(tell=into(ends), reply=UserReply(asked.matter, "accept", GOOD))
         await served.data("note", caller, topic="tea")
         assert (ends[0], ends[-1]) == ("ask accept (by the user of a client)", "done (success)")
 
@@ -351,20 +352,6 @@ async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_in_the_midst
             assert (await served.data("resume", run=row.run))["outcome"] == "done"
 
 
-async def test_what_was_heard_before_the_history_was_read_is_told_once() -> None:
-    async with serving(write("plain.yaml", PLAIN)) as served:
-        run = (await served.data("plain"))["run"]
-        events = await served.host.app.events(run)
-        told: list[str] = []
-        progress = RunProgress(told.append, str)
-        for stored in events:
-            progress.hear(run, stored)
-        assert told == []
-        progress.begin({run: events[:-1]}, 0)
-        assert told[-1] == "done (success)"
-        assert len(set(told)) == len(told)
-
-
 async def test_a_run_for_which_another_call_waits_goes_on() -> None:
     # The first attempt, which is rejected, waits for one file, and the second for another one.
     work = f"test -e begun && touch again; {UNTIL_GO.replace('test -e go', 'test -e $(WHICH)')}"
@@ -374,7 +361,7 @@ async def test_a_run_for_which_another_call_waits_goes_on() -> None:
         await there("begun")
         [row] = await served.host.app.journal.runs()
         told: list[str] = []
-        second = asyncio.create_task(served.data("resume", Caller(tell=told.append), run=row.run))
+        second = asyncio.create_task(served.data("resume", Caller(tell=into(told)), run=row.run))
         Path("on").touch()
         while not told:
             await asyncio.sleep(0.01)
@@ -429,12 +416,12 @@ async def test_a_machine_named_like_another_tool_is_refused() -> None:
 async def test_secrets_of_the_environment_are_in_no_answer_no_form_and_no_progress() -> None:
     async with serving(note()) as served:
         told: list[str] = []
-        caller = Caller(may_be_asked=True, tell=told.append)
+        caller = Caller(may_be_asked=True, tell=into(told))
         asked = await served.asked("note", caller, topic="s3cr3t")
         assert "***" in asked.message
         assert "s3cr3t" not in asked.message
         again = {"choice": "revise", "comment": "s3cr3t", "stars": 1}
-        caller = Caller(tell=told.append, reply=UserReply(asked.matter, "accept", again))
+        caller = Caller(tell=into(told), reply=UserReply(asked.matter, "accept", again))
         answer = await served.box.call("note", {"topic": "s3cr3t"}, caller)
         assert "s3cr3t" not in str(answer)
         assert any("***" in one for one in told)
@@ -542,8 +529,7 @@ def test_without_the_library_it_is_said_how_to_install_it(
     write("plain.yaml", PLAIN)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("mcp", "mcp_library"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "loopkit.serving.mcp", raising=False)
     assert invoke(["mcp", "machines"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err
     assert files_open() == []

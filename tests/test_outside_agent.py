@@ -22,6 +22,7 @@ from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import NOBODY, Caller, CallRefused
 from loopkit.serving.tools.machines import MOST_LISTED, MachineToolbox, has_outside_agents
 from tests.http_site import serving
+from tests.mcp_client import into
 from tests.mcp_http import MACHINES, Mode, client_of
 from tests.support import PLAN_REVIEW, plan
 from tests.test_outside import GOOD, OUTSIDE_ARCHITECT, PLAIN, code_fix, outside
@@ -270,7 +271,7 @@ def test_next_waits_no_longer_for_a_run_that_works_than_clients_do(
     told: list[str] = []
 
     async def lead() -> None:
-        patient = Caller(tell=told.append)
+        patient = Caller(tell=into(told))
         async with served(tmp_path, path, caller=patient, led_within_s=0) as (host, call):
             run = await submit_and_leave(call)
             for _ in range(3):

@@ -374,21 +374,9 @@ class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: dict[str, Any] = {}
 
 
-class Given(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Given(HumanAnswer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An answer to the open question of a run."""
 
-    choice: str
-    comment: str = ""
-    form: dict[str, Any] = {}
-    """The fields of the question's form."""
-    edit: str | None = None
-    """The artifact as you have edited it, where the question offers that."""
-    origins: dict[str, tuple[str, ...]] = {}
-    """For findings of the last report: the states that have to fix them."""
-    limits: dict[str, Any] = {}
-    """Limits of the run to raise."""
-    by: str = "person"
-    """Who answers, for the record."""
     question: str | None = None
     """The id of the question that is meant. Without it, it is the open one, and the answer that
     the one before it had is refused."""
@@ -443,8 +431,7 @@ async def start_run(call: Call) -> Response:
 
 
 async def answer_run(call: Call) -> Response:
-    given = {name: getattr(call.body, name) for name in Given.__struct_fields__}
-    del given["question"]
+    given = {name: getattr(call.body, name) for name in HumanAnswer.__struct_fields__}
     return await _post(call, HumanAnswer(**given))
 
 

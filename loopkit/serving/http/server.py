@@ -1,7 +1,7 @@
 """A server of one application, with its connections, and the site that its pages and API share.
 
-If there are too many connections, a new one is told to come later; one that asks nothing, or reads
-nothing, is closed. Signals are the caller's.
+If there are too many connections, a new one is told to come later; one that asks nothing is closed.
+Signals are the caller's.
 """
 
 from __future__ import annotations
@@ -98,8 +98,6 @@ class HttpServer(Server):
 MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
 """How long a client may take to send what precedes the body of a request."""
-LONGEST_READ_S = 30.0
-"""How long a client may go without reading any of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -118,13 +116,11 @@ def most_connections() -> int:
 class Room:
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S
-    longest_read_s: float = LONGEST_READ_S
 
 
 class Connection(H11Protocol):
     room: Room
     _too_late: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -136,7 +132,6 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_wait()
-        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -146,27 +141,6 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._look()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._await_reading()
-
-    def resume_writing(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-        super().resume_writing()
-
-    def _await_reading(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, unread)
-
-    def _look_at_reading(self, unread: int) -> None:
-        """Close the connection if its client has read nothing meanwhile; it may read slowly."""
-        if self.transport.get_write_buffer_size() < unread:
-            self._await_reading()
-        else:
-            self.transport.abort()
 
     def _look(self) -> None:
         """Start the timer for a complete request, unless one is being answered."""

@@ -9,11 +9,11 @@ import asyncio
 import copy
 import json
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
@@ -96,13 +96,16 @@ class UserReply:
     content: Mapping[str, Any] = field(default_factory=dict)
 
 
+Tell: TypeAlias = Callable[[str], Awaitable[None]]
+
+
 @dataclass(frozen=True)
 class Caller:
     user: str = "the user of a client"
     may_be_asked: bool = False
     """Whether the client shows forms to that person."""
-    tell: Callable[[str], None] | None = None
-    """Takes what happens in the call without waiting; None if the client did not ask for it."""
+    tell: Tell | None = None
+    """Takes what happens in the call; None if the client did not ask for it."""
     reply: UserReply | None = None
     """The reply of the user, if the call was made before and led to a form."""
     program: str = "a client"
