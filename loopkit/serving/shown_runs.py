@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple, TypeVar
 
 from loopkit.drive.stored_runs import Stored, StoredRuns, open_children, state_after
@@ -78,14 +77,12 @@ class _LastUsed(OrderedDict[K, V]):
         return value
 
 
-@cache
-def _thread() -> ThreadPoolExecutor:
-    """The thread in which pages are made: an engine can be used by one thread only."""
-    return ThreadPoolExecutor(1, "pages")
+_THREAD = ThreadPoolExecutor(1, "pages")
+"""In which pages are made: an engine can be used by one thread only."""
 
 
 async def run_in_page_thread(make: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_thread(), make)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, make)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
@@ -167,7 +168,7 @@ def _group(runs: Sequence[RunStats]) -> Group:
     )
 
 
-def _shares(summed: Mapping[str, int], phases: Sequence[PhaseStats]) -> dict[str, float | None]:
+def _shares(summed: Mapping[str, int], phases: Sequence[PhaseStats]) -> dict[str, Any]:
     return {
         "correction_rate": share(summed["corrections"], summed["works"]),
         "density": density(summed["blocking"], sum(phase.characters for phase in phases)),

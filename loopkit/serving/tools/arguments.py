@@ -362,17 +362,13 @@ class ValidatorTool:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
 
 
-@dataclass(frozen=True)
-class Choice:
-    tools: Sequence[ValidatorTool]
-    left_out: Mapping[str, str]
-    """The reason for each validator that is not served, by name."""
-
-
 def choose(
     validators: Sequence[StandaloneValidator], fixed: Mapping[str, Any], *, judges: bool
-) -> Choice:
-    """The validators that need only a draft and inputs; with `judges` also those with a judge."""
+) -> tuple[list[ValidatorTool], dict[str, str]]:
+    """The validators that need only a draft and inputs; with `judges` also those with a judge.
+
+    Besides, for each that is left out, why.
+    """
     tools: list[ValidatorTool] = []
     left_out: dict[str, str] = {}
     for validator in validators:
@@ -385,4 +381,4 @@ def choose(
             left_out[validator.name] = f"it reads {read}, which only a run has"
         else:
             tools.append(ValidatorTool(validator, fixed))
-    return Choice(tools, left_out)
+    return tools, left_out

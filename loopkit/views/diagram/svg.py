@@ -15,12 +15,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
 from itertools import accumulate, pairwise, starmap
-from typing import Literal
 
 from loopkit.text import one_line, printable
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node, wrap
@@ -314,15 +313,12 @@ def _make_room_for_loops(
     return aside
 
 
-Kind = Literal["box", "label", "trunk"]
-
-
 @dataclass(slots=True, eq=False)
 class Cell:
-    kind: Kind
     layer: int
-    width: float
-    height: float
+    width: float = 0.0
+    height: float = 0.0
+    is_box: bool = False
     above: list[Cell] = field(default_factory=list)
     below: list[Cell] = field(default_factory=list)
     x: float = 0.0
@@ -410,7 +406,7 @@ def _path(
     points: list[tuple[float, float]] = []
     for cell, x in zip(way[:until], _across(way), strict=False):
         top, bottom = bands[cell.layer]
-        if cell.kind == "box":
+        if cell.is_box:
             is_first = cell is way[0]
             box = boxes.get((arrow.source if is_first else arrow.target) or START)
             height = box.height if box else cell.height
@@ -434,7 +430,7 @@ def _middle(band: Band) -> float:
 def _across(way: Sequence[Cell]) -> Iterator[float]:
     """The x at which a line crosses each cell; the lines of a box are side by side."""
     for i, cell in enumerate(way):
-        if cell.kind != "box":
+        if not cell.is_box:
             yield cell.x
             continue
         next_one = way[1] if i == 0 else way[-2]
@@ -466,7 +462,7 @@ def layers_of(
     Besides, the cell of each box, and the cells of each arrow from its source to its target.
     """
     depth = _depths(list(boxes), arrows)
-    cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
+    cells = {name: Cell(2 * depth[name], *size, is_box=True) for name, size in boxes.items()}
     rows: Rows = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
     for cell in cells.values():
         rows[cell.layer].append(cell)
@@ -487,13 +483,13 @@ def _way(
     if source is target:
         return []
     step = 1 if source.layer < target.layer else -1
-    first = Cell("label", source.layer + step, label.width, label.height)
+    first = Cell(source.layer + step, label.width, label.height)
     rows[first.layer].append(first)
     way = [source, first]
     trunk = trunks.setdefault((arrow.target or START, step < 0), {})
     for layer in range(first.layer + step, target.layer, step):
         if layer not in trunk:
-            cell = trunk[layer] = Cell("trunk", layer, 0.0, 0.0)
+            cell = trunk[layer] = Cell(layer)
             cell.trunk = next(iter(trunk.values())).trunk
             cell.trunk.append(cell)
             rows[layer].append(cell)
@@ -545,9 +541,6 @@ def _in_order(names: Sequence[str], arrows: Sequence[Arrow]) -> Iterator[str]:
 SWEEPS = 8
 GAP = 26.0
 """The gap between two neighbours, in pixels; half of it beside a line."""
-WEIGHTS = {"box": 1.0, "label": 1.0, "trunk": 12.0}
-"""The weight of the preferred position of each kind of cell: long lines become straight."""
-Neighbours = Callable[[Cell], list[Cell]]
 
 
 def place(rows: Rows) -> None:
@@ -556,19 +549,10 @@ def place(rows: Rows) -> None:
     for row in rows:
         _push_apart(row, [cell.x for cell in row])
     for sweep in range(2 * SWEEPS):
-        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
-            _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
-
-
-def _passes(
-    rows: Sequence[list[Cell]], *, is_down: bool, both: bool = False
-) -> Iterator[tuple[list[Cell], Neighbours]]:
-    def all_around(cell: Cell) -> list[Cell]:
-        return cell.trunk or [*cell.above, *cell.below]
-
-    for row in rows if is_down else reversed(rows):
-        side: Neighbours = (lambda cell: cell.above) if is_down else (lambda cell: cell.below)
-        yield row, all_around if both else side
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            around = [cell.trunk or [*cell.above, *cell.below] for cell in row]
+            means = [_mean([n.x for n in cells], c.x) for c, cells in zip(row, around, strict=True)]
+            _push_apart(row, means)
 
 
 def _mean(values: Sequence[float], default: float) -> float:
@@ -582,8 +566,10 @@ def _order(rows: Rows) -> None:
     for sweep in range(SWEEPS):
         if not fewest:
             break
-        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0):
-            wish = {c: _mean([n.place for n in neighbours(c)], c.place) for c in row}
+        is_down = sweep % 2 == 0
+        for row in rows if is_down else reversed(rows):
+            sides = [(cell, cell.above if is_down else cell.below) for cell in row]
+            wish = {cell: _mean([n.place for n in side], cell.place) for cell, side in sides}
             row.sort(key=wish.__getitem__)
             _number(row)
         if (crossings := _crossings(rows)) < fewest:
@@ -616,19 +602,17 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
     Neighbours that would overlap are placed side by side around the mean of their preferred
     positions. Takes linear time.
     """
-    groups: list[tuple[float, float, int]] = []
-    """Groups of adjacent cells: their weight, the position of the first, and their number."""
+    groups: list[tuple[float, int]] = []
+    """Groups of adjacent cells: the position of the first, and their number."""
     offsets = list(accumulate(starmap(_distance, pairwise(row)), initial=0.0))
-    for cell, wish, offset in zip(row, wishes, offsets, strict=True):
-        weight = WEIGHTS[cell.kind]
-        start = wish - offset
-        count = 1
-        while groups and groups[-1][1] >= start:
-            other, other_start, others = groups.pop()
-            start = (start * weight + other_start * other) / (weight + other)
-            weight, count = weight + other, count + others
-        groups.append((weight, start, count))
-    starts = [start for _, start, count in groups for _ in range(count)]
+    for wish, offset in zip(wishes, offsets, strict=True):
+        start, count = wish - offset, 1
+        while groups and groups[-1][0] >= start:
+            other_start, others = groups.pop()
+            start = (start * count + other_start * others) / (count + others)
+            count += others
+        groups.append((start, count))
+    starts = [start for start, count in groups for _ in range(count)]
     for cell, start, offset in zip(row, starts, offsets, strict=True):
         cell.x = start + offset
 

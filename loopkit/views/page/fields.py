@@ -30,7 +30,7 @@ from loopkit.views.review import (
     artifact_lines,
     history_of,
     reviewers_of,
-    suffix_beside_attempt,
+    version_suffix,
     weight,
 )
 from loopkit.views.run_data import KeptVersion
@@ -507,7 +507,7 @@ def _artifacts(
     for name, artifact in shown.items():
         known = versions.get(name, ())
         number = next((each.number for each in known if each.artifact == artifact), 0)
-        by = f"{artifact.by}{suffix_beside_attempt(artifact.made)}"
+        by = f"{artifact.by}{version_suffix(artifact.made, names_attempt=True)}"
         change = difference(known, number) if number else None
         yield ShownArtifact(name, number, by, _text(artifact), change)
 

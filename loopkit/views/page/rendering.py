@@ -69,7 +69,7 @@ def fence(text: str) -> str:
 
 def diff_text(change: Difference) -> str:
     more = [f"… and {plural(change.left_out, 'more line', ',')}"] if change.left_out else []
-    return "\n".join([*(line.text for line in change.lines), *more])
+    return "\n".join([*change.lines, *more])
 
 
 Tone = Literal["good", "bad", "odd", "busy", "faint"]
@@ -138,30 +138,22 @@ def asset(name: str) -> str:
 
 MOST_LINES = 400
 CHANGED_LINE_WIDTH = 1000
-Kind = Literal["same", "added", "removed", "place"]
-KINDS: dict[str, Kind] = {"+": "added", "-": "removed", "@": "place"}
-
-
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    kind: Kind
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     before: int
     """The number of the version that it is compared with."""
-    lines: Sequence[DiffLine]
+    lines: Sequence[str]
     left_out: int = 0
 
     @property
     def added(self) -> int:
-        return sum(line.kind == "added" for line in self.lines)
+        return sum(line.startswith("+") for line in self.lines)
 
     @property
     def removed(self) -> int:
-        return sum(line.kind == "removed" for line in self.lines)
+        return sum(line.startswith("-") for line in self.lines)
 
 
 def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
@@ -172,8 +164,5 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
         changed = changed_lines(artifact_lines(before.artifact), artifact_lines(after.artifact))
-    shown = [
-        DiffLine(KINDS.get(line[:1], "same"), shorten(line, CHANGED_LINE_WIDTH))
-        for line in changed[:MOST_LINES]
-    ]
+    shown = [shorten(line, CHANGED_LINE_WIDTH) for line in changed[:MOST_LINES]]
     return Difference(before.number, shown, len(changed) - len(shown))
