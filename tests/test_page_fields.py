@@ -272,6 +272,7 @@ def test_what_is_typed_is_what_is_shown_of_the_edited_text(text: str, typed: str
         ("", "a\r\nb", "a\nb"),
         ("a\nb", "", ""),
         ("one", "one \r\n\r\n", "one \n\n"),
+        ("\n0\r", "0\r\r", "0\r\r"),
     ],
 )
 def test_only_lines_that_were_edited_change(text: str, typed: str, made: str) -> None:

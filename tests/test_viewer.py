@@ -225,7 +225,7 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
         await site.until(run, lambda told: told["summary"]["outcome"] is not None)
         await site.until(run, lambda told: not told["summary"]["is_driven"])
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1)
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
     for _ in range(3):
         listed, _ = await shown.summaries(None, "finished", None, 50)
         assert [one.run for one in listed] == runs[1::-1]
@@ -235,7 +235,7 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
 async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
     runs = [await started(site) for _ in range(3)]
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)), most_states=1)
+    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
     for _ in range(3):
         assert [one.run for one in await shown.waiting()] == runs[::-1]
         listed, _ = await shown.summaries(None, "waiting", None, 50)

@@ -18,6 +18,7 @@ from loopkit.text import plural
 from loopkit.views import stats
 from loopkit.views.plot import plot
 from loopkit.views.stats import (
+    MachineStats,
     RunStats,
     children_of,
     defect_table,
@@ -56,23 +57,26 @@ def stats_command(
     """
     if drawing is not None and drawing.suffix.lower() != ".svg":
         raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
-    printer = PRINTERS[form](of_defects=defects or (bool(run) and form == "table"))
-    runs = list[RunStats]()
-    faults = list[RunUnreadable]()
+    runs, faults = list[RunStats](), list[RunUnreadable]()
 
     async def read(stored: StoredRuns) -> None:
         async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
-                continue
-            runs.append(found)
-            printer.add(found)
+            else:
+                runs.append(found)
 
     with_runs(read)
-    printer.end(runs)
+    machines = stats_of_machines(runs)
+    if form == "json":
+        _print_json(runs, machines)
+    elif form == "csv":
+        _print_csv(runs, of_defects=defects)
+    else:
+        _print_tables(machines, runs if defects or run else ())
     if drawing is not None:
-        names = {one.machine for one in runs}
-        title = names.pop() if len(names) == 1 else plural(len(names), "machine")
+        names = [one.machine for one in machines]
+        title = names[0] if len(names) == 1 else plural(len(names), "machine")
         write(drawing, plot(runs, title).encode())
     terminal.say_errors(faults)
     return terminal.ERROR if faults else terminal.OK
@@ -115,52 +119,24 @@ async def _figures_of(
                 yield found
 
 
-class Tables:
-    """A table for each machine; behind them one of the defects, where it is asked for."""
-
-    def __init__(self, *, of_defects: bool) -> None:
-        self._of_defects = of_defects
-
-    def add(self, run: RunStats) -> None:
-        """Print nothing before the end: a column is as wide as its widest cell."""
-
-    def end(self, runs: Sequence[RunStats]) -> None:
-        machines = stats_of_machines(runs)
-        if not machines:
-            terminal.say("no runs")
-        for number, machine in enumerate(machines):
-            echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
-        if table := list(defect_table(runs if self._of_defects else ())):
-            echo_wrapped(["", *table])
+def _print_tables(machines: Sequence[MachineStats], with_defects: Sequence[RunStats]) -> None:
+    """A table for each machine; behind them one of the defects of some runs."""
+    if not machines:
+        terminal.say("no runs")
+    for number, machine in enumerate(machines):
+        echo_wrapped(["", *machine_text(machine)] if number else machine_text(machine))
+    if table := list(defect_table(with_defects)):
+        echo_wrapped(["", *table])
 
 
-class Json:
+def _print_json(runs: Sequence[RunStats], machines: Sequence[MachineStats]) -> None:
     """One JSON object, a run a line."""
-
-    def __init__(self, *, of_defects: bool) -> None:
-        self._separator = '{"runs": ['
-
-    def add(self, run: RunStats) -> None:
-        print(self._separator, json.dumps(run.plain(), ensure_ascii=False), sep="\n", end="")
-        self._separator = ","
-
-    def end(self, runs: Sequence[RunStats]) -> None:
-        machines = [machine.plain() for machine in stats_of_machines(runs)]
-        begun = '{"runs": [' if not machines else "\n"
-        rest = f'], "machines": {json.dumps(machines, ensure_ascii=False)}}}'
-        print(begun, rest, sep="", flush=True)
+    lines = ",\n".join(json.dumps(run.plain(), ensure_ascii=False) for run in runs)
+    figures = json.dumps([machine.plain() for machine in machines], ensure_ascii=False)
+    print(f'{{"runs": [\n{lines}\n], "machines": {figures}}}')
 
 
-class Csv:
-    def __init__(self, *, of_defects: bool) -> None:
-        self._of_defects = of_defects
-        print(stats.header(of_defects=of_defects), end="")
-
-    def add(self, run: RunStats) -> None:
-        print(*stats.rows(run, of_defects=self._of_defects), sep="", end="")
-
-    def end(self, runs: Sequence[RunStats]) -> None:
-        print(end="", flush=True)
-
-
-PRINTERS: dict[str, type[Tables | Json | Csv]] = {"table": Tables, "json": Json, "csv": Csv}
+def _print_csv(runs: Sequence[RunStats], *, of_defects: bool) -> None:
+    print(stats.header(of_defects=of_defects), end="")
+    for run in runs:
+        print(*stats.rows(run, of_defects=of_defects), sep="", end="")

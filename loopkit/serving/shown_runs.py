@@ -32,7 +32,6 @@ from loopkit.views.run_data import (
     unreadable_summary,
 )
 
-KEPT_STATES = 200
 KEPT_LOOKS = 5_000
 KEPT_RUNS = 8
 KEPT_ENGINES = 20
@@ -103,11 +102,10 @@ class _Kept:
 
 
 class ShownRuns:
-    def __init__(self, stored: StoredRuns, most_states: int = KEPT_STATES) -> None:
+    def __init__(self, stored: StoredRuns) -> None:
         self.stored = stored
         self._looks = _LastUsed[str, Look](KEPT_LOOKS)
         """At runs without unfinished children, whose records are not in the run's own."""
-        self._states = _LastUsed[str, tuple[tuple[float, int], RunState]](most_states)
         self._kept = _LastUsed[str, _Kept](KEPT_RUNS)
         self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
@@ -120,14 +118,6 @@ class ShownRuns:
         if rows[0].damage is not None:
             raise rows[0].damage
         return rows[0]
-
-    async def state(self, row: RunRow) -> RunState:
-        """The state of a run, which callers must not change; raises RunUnreadable."""
-        known = self._states.get(row.run)
-        written = row.updated_at, row.seq
-        if known is None or known[0] != written:
-            known = written, state_after(row.run, await self.stored.events(row.run))
-        return self._states.keep(row.run, known)[1]
 
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int
@@ -163,7 +153,7 @@ class ShownRuns:
             return self._looks.keep(row.run, known)
         if row.damage is not None:
             raise row.damage
-        state = await self.state(row)
+        state = await self.stored.state_of(row.run)
         asked: list[ListedQuestion] = []
         for one in await self.stored.questions_of(state):
             asker = await self.row(one.state.run)
@@ -176,7 +166,7 @@ class ShownRuns:
 
     async def data(self, run: str) -> RunData:
         row = await self.row(run)
-        state = await self.state(row)
+        state = await self.stored.state_of(run)
         children = [child async for child in self._children(state)]
         asked = await self.stored.questions_of(state)
         return run_data(await self.summary(row), state, asked, children)

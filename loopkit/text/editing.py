@@ -39,7 +39,8 @@ def apply_edit(text: str, typed: str) -> str:
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")
-    kept = {new: old for old, new in _pairs(shown, now)}
+    blocks = _matcher(shown, now).get_matching_blocks()
+    kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
     ends = Counter(line.end for line in lines if line.end)
     end = ends.most_common(1)[0][0] if ends else "\n"
     made: list[str] = []
@@ -61,31 +62,19 @@ def _lines(text: str) -> Sequence[_Line]:
     return found if not found[-2:-1] or found[-2].end else found[:-1]
 
 
-MOST_LINES = 10_000
-"""Lines that are compared with those of another text: with more, it could take minutes."""
+_OFTEN = 50
+"""How often a line may come and still be looked for; one that comes more often corresponds only
+beside others."""
 
 
-def _pairs(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The places of lines that correspond: those at equal ends, and of what lies between them."""
-    head = _common_length(before, after)
-    tail = _common_length(before[head:][::-1], after[head:][::-1])
-    yield from ((at, at) for at in range(head))
-    middle = before[head : len(before) - tail], after[head : len(after) - tail]
-    if max(map(len, middle)) <= MOST_LINES:
-        for a, b, size in SequenceMatcher(None, *middle).get_matching_blocks():
-            yield from ((head + a + at, head + b + at) for at in range(size))
-    yield from ((len(before) - at, len(after) - at) for at in range(tail, 0, -1))
-
-
-def _common_length(before: Sequence[str], after: Sequence[str]) -> int:
-    pairs = enumerate(zip(before, after, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+def _matcher(before: Sequence[str], after: Sequence[str]) -> SequenceMatcher[str]:
+    """What corresponds in two texts; to try all pairs of a line that comes often takes too long."""
+    times = Counter(after)
+    return SequenceMatcher(lambda line: times[line] > _OFTEN, before, after, autojunk=False)
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str], context: int = 3) -> list[str]:
     """The changes from some lines to others as `diff -u` prints them, without the heading."""
-    if before != after and max(len(before), len(after)) > MOST_LINES:
-        return [f"@@ more than {MOST_LINES:,} lines, which are not compared @@"]
     return list(unified_diff(before, after, lineterm="", n=context))[2:]
 
 

@@ -234,9 +234,9 @@ async def show_run(call: Call) -> Response:
 
 async def list_events(call: Call) -> Response:
     run = call.path["run"]
-    row = await call.site.runs.row(run)
+    await call.site.runs.row(run)
     if "text/event-stream" in call.request.headers.get("accept", ""):
-        return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
+        return await _stream(call, run, is_over=await call.site.stored.is_over(run))
     limit = max(call.query["limit"], 1)
     # One more than the limit shows whether there are more.
     records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
@@ -299,7 +299,8 @@ async def show_diagram(call: Call) -> Response:
     form = call.query["format"]
     if form not in FORMATS:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    state = await call.site.runs.state(await call.site.runs.row(call.path["run"]))
+    row = await call.site.runs.row(call.path["run"])
+    state = await call.site.stored.state_of(row.run)
     graph = Graph(await call.site.stored.machine_of(state))
     text = FORMATS[form](drawing(graph, state, status=status_of(state, is_driven=True)))
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
