@@ -16,6 +16,7 @@ from typing import Any, Self, TextIO, TypeVar, cast
 from mcp import Client, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
+from loopkit.serving.tools.arguments import Tell
 from tests import warm
 
 T = TypeVar("T")
@@ -29,6 +30,15 @@ LONGEST_S = 300
 Told = tuple[float, float | None, str | None]
 """Progress: how much is done, of how much, and what happened."""
 Answering = Callable[[types.ElicitRequestFormParams], types.ElicitResult]
+
+
+def into(told: list[str]) -> Tell:
+    """What adds to a list whatever happens in a call."""
+
+    async def tell(message: str) -> None:
+        told.append(message)
+
+    return tell
 
 
 class McpServer:

@@ -54,7 +54,7 @@ class Repeating:
 
     @property
     def offered(self) -> Sequence[ServedTool]:
-        return [ServedTool("repeat", "Repeats.", {"type": "object"}, {"type": "object"})]
+        return [ServedTool("repeat", "Repeats.", {"type": "object"})]
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         self.calls.append(arguments)
@@ -163,25 +163,24 @@ async def test_a_request_to_another_name_is_refused(
         assert (await web.post(served.url, json=LIST, headers=headers)).status_code == status, name
 
 
-BODIES: Sequence[tuple[bytes, int, str]] = [
-    (b"{", 400, "the message is not JSON"),
-    (b"\xff\xfe", 400, "the body is not UTF-8: byte 0"),
-    (b'{"id": 1, "id": 2}', 400, 'the key "id" twice'),
-    (b'{"a":' * 80 + b"1" + b"}" * 80, 400, "nested more than 64 levels"),
-    (b'{"a": "' + b"x" * 10_000_000 + b'"}', 413, "10,000,000 bytes"),
+BODIES: Sequence[tuple[bytes, int]] = [
+    (b"{", 400),
+    (b"\xff\xfe", 400),
+    (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+    (b'{"a": "\\ud800"}', 400),
+    (b'{"a": "' + b"x" * 10_000_000 + b'"}', 413),
 ]
 
 
-async def test_a_body_that_means_no_good_is_refused_with_its_reason(
+async def test_a_body_that_means_no_good_is_refused(
     served: ServedTools, web: httpx.AsyncClient, toolbox: Repeating
 ) -> None:
-    for content, status, cause in BODIES:
-        for headers in ({}, {"MCP-Protocol-Version": NEWEST}, {"Mcp-Session-Id": "any"}):
+    for content, status in BODIES:
+        for headers in ({}, {"MCP-Protocol-Version": NEWEST}):
             answer = await web.post(
                 served.url, content=content, headers={**headers, "Content-Type": "application/json"}
             )
             assert answer.status_code == status, content[:100]
-            assert cause in answer.json()["error"]["message"]
     assert toolbox.calls == []
     assert await works(served)
 

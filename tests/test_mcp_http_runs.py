@@ -241,8 +241,6 @@ async def test_a_client_that_reads_nothing_holds_up_no_run_and_may_read_later() 
             async with asyncio.timeout(120):
                 while b"structuredContent" not in read:
                     read += await loop.sock_recv(slow, 1_000_000)
-            # The oldest of the progress was left out, the newest was not.
-            assert read.count(b"notifications/progress") < 1.5 * ROUNDS
             assert b"failed (failure)" in read
 
 

@@ -22,11 +22,11 @@ from loopkit.serving.tools.arguments import (
     NOBODY,
     Caller,
     CallRefused,
-    Progress,
     UserAsked,
     UserReply,
 )
-from loopkit.serving.tools.machines import MachineToolbox, RunProgress
+from loopkit.serving.tools.machines import MachineToolbox
+from tests.mcp_client import into
 from tests.warm import Process
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -296,29 +296,22 @@ states:
         assert (told["outcome"], told["result"]["one"]["outcome"]) == ("done", "done")
 
 
-async def test_progress_rises_up_to_what_the_proof_allows() -> None:
+async def test_what_happens_in_a_run_is_told() -> None:
     async with serving(note()) as served:
-        told: list[Progress] = []
-        caller = Caller(may_be_asked=True, tell=told.append)
+        told: list[str] = []
+        caller = Caller(may_be_asked=True, tell=into(told))
         asked = await served.asked("note", caller, topic="tea")
-        done = [one.done for one in told]
-        assert done == sorted(set(done))
-        # A note, two revisions for the validator and three for a person, and the end.
-        assert {one.total for one in told} == {7}
-        assert all(one.done <= 7 for one in told)
-        words = [one.message for one in told]
-        assert words[0] == f"run {run_of(asked)}"
-        assert [word.partition(":")[0] for word in words if "attempt" in word] == [
+        assert told[0] == f"run {run_of(asked)}"
+        assert [word.partition(":")[0] for word in told if "attempt" in word] == [
             f"write note, attempt {number}" for number in (1, 2, 3)
         ]
-        assert len([word for word in words if word.startswith("check fail · ")]) == 3
-        assert "→ ask" in words
-        assert words[-1].endswith("waits for a person: Is it good?")
-        ends: list[Progress] = []
-        caller = Caller(tell=ends.append, reply=UserReply(asked.matter, "accept", GOOD))
+        assert len([word for word in told if word.startswith("check fail · ")]) == 3
+        assert "→ ask" in told
+        assert told[-1].endswith("waits for a person: Is it good?")
+        ends: list[str] = []
+        caller = Caller(tell=into(ends), reply=UserReply(asked.matter, "accept", GOOD))
         await served.data("note", caller, topic="tea")
-        assert ends[0].message == "ask accept (by the user of a client)"
-        assert (ends[-1].message, ends[-1].done) == ("done (success)", 1.0)
+        assert (ends[0], ends[-1]) == ("ask accept (by the user of a client)", "done (success)")
 
 
 async def test_a_run_whose_call_is_cancelled_stops_after_its_step_and_can_be_resumed() -> None:
@@ -359,20 +352,6 @@ async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_in_the_midst
             assert (await served.data("resume", run=row.run))["outcome"] == "done"
 
 
-async def test_what_was_heard_before_the_history_was_read_is_told_once() -> None:
-    async with serving(write("plain.yaml", PLAIN)) as served:
-        run = (await served.data("plain"))["run"]
-        events = await served.host.app.events(run)
-        told: list[Progress] = []
-        progress = RunProgress(told.append, str)
-        for stored in events:
-            progress.hear(run, stored)
-        assert told == []
-        progress.begin({run: events[:-1]}, 0, None)
-        assert [one.message for one in told][-1] == "done (success)"
-        assert len({one.message for one in told}) == len(told)
-
-
 async def test_a_run_for_which_another_call_waits_goes_on() -> None:
     # The first attempt, which is rejected, waits for one file, and the second for another one.
     work = f"test -e begun && touch again; {UNTIL_GO.replace('test -e go', 'test -e $(WHICH)')}"
@@ -381,8 +360,8 @@ async def test_a_run_for_which_another_call_waits_goes_on() -> None:
         first = asyncio.create_task(served.data("note", topic="tea"))
         await there("begun")
         [row] = await served.host.app.journal.runs()
-        told: list[Progress] = []
-        second = asyncio.create_task(served.data("resume", Caller(tell=told.append), run=row.run))
+        told: list[str] = []
+        second = asyncio.create_task(served.data("resume", Caller(tell=into(told)), run=row.run))
         Path("on").touch()
         while not told:
             await asyncio.sleep(0.01)
@@ -436,16 +415,16 @@ async def test_a_machine_named_like_another_tool_is_refused() -> None:
 
 async def test_secrets_of_the_environment_are_in_no_answer_no_form_and_no_progress() -> None:
     async with serving(note()) as served:
-        told: list[Progress] = []
-        caller = Caller(may_be_asked=True, tell=told.append)
+        told: list[str] = []
+        caller = Caller(may_be_asked=True, tell=into(told))
         asked = await served.asked("note", caller, topic="s3cr3t")
         assert "***" in asked.message
         assert "s3cr3t" not in asked.message
         again = {"choice": "revise", "comment": "s3cr3t", "stars": 1}
-        caller = Caller(tell=told.append, reply=UserReply(asked.matter, "accept", again))
+        caller = Caller(tell=into(told), reply=UserReply(asked.matter, "accept", again))
         answer = await served.box.call("note", {"topic": "s3cr3t"}, caller)
         assert "s3cr3t" not in str(answer)
-        assert any("***" in one.message for one in told)
+        assert any("***" in one for one in told)
         assert "s3cr3t" not in str(told)
         assert "s3cr3t" not in await served.refused("s3cr3t")
 
@@ -509,20 +488,6 @@ async def test_a_run_that_another_process_drives_is_neither_driven_nor_waited_fo
         assert (await served.host.app.state_of(matter["run"])).answers["ask"].by == ASKED.user
 
 
-async def test_of_a_run_of_an_earlier_definition_no_bound_is_told() -> None:
-    async with serving(note()) as served:
-        run = (await served.data("note", topic="cake"))["run"]
-    write("note.yaml", NOTE.replace("WORK", "tail -n 1").replace("max: 3", "max: 5"))
-    async with serving(Path("note.yaml")) as served:
-        told: list[Progress] = []
-        asked = await served.asked("resume", run=run)
-        again = {"choice": "revise", "comment": "Longer.", "stars": 1}
-        caller = Caller(tell=told.append, reply=UserReply(asked.matter, "accept", again))
-        await served.data("resume", caller, run=run)
-        assert told
-        assert {one.total for one in told} == {None}
-
-
 # What is refused before anybody speaks
 
 
@@ -564,8 +529,7 @@ def test_without_the_library_it_is_said_how_to_install_it(
     write("plain.yaml", PLAIN)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
-    for name in ("mcp", "mcp_library"):
-        monkeypatch.delitem(sys.modules, f"loopkit.serving.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "loopkit.serving.mcp", raising=False)
     assert invoke(["mcp", "machines"]) == 2
     assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err
     assert files_open() == []

@@ -226,23 +226,14 @@ def test_a_client_that_answers_a_form_with_no_answer_leaves_the_question_open() 
     assert list(runs().values()) == ["waiting"] * 4
 
 
-@pytest.mark.parametrize(
-    ("said", "heard", "why"),
-    [
-        ("/dev/zero", "/dev/null", "a message of more than 32,000,000 characters"),
-        ("asked", "/dev/full", "No space left on device"),
-    ],
-)
-def test_a_client_that_says_no_end_or_hears_nothing_ends_the_server(
-    said: str, heard: str, why: str
-) -> None:
+def test_a_client_that_hears_nothing_ends_the_server() -> None:
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}
     Path("asked").write_text(f"{json.dumps(asked)}\n", encoding="utf-8")
-    with Path(said).open("rb") as stdin, Path(heard).open("wb") as stdout:
+    with Path("asked").open("rb") as stdin, Path("/dev/full").open("wb") as stdout:
         done = subprocess.run(
             command("-m", "loopkit", "mcp", "machines", "note.yaml"),
             stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 4
-    assert why in done.stderr
+    assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr

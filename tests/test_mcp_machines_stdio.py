@@ -93,7 +93,6 @@ def test_progress_is_notified_and_rises(served: McpServer) -> None:
     assert len([message for message in messages if str(message).startswith("check fail")]) == 3
     assert str(messages[-1]).startswith("ask waits for a person")
     assert all(before[0] < after[0] for before, after in pairwise(told))
-    assert {total for _, total, _ in told} == {7.0}
 
 
 @pytest.mark.parametrize("server", ["legacy"], indirect=True)
@@ -103,7 +102,6 @@ def test_progress_rises_over_the_answer_of_the_user(served: McpServer) -> None:
     served.data("note", CAKE, told)
     assert str(told[-1][2]) == "done (success)"
     assert all(before[0] < after[0] for before, after in pairwise(told))
-    assert all(total is not None and done <= total for done, total, _ in told)
 
 
 def test_an_answer_that_is_refused_is_asked_for_again(served: McpServer) -> None:

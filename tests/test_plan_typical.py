@@ -124,20 +124,6 @@ def test_what_is_sent_again_is_no_longer_than_the_answer_can_be(desk: Desk) -> N
     assert long - short == 30
 
 
-def test_what_comes_out_of_a_cache_counts_in_full_and_is_told(desk: Desk) -> None:
-    cached = "{input: 4, output: 0, cached: 1}"
-    assert "provider's cache" not in notes(machine(desk, price=cached))
-    kept = machine(desk, price=cached, more="session: keep")
-    assert "What `writer` is sent again counts in full; out of the provider's cache" in notes(kept)
-    assert "it costs 25% of that." in notes(kept)
-    plain = machine(desk, price="{input: 4, output: 0}", more="session: keep")
-    assert "provider's cache" not in notes(plain)
-    assert costs(kept) == costs(plain)
-    claude = MACHINE.replace("openai/ours", "anthropic/claude-sonnet-4-5")
-    listed = machine(desk, claude.replace("    price: PRICE\n", ""), more="session: keep")
-    assert "it costs 10% of that." in notes(listed)
-
-
 def test_a_list_price_counts_without_what_is_put_into_a_cache(desk: Desk) -> None:
     claude = MACHINE.replace("openai/ours", "anthropic/claude-sonnet-4-5")
     listed = machine(desk, claude.replace("    price: PRICE\n", ""))

@@ -128,7 +128,7 @@ def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     (note,) = page.artifacts.values()
     assert difference(note, 1) is None
     changes = [change for n in (2, 3) if (change := difference(note, n)) is not None]
-    changed = [[line.text for line in change.lines] for change in changes]
+    changed = [change.lines for change in changes]
     assert changed[0][1:] == [" one", "-two", "+2"]
     assert "+3" in changed[1]
 

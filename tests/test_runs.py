@@ -289,8 +289,6 @@ states:
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
     why = "Came here from fetch: a fatal error; command './a-program-that-nobody-has' was not"
-        "Came here from fetch: a fatal error; command './a-program-that-nobody-has' was not started"
-    )
     assert f"\n{why} started: " in told
     assert "\nNot written so far: news\n" in told
     assert run(["answer", name, "no"]) == 1

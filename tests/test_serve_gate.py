@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from loopkit.serving.access import MOST_SESSIONS, MOST_WRONG, WRONG_S, Access, origins_of
+from loopkit.serving.access import MOST_SESSIONS, Access, origins_of
 from tests.http_site import ASKING, TOKEN, Served, ask, served, waiting_run
 
 STATE = Path(".loopkit")
@@ -193,24 +193,6 @@ def test_as_many_browsers_as_there_may_be_are_signed_in_and_the_first_goes() -> 
     sessions = [access.sign_in() for _ in range(MOST_SESSIONS + 1)]
     assert not access.is_signed_in(f"loopkit={sessions[0]}")
     assert all(access.is_signed_in(f"loopkit={one}") for one in sessions[1:])
-
-
-async def test_wrong_tokens_on_the_page_are_taken_a_few_times_a_minute(door: Door) -> None:
-    now = 1_000.0
-    door.site.site.access.clock = lambda: now
-
-    async def sign_in(token: str) -> int:
-        form = "Content-Type: application/x-www-form-urlencoded"
-        return await door.ask("POST /login", form, door.origin, body=f"token={token}")
-
-    assert [await sign_in("wrong") for _ in range(MOST_WRONG)] == [401] * MOST_WRONG
-    assert await sign_in("wrong") == 429
-    assert await sign_in(TOKEN) == 429
-    # Whoever has it already is not kept out: neither programs nor who has signed in.
-    assert await door.ask("GET /api/runs", BEARER) == 200
-    assert await door.ask("GET /api/runs", door.cookie) == 200
-    now += WRONG_S
-    assert await sign_in(TOKEN) == 303
 
 
 async def test_a_link_is_used_up_by_who_follows_it_and_by_nobody_who_only_looks(door: Door) -> None:

@@ -11,14 +11,13 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
-from loopkit.serving.http.answers import Follower, event_of_record, stream
+from loopkit.serving.http.answers import Follower, stream
 from tests.created import created
 from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
 from tests.test_followed_logs import STEPS
@@ -245,86 +244,13 @@ async def test_a_stream_ends_when_the_server_does_and_goes_on_at_the_next_one(
 
 
 async def test_a_stream_says_why_the_journal_cannot_be_read(journal: Journal) -> None:
-    follower = Follower(journal, event_of_record)
+    follower = Follower(journal)
     await journal.close()
     async with aclosing(stream(follower, Place(), None)) as events:
         texts = [piece.decode() async for piece in events]
     assert ["event: ready" in text for text in texts] == [True, False]
     assert "event: fault" in texts[1]
     assert "is closed" in texts[1]
-
-
-async def test_who_keeps_up_is_told_from_memory_and_memory_is_bounded(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[Place] = []
-
-    class Counted:
-        """The order of a journal, with a note of each read."""
-
-        era = 0
-
-        async def records_after(self, after: Place, family: str | None = None) -> Any:
-            reads.append(after)
-            return await journal.records_after(after, family)
-
-        async def newest(self) -> Place:
-            return await journal.newest()
-
-    claim = await created(journal, "r", started("r"))
-    follower = Follower(Counted(), event_of_record, poll_s=0.001)
-    reading = asyncio.create_task(follower.run())
-    places = [await journal.newest()] * 50
-    with follower.following():
-        await asyncio.sleep(0.05)
-        for number in range(5000 // 500):
-            await claim.append([event(n) for n in range(number * 500, number * 500 + 500)])
-            await follower.news.wait()
-            before = len(reads)
-            for at, place in enumerate(places):
-                found, places[at] = await follower.read(place, None)
-                assert len(found) == 500
-            assert len(reads) == before
-        assert len(follower._kept) <= 2000
-        # Who was away reads from the journal, and no more at once than it can take.
-        found, place = await follower.read(Place(), "r")
-        # (The follower may have looked for news meanwhile.)
-        assert (len(found), reads[before:].count(Place())) == (500, 1)
-    follower.close()
-    await reading
-    await claim.release()
-
-
-async def test_what_is_written_while_the_reader_begins_is_told_as_well(
-    journal: Journal,
-) -> None:
-    claim = await created(journal, "r", started("r"))
-
-    class Late:
-        """The order of a journal to which something is written as its reader begins."""
-
-        era = 0
-
-        async def records_after(self, after: Place, family: str | None = None) -> Any:
-            return await journal.records_after(after, family)
-
-        async def newest(self) -> Place:
-            await claim.append([event(1)])
-            return await journal.newest()
-
-    follower = Follower(Late(), event_of_record)
-    place = await journal.newest()
-    with follower.following():
-        news = follower.news
-        assert await follower.read(place, "r") == ((), place)
-        reading = asyncio.create_task(follower.run())
-        async with asyncio.timeout(10):
-            await news.wait()
-        found, _ = await follower.read(place, "r")
-        assert [one.type for one in found] == ["emitted"]
-    follower.close()
-    await reading
-    await claim.release()
 
 
 async def test_a_run_that_the_server_drives_goes_on_when_its_client_is_gone() -> None:

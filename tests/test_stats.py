@@ -22,8 +22,9 @@ from loopkit.agents.players import Messages
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.language.load import load
-from loopkit.views.plot import Point, plot, spans_of
+from loopkit.views.plot import plot, spans_of
 from loopkit.views.schemas import SCHEMAS
+from loopkit.views.stats import RunStats
 from tests.support import PASS, Desk, fails, scenario, warns
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
@@ -535,19 +536,23 @@ def test_a_plot_of_no_run_and_of_one_says_so(
 
 
 def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path) -> None:
-    def point(at: float, usd: float | None, *, is_clean: bool) -> Point:
-        return Point(at, is_clean, 2, 2 if is_clean else 1, usd)
+    def point(at: float, usd: float | None, *, is_clean: bool) -> RunStats:
+        figures: dict[str, Any] = dict.fromkeys(RunStats.__struct_fields__, 0)
+        figures |= {"outcome": "done", "corrections": 0 if is_clean else 1, "cost_usd": usd}
+        figures |= {"started": at, "blocking": 2, "caught": 2 if is_clean else 1}
+        return RunStats(**{**figures, "phases": (), "overrides": ()})
 
     points = [point(n * 100.0, 0.01 * n, is_clean=n % 2 == 0) for n in range(1000)]
     spans = spans_of(points)
-    assert [span.runs for span in spans] == [25] * 40
+    assert [span.runs.runs for span in spans] == [25] * 40
     first, last = spans[0], spans[-1]
-    assert (first.clean, first.finished, first.caught, first.blocking) == (13, 25, 38, 50)
+    of = first.runs
+    assert (of.clean.runs, of.finished, of.caught, of.blocking) == (13, 25, 38, 50)
     assert first.mean_usd == pytest.approx(0.12)
     assert last.mean_usd == pytest.approx(9.87)
     # Runs far apart: what lies between has no point. What is unknown is not free.
     few = spans_of([point(0.0, None, is_clean=True), point(10.0, 1.0, is_clean=True)] * 20)
-    assert [(span.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
+    assert [(span.runs.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
     for some in (points, points[:2], points[:1], []):
         ET.fromstring(plot(some, 'a <b> & "c"'))
 

@@ -46,7 +46,6 @@ NOT_IMPORTED = (
     "loopkit.pytest_plugin",
     "loopkit.serving.http",
     "loopkit.serving.mcp",
-    "loopkit.serving.mcp_library",
 )
 """What no command imports, or only one that serves over MCP or sends traces."""
 

@@ -169,19 +169,19 @@ def validators(
         loaded = load_checked(machine)
         fixed = read_inputs(loaded.machine, input_file, sets, set_json, "given")
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
-        choice = choose(known, fixed, judges=judges)
+        offered, left_out = choose(known, fixed, judges=judges)
         serve = stdio_server()
-        for name, reason in choice.left_out.items():
+        for name, reason in left_out.items():
             say(f"`{name}` is not offered: {reason}")
-        if not choice.tools:
+        if not offered:
             raise Stop(USAGE, f"error: {machine} has no validator to offer")
-        say_serving(tool.validator.name for tool in choice.tools)
+        say_serving(tool.validator.name for tool in offered)
         _leave_at_signals()
 
         async def judge() -> None:
             async with App.open(None) as app:
                 redact = redactor(os.environ, loaded.machine.key_names)
-                await serve(ValidatorToolbox(app, choice.tools, redact))
+                await serve(ValidatorToolbox(app, offered, redact))
 
         asyncio.run(judge())
     return OK

@@ -16,14 +16,15 @@ from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
 from loopkit.views import stats
-from loopkit.views.plot import plot, point_of
-from loopkit.views.statistics import MachineStats, RunStats
+from loopkit.views.plot import plot
 from loopkit.views.stats import (
-    Totals,
+    MachineStats,
+    RunStats,
     children_of,
     defect_table,
     machine_text,
     stats_of,
+    stats_of_machines,
 )
 
 PAGE = 50
@@ -66,10 +67,7 @@ def stats_command(
                 runs.append(found)
 
     with_runs(read)
-    totals = Totals()
-    for one in runs:
-        totals.add(one)
-    machines = totals.machines
+    machines = stats_of_machines(runs)
     if form == "json":
         _print_json(runs, machines)
     elif form == "csv":
@@ -79,7 +77,7 @@ def stats_command(
     if drawing is not None:
         names = [one.machine for one in machines]
         title = names[0] if len(names) == 1 else plural(len(names), "machine")
-        write(drawing, plot(list(map(point_of, runs)), title).encode())
+        write(drawing, plot(runs, title).encode())
     terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 

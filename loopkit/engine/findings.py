@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from loopkit.engine.records import Failure, Record
@@ -254,32 +254,6 @@ MOST_CHARS = 20_000
 """The most characters of all diagnostics together, as JSON."""
 MOST_TEXT_CHARS = 1_000
 """The most characters of a message."""
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "ok": {"type": "boolean", "description": "Whether nothing has to be corrected."},
-        "verdict": {"enum": ["pass", "warn", "fail", "infeasible", "not_applicable"]},
-        "reason": {"type": "string", "description": "Why it can't be done, or judged by all."},
-        "diagnostics": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "message": {"type": "string"},
-                    "severity": {"type": "string"},
-                    # Without one, a field of this name may be its reviewer's own, of any type.
-                    "code": {"description": "A name for what is wrong."},
-                    "location": {"description": "Where in data, such as `nodes[2].id`."},
-                    "line": {"description": "Where in a text, 1-based."},
-                },
-                "required": ["message", "severity"],
-            },
-        },
-        "left_out": {"type": "integer", "description": "How many more there are."},
-    },
-    "required": ["ok", "verdict", "diagnostics"],
-}
-"""JSON Schema of `report_diagnostics`."""
 
 
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:

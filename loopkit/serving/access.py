@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,9 +18,6 @@ SHORTEST_TOKEN = 16
 """Characters: more than can be guessed."""
 LINK_LASTS_S = 600.0
 MOST_SESSIONS = 1_000
-MOST_WRONG = 10
-"""Wrong tokens that the page for signing in takes within `WRONG_S` seconds."""
-WRONG_S = 60.0
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LOGIN = "/login"
@@ -67,8 +63,6 @@ class Access:
     clock: Callable[[], float] = time.monotonic
     """Returns seconds."""
     _sessions: dict[str, None] = field(default_factory=dict)
-    _wrong: deque[float] = field(default_factory=deque)
-    """The times at which a wrong token was typed into the page, oldest first."""
     _codes: dict[str, float] = field(default_factory=dict)
     """The codes of unused links, each with the time at which it expires."""
 
@@ -106,16 +100,6 @@ class Access:
 
     def is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self.token.encode())
-
-    def try_token(self, text: str) -> bool | None:
-        """Whether the text is the token; None after too many wrong ones within `WRONG_S`."""
-        while self._wrong and self._wrong[0] <= self.clock() - WRONG_S:
-            self._wrong.popleft()
-        if len(self._wrong) >= MOST_WRONG:
-            return None
-        if not (is_right := self.is_token(text)):
-            self._wrong.append(self.clock())
-        return is_right
 
     def is_signed_in(self, cookies: str) -> bool:
         pairs = (pair.strip().partition("=") for pair in cookies.split(";"))

@@ -10,9 +10,8 @@ import os
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -210,8 +209,6 @@ def _attempts(machine: Machine) -> Iterator[int]:
         yield from _attempts(state.child)
 
 
-Hear = Callable[[str, Stored], None]
-"""Receives each durable event of a family, with the id of its run."""
 THIS_SERVER = "this server"
 A_WORKER = "a worker"
 
@@ -248,12 +245,10 @@ class Host(DueRuns):
             place,
             open_journal(place, clock=clock.now if clock else time.time),
             clock=clock,
-            listeners_of=lambda run: (lambda stored: self._tell(run, stored),),
         )
         super().__init__(app)
         self._project = place.absolute().parent if isinstance(place, Path) else Path.cwd()
         self._print = say
-        self._hearing: defaultdict[str, list[Hear]] = defaultdict(list)
 
     async def __aenter__(self) -> Self:
         return self
@@ -321,18 +316,6 @@ class Host(DueRuns):
         while tasks := [task for task, one in self._driven.items() if one.state.run == root]:
             await asyncio.wait(tasks)
 
-    @contextmanager
-    def hearing(self, run: str, hear: Hear) -> Iterator[None]:
-        """Pass the events of a family that this process drives to `hear`, inside the context."""
-        root = root_of(run)
-        self._hearing[root].append(hear)
-        try:
-            yield
-        finally:
-            self._hearing[root].remove(hear)
-            if not self._hearing[root]:
-                del self._hearing[root]
-
     def stop_run(self, run: str) -> None:
         """Stop a run and its family after the current step; it can be resumed."""
         for active in self._driven.values():
@@ -342,10 +325,6 @@ class Host(DueRuns):
     def _refuse_at_end(self) -> None:
         if self.stopping:
             raise NotRunnable("the server is about to end; start it again")
-
-    def _tell(self, run: str, stored: Stored) -> None:
-        for hear in self._hearing.get(root_of(run), ()):
-            hear(run, stored)
 
     def _say(self, run: str, fault: str) -> None:
         self._print(f"{run}: {fault}")

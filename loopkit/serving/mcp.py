@@ -1,94 +1,73 @@
 """Servers of MCP over a toolbox: on standard input and output with one client, and over HTTP.
 
 Both speak both protocols, with a handshake and without state. Over HTTP a server is behind the gate
-of every server, and only messages that are strict JSON of bounded size reach the MCP library.
+of every server, and only messages of bounded size reach the MCP library.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import socket
-import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from errno import EMSGSIZE
-from io import TextIOWrapper
+from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
+
+try:
+    from mcp import MCPError, types
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+    from mcp.server.stdio import stdio_server
+    from mcp.server.streamable_http_manager import (
+        StreamableHTTPASGIApp,
+        StreamableHTTPSessionManager,
+    )
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+except ImportError as error:
+    raise ImportError(
+        "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
+    ) from error
 
 from loopkit import __version__
 from loopkit.serving.access import Access
-from loopkit.serving.http.answers import MOST_BYTES, BadRequest, bug_teller, error_answer, text_of
+from loopkit.serving.http.answers import MOST_BYTES, bug_teller, error_answer
 from loopkit.serving.http.gate import Gate
 from loopkit.serving.http.library import (
-    ASGIApp,
-    Message,
-    Receive,
+    ClientDisconnect,
     Request,
     Response,
     Route,
-    Scope,
-    Send,
     Starlette,
 )
 from loopkit.serving.http.server import HttpServer
-from loopkit.serving.mcp_library import (
-    MODERN_PROTOCOL_VERSIONS,
-    AsyncFile,
-    MCPError,
-    RequestStateBoundary,
-    RequestStateSecurity,
-    Server,
-    ServerRequestContext,
-    StreamableHTTPSessionManager,
-    run_sync,
-    stdio_server,
-    types,
-)
 from loopkit.serving.tools.arguments import (
     Caller,
     CallRefused,
-    Progress,
     ServedTool,
+    Tell,
     Toolbox,
     UserAsked,
     UserReply,
 )
 from loopkit.text import one_line
-from loopkit.text.json_text import NoJson, parse_json
-
-LONGEST_MESSAGE = 32_000_000
-"""Characters of a message of the client."""
 
 
 async def serve(toolbox: Toolbox) -> None:
     """Answer a client until it disconnects; its open calls are abandoned then.
 
     Meanwhile, everything that is printed goes to standard error. Raises OSError if the client no
-    longer reads answers, or if a message is too long.
+    longer reads answers.
     """
     server = server_of(toolbox)
     try:
-        messages = _Lines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
-        async with stdio_server(stdin=messages) as (requests, replies):
+        async with stdio_server() as (requests, replies):
             await server.run(requests, replies, server.create_initialization_options())
     except ExceptionGroup as failed:
         lost, others = failed.split(OSError)
         if lost is None or others is not None:
             raise
         raise OSError(None, _first(lost).strerror) from failed
-
-
-class _Lines(AsyncFile[str]):
-    """Lines of bounded length: a client that never ends one would fill the memory."""
-
-    async def readline(self) -> str:
-        line = await run_sync(self.wrapped.readline, LONGEST_MESSAGE)
-        if len(line) == LONGEST_MESSAGE:
-            raise OSError(EMSGSIZE, f"a message of more than {LONGEST_MESSAGE:,} characters")
-        return line
 
 
 def _first(failed: BaseExceptionGroup[OSError]) -> OSError:
@@ -99,8 +78,6 @@ def _first(failed: BaseExceptionGroup[OSError]) -> OSError:
 NAME = "loopkit"
 REPLY = "reply"
 """The id of the form: a user is asked for one at a time."""
-MOST_UNREAD = 1_000
-"""How many notifications of a call may wait for the client; the oldest are dropped."""
 ANSWERED_WITHIN_S = 30 * 24 * 3600.0
 """How long the user of a client without a handshake may take for an answer."""
 NAME_WIDTH = 60
@@ -122,8 +99,7 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
         context: ServerRequestContext[Any], called: types.CallToolRequestParams
     ) -> Answer:
         try:
-            async with _report_progress(context) as teller:
-                return await _answer(toolbox, context, called, teller)
+            return await _answer(toolbox, context, called)
         except CallRefused as refused:
             return _error_result(f"error: {refused}")
         except MCPError:
@@ -149,14 +125,13 @@ async def _answer(
     toolbox: Toolbox,
     context: ServerRequestContext[Any],
     called: types.CallToolRequestParams,
-    teller: _Teller | None,
 ) -> Answer:
     """Call a tool; each time that the user is asked, call it again with the reply."""
     about = context.session.client_params
     reply = _reply_in_call(called)
     program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
     program = program or "a client"
-    tell = teller.tell if teller is not None else None
+    tell = _tell_of(context)
     user = f"the user of {program}"
     while True:
         caller = Caller(user, _may_be_asked(context), tell, reply, program)
@@ -176,8 +151,6 @@ async def _answer(
                 request_state=result.matter,
             )
         reply = await _ask_user(context, result)
-        if teller is not None:
-            teller.go_on()
 
 
 def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
@@ -222,51 +195,16 @@ def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
     return able.elicitation.form is not None or able.elicitation.url is None
 
 
-class _Teller:
-    """Sends the progress of a call as fast as its client reads; the call does not wait for it."""
-
-    def __init__(self, context: ServerRequestContext[Any]) -> None:
-        self._context = context
-        self._unread: asyncio.Queue[Progress | None] = asyncio.Queue(MOST_UNREAD)
-        self._before = self._done = 0.0
-        """The progress of the call when the user was asked, and its present progress."""
-
-    def tell(self, progress: Progress) -> None:
-        self._done = self._before + progress.done
-        total = None if progress.total is None else self._before + progress.total
-        self._enqueue(Progress(self._done, total, progress.message))
-
-    def go_on(self) -> None:
-        """Continue above the progress that was reported before the user answered."""
-        self._before = self._done + 1
-
-    def end(self) -> None:
-        self._enqueue(None)
-
-    def _enqueue(self, progress: Progress | None) -> None:
-        if self._unread.full():
-            self._unread.get_nowait()
-        self._unread.put_nowait(progress)
-
-    async def send(self) -> None:
-        while (news := await self._unread.get()) is not None:
-            await self._context.session.report_progress(news.done, news.total, news.message)
-
-
-@asynccontextmanager
-async def _report_progress(context: ServerRequestContext[Any]) -> AsyncIterator[_Teller | None]:
-    """Send the progress of a call, all of it inside the context, if its client asks for it."""
+def _tell_of(context: ServerRequestContext[Any]) -> Tell | None:
+    """What tells a client the progress of its call; None if it does not ask for that."""
     if (context.meta or {}).get("progress_token") is None:
-        yield None
-        return
-    teller = _Teller(context)
-    sending = asyncio.create_task(teller.send())
-    try:
-        yield teller
-        teller.end()
-        await sending
-    finally:
-        sending.cancel()
+        return None
+    numbers = count(1)
+
+    async def tell(message: str) -> None:
+        await context.session.report_progress(next(numbers), None, message)
+
+    return tell
 
 
 def _error_result(why: str) -> types.CallToolResult:
@@ -279,7 +217,6 @@ def _tool(offered: ServedTool) -> types.Tool:
         name=offered.name,
         description=offered.description,
         input_schema=dict(offered.arguments),
-        output_schema=dict(offered.result),
         annotations=hints,
     )
 
@@ -309,8 +246,12 @@ class StreamableServer(HttpServer):
             max_sessions=MOST_SESSIONS,
         )
         routed = Starlette(
-            routes=[Route(PATH, _Strict(self._sessions.handle_request))],
-            exception_handlers={404: _tell_place, Exception: bug_teller(say)},
+            routes=[Route(PATH, StreamableHTTPASGIApp(self._sessions))],
+            exception_handlers={
+                404: _tell_place,
+                ClientDisconnect: _tell_nobody,
+                Exception: bug_teller(say),
+            },
         )
         super().__init__(Gate(routed, access), stop_work)
 
@@ -324,37 +265,5 @@ async def _tell_place(_: Request, __: Exception) -> Response:
     return error_answer(404, f"there is nothing here: MCP is spoken at {PATH}")
 
 
-class _Strict:
-    """Passes on only messages that every JSON parser reads in the same way."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "POST":
-            try:
-                body = await _message_of(Request(scope, receive))
-            except BadRequest as refused:
-                error = {"code": types.PARSE_ERROR, "message": str(refused)}
-                text = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
-                answer = Response(text, refused.status, media_type="application/json")
-                await answer(scope, receive, send)
-                return
-            receive = _again(body, receive)
-        await self._app(scope, receive, send)
-
-
-async def _message_of(request: Request) -> str:
-    body = await text_of(request, MOST_BYTES)
-    if isinstance(value := parse_json(body), NoJson):
-        raise BadRequest(f"the message is not JSON: {value.reason}")
-    return body
-
-
-def _again(body: str, receive: Receive) -> Receive:
-    first: list[Message] = [{"type": "http.request", "body": body.encode(), "more_body": False}]
-
-    async def receive_again() -> Message:
-        return first.pop() if first else await receive()
-
-    return receive_again
+async def _tell_nobody(_: Request, __: Exception) -> Response:
+    return error_answer(400, "the client went away")

@@ -56,7 +56,7 @@ from loopkit.views.page.fields import (
     read_fields,
     read_given,
 )
-from loopkit.views.page.rendering import asset, asset_version, render
+from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import RunPage, html_report, path_of
 
 LISTED = 50
@@ -73,7 +73,6 @@ MOST_BYTES = 20_000_000
 MOST_FIELDS = 10_000
 FORM_TYPE = "application/x-www-form-urlencoded"
 MEDIA = {"page.css": "text/css", "site.css": "text/css", "site.js": "text/javascript"}
-FOR_EVER = "public, max-age=31536000, immutable"
 OURS = ("this server", "nobody")
 """The drivers about whom the page of the run needs no message."""
 PREFIX = "input."
@@ -172,10 +171,7 @@ async def show_asset(call: Call) -> Response:
     name = call.path["name"]
     if name not in MEDIA:
         raise BadRequest("there is nothing of that name", 404)
-    # The content at an address with a version never changes.
-    is_named = call.query["v"] == asset_version(name)
-    headers = {"cache-control": FOR_EVER if is_named else "no-cache"}
-    return Response(asset(name), media_type=MEDIA[name], headers=headers)
+    return Response(asset(name), media_type=MEDIA[name])
 
 
 async def show_start(
@@ -280,10 +276,7 @@ async def cancel_run(call: Call) -> Response:
 PAGES: Sequence[Endpoint] = (
     Endpoint("GET", "/", "List runs.", show_runs, WHICH),
     Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
-    Endpoint(
-        "GET", "/assets/{name}", "Send a style sheet or script.", show_asset,
-        [Parameter("v", "string", "Its version.")],
-    ),
+    Endpoint("GET", "/assets/{name}", "Send a style sheet or script.", show_asset),
     Endpoint("GET", "/start/{machine}", "Show what a machine needs.", show_start),
     Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
     Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
@@ -314,7 +307,7 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
 
 
 async def page_of(call: Call) -> RunPage:
-    return await call.site.pages.page(call.path["run"])
+    return await call.site.runs.page(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple, TypeVar
 
 from loopkit.drive.stored_runs import Stored, StoredRuns, open_children, state_after
@@ -33,8 +32,9 @@ from loopkit.views.run_data import (
     unreadable_summary,
 )
 
-KEPT_STATES = 200
-KEPT_SUMMARIES = 5_000
+KEPT_LOOKS = 5_000
+KEPT_RUNS = 8
+KEPT_ENGINES = 20
 LOOKED_AT = 1_000
 """How many runs are read at most to find those of one status, or to find open questions."""
 
@@ -48,8 +48,19 @@ class ListedQuestion(NamedTuple):
     """Unix time of its last event."""
 
 
+class Look(NamedTuple):
+    """What lists show of a run, as of its last record."""
+
+    written: tuple[float, int, bool]
+    """Its time and number, and whether a process drives the run."""
+    summary: RunSummary
+    asked: Sequence[ListedQuestion]
+    """What it and its children ask."""
+
+
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class _LastUsed(OrderedDict[K, V]):
@@ -65,19 +76,39 @@ class _LastUsed(OrderedDict[K, V]):
         return value
 
 
+_THREAD = ThreadPoolExecutor(1, "pages")
+"""In which pages are made: an engine can be used by one thread only."""
+
+
+async def run_in_page_thread(make: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, make)
+
+
+@dataclass
+class _Kept:
+    history: list[Stored] = field(default_factory=list)
+    state: RunState = field(default_factory=RunState)
+    steps: Steps = field(default_factory=Steps)
+    page: RunPage | None = None
+    """The last page, if it stays valid until the next event of the run."""
+
+    def go_on(self, run: str, news: Sequence[Stored]) -> None:
+        """Apply the events since the last look; raises RunDamaged."""
+        # The previous page may still be in use.
+        self.history = [*self.history, *news]
+        self.state = state_after(run, self.history)
+        self.steps.after(news)
+        self.page = None
+
+
 class ShownRuns:
-    def __init__(
-        self,
-        stored: StoredRuns,
-        most_states: int = KEPT_STATES,
-        most_summaries: int = KEPT_SUMMARIES,
-    ) -> None:
+    def __init__(self, stored: StoredRuns) -> None:
         self.stored = stored
-        self._asked: dict[str, tuple[tuple[float, int] | None, list[ListedQuestion]]] = {}
-        """The open questions of unfinished runs, with the time and number of each last record."""
-        self._listed = _LastUsed[str, tuple[tuple[float, int, bool], RunSummary]](most_summaries)
-        """Summaries of runs without unfinished children, each as of its last record."""
-        self._states = _LastUsed[str, tuple[tuple[float, int], RunState]](most_states)
+        self._looks = _LastUsed[str, Look](KEPT_LOOKS)
+        """At runs without unfinished children, whose records are not in the run's own."""
+        self._kept = _LastUsed[str, _Kept](KEPT_RUNS)
+        self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
+        self._one_at_a_time = asyncio.Lock()
 
     async def row(self, run: str) -> RunRow:
         """Raises UnknownRun and RunDamaged."""
@@ -87,14 +118,6 @@ class ShownRuns:
         if rows[0].damage is not None:
             raise rows[0].damage
         return rows[0]
-
-    async def state(self, row: RunRow) -> RunState:
-        """The state of a run, which callers must not change; raises RunUnreadable."""
-        known = self._states.get(row.run)
-        written = row.updated_at, row.seq
-        if known is None or known[0] != written:
-            known = written, state_after(row.run, await self.stored.events(row.run))
-        return self._states.keep(row.run, known)[1]
 
     async def summaries(
         self, machine: str | None, status: str | None, before: str | None, limit: int
@@ -118,24 +141,32 @@ class ShownRuns:
 
     async def summary(self, row: RunRow) -> RunSummary:
         """The summary of a run; if its records can't be read, with the fault."""
-        written = row.updated_at, row.seq, row.is_driven
-        known = self._listed.get(row.run)
-        if known is not None and known[0] == written:
-            return self._listed.keep(row.run, known)[1]
         try:
-            if row.damage is not None:
-                raise row.damage
-            state = await self.state(row)
-            summary = summary_of(row, state, await self.stored.usage_of(state))
+            return (await self._look(row)).summary
         except RunUnreadable as fault:
             return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+
+    async def _look(self, row: RunRow) -> Look:
+        written = row.updated_at, row.seq, row.is_driven
+        known = self._looks.get(row.run)
+        if known is not None and known.written == written:
+            return self._looks.keep(row.run, known)
+        if row.damage is not None:
+            raise row.damage
+        state = await self.stored.state_of(row.run)
+        asked: list[ListedQuestion] = []
+        for one in await self.stored.questions_of(state):
+            asker = await self.row(one.state.run)
+            asked.append(ListedQuestion(asker.run, one.place, one.question, asker.updated_at))
+        summary = summary_of(row, state, await self.stored.usage_of(state))
+        look = Look(written, summary, asked)
         if state.is_over or not open_children(state):
-            self._listed.keep(row.run, (written, summary))
-        return summary
+            self._looks.keep(row.run, look)
+        return look
 
     async def data(self, run: str) -> RunData:
         row = await self.row(run)
-        state = await self.state(row)
+        state = await self.stored.state_of(run)
         children = [child async for child in self._children(state)]
         asked = await self.stored.questions_of(state)
         return run_data(await self.summary(row), state, asked, children)
@@ -143,32 +174,11 @@ class ShownRuns:
     async def waiting(self) -> list[ListedQuestion]:
         """The open questions of runs and their children, newest run first."""
         asked: list[ListedQuestion] = []
-        before, self._asked = self._asked, {}
         for row in await self.stored.journal.runs(limit=LOOKED_AT, skipping=ENDS):
             # Runs that are damaged or were removed meanwhile have no open questions.
             with suppress(UnknownRun, RunUnreadable):
-                known = before.get(row.run)
-                if known is None or known[0] != (row.updated_at, row.seq):
-                    known = await self._read_questions(row)
-                self._asked[row.run] = known
-                asked += known[1]
+                asked += (await self._look(row)).asked
         return asked
-
-    async def _read_questions(
-        self, row: RunRow
-    ) -> tuple[tuple[float, int] | None, list[ListedQuestion]]:
-        """The open questions of a family, with the time and number of the run's last record.
-
-        Time and number are None if children can change the questions.
-        """
-        if row.damage is not None:
-            raise row.damage
-        state = await self.state(row)
-        asked: list[ListedQuestion] = []
-        for one in await self.stored.questions_of(state):
-            asker = await self.row(one.state.run)
-            asked.append(ListedQuestion(asker.run, one.place, one.question, asker.updated_at))
-        return None if open_children(state) else (row.updated_at, row.seq), asked
 
     async def _children(self, state: RunState) -> AsyncIterator[ChildRun]:
         for began in (one.started for of in state.children.values() for one in of.values()):
@@ -176,49 +186,8 @@ class ShownRuns:
                 summary = await self.summary(row)
                 yield ChildRun(state=began.state, key=began.key, summary=summary)
 
-
-T = TypeVar("T")
-KEPT_RUNS = 8
-KEPT_ENGINES = 20
-
-
-@cache
-def _thread() -> ThreadPoolExecutor:
-    """The thread in which pages are made: an engine can be used by one thread only."""
-    return ThreadPoolExecutor(1, "pages")
-
-
-async def run_in_page_thread(make: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_thread(), make)
-
-
-@dataclass
-class _Kept:
-    history: list[Stored] = field(default_factory=list)
-    state: RunState = field(default_factory=RunState)
-    steps: Steps = field(default_factory=Steps)
-    page: RunPage | None = None
-    """The last page, if it stays valid until the next event of the run."""
-
-    def go_on(self, run: str, news: Sequence[Stored]) -> None:
-        """Apply the events since the last look; raises RunDamaged."""
-        # The previous page may still be in use.
-        self.history = [*self.history, *news]
-        self.state = state_after(run, self.history)
-        self.steps.after(news)
-        self.page = None
-
-
-class RunPages:
-    def __init__(self, runs: ShownRuns) -> None:
-        self._runs = runs
-        self._stored = runs.stored
-        self._kept = _LastUsed[str, _Kept](KEPT_RUNS)
-        self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
-        self._one_at_a_time = asyncio.Lock()
-
     async def page(self, run: str) -> RunPage:
-        await self._runs.row(run)
+        await self.row(run)
         async with self._one_at_a_time:
             kept = await self._read(run)
             if kept.page is not None:
@@ -228,7 +197,7 @@ class RunPages:
             steps = kept.steps
             engine = await self._engine(state)
             page = RunPage(
-                await read_facts(self._stored, state, history, engine, time.time()), steps
+                await read_facts(self.stored, state, history, engine, time.time()), steps
             )
             is_still = not page.is_live and state.suspended is None and not open_children(state)
             kept.page = page if is_still else None
@@ -237,11 +206,11 @@ class RunPages:
     async def _read(self, run: str) -> _Kept:
         kept = self._kept.pop(run, None) or _Kept()
         last = kept.history[-1:]
-        news = await self._stored.events(run, last[0].seq - 1 if last else 0)
+        news = await self.stored.events(run, last[0].seq - 1 if last else 0)
         if news[:1] != last[:1] and last:
             # Another run with the same id, for example in a journal that replaced the old one.
             kept, last = _Kept(), []
-            news = await self._stored.events(run)
+            news = await self.stored.events(run)
         if news := news[len(last) :]:
             await run_in_page_thread(lambda: kept.go_on(run, news))
         return self._kept.keep(run, kept)
@@ -251,6 +220,6 @@ class RunPages:
         digest = state.definition
         engine = self._engines.get(digest)
         if engine is None:
-            machine = await self._stored.machine_of(state)
+            machine = await self.stored.machine_of(state)
             engine = await run_in_page_thread(lambda: Engine(Program(machine, digest)))
         return self._engines.keep(digest, engine)

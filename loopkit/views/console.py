@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, or_empty, plural
-from loopkit.text.run_ids import KEY_WIDTH, ancestors_of, place_of
+from loopkit.text.run_ids import KEY_WIDTH, place_of
 from loopkit.validators.judges.prompt import reask_reason
 from loopkit.views.amounts import money, until, usage_suffix
 from loopkit.views.progress import MODEL_WIDTH, WAIT_RANK, WHOLE, Part, Progress, status
@@ -369,69 +369,76 @@ IDLE = ("suspended", *ENDS)
 """After one of these events a child neither works nor waits until its next event."""
 
 
+@dataclass(slots=True)
+class _Child:
+    """A child that has not ended."""
+
+    parent: str
+    key: str
+    """Empty if the state that began it has no other."""
+    place: str
+    """In the family."""
+    progress: Progress = field(default_factory=Progress)
+    works: bool | None = None
+    """None if it neither works nor waits for somebody."""
+
+
 class FamilyProgress:
     def __init__(self) -> None:
         self._own = Progress()
-        self._known: dict[str, Progress] = {}
-        """The children that have not ended, by id."""
-        self._places: dict[str, str] = {}
-        """The place of each of them in the family."""
-        self._ids: dict[tuple[str, str], str] = {}
-        """The id of each of them, by its parent and key."""
-        self._only: dict[str, str] = {}
-        """By the id of a run: its child, if the state that began it has no other."""
-        self._works: dict[str, bool] = {}
-        """For each child that works or waits for somebody: whether it works."""
+        self._children: dict[str, _Child] = {}
 
     def take(self, run: str, stored: Stored) -> None:
-        if run not in self._places:
+        event, child = stored.event, self._children.get(run)
+        if child is None:
             self._own = self._own.after(stored)
         else:
-            self._known[run] = self._known.get(run, Progress()).after(stored)
-            self._works.pop(run, None)
-            if stored.event.type not in IDLE:
-                self._works[run] = stored.event.type != "waiting"
-        if isinstance(stored.event, ChildStarted):
-            self._begin(run, stored.event)
-        elif isinstance(stored.event, ChildEnded):
-            self._end(run, stored.event)
+            child.progress = child.progress.after(stored)
+            child.works = None if event.type in IDLE else event.type != "waiting"
+        if isinstance(event, ChildStarted):
+            place = place_of(event.state, event.key, child.place if child else "")
+            self._children[event.child] = _Child(run, event.key, place)
+        elif isinstance(event, ChildEnded):
+            every = self._children.items()
+            ended = [of for of, one in every if (one.parent, one.key) == (run, event.key)]
+            for of in ended:
+                del self._children[of]
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
         for stored in events:
             self.take(run, stored)
-        if self._works.get(run):
-            del self._works[run]
+        if (child := self._children.get(run)) is not None and child.works:
+            child.works = None
 
     def lines(self, run: str, stored: Stored) -> Iterator[Line]:
         """The lines about the next event; those about a child begin with its place."""
-        place = self._places.get(run)
-        if place is None:
+        child = self._children.get(run)
+        if child is None:
             yield from lines(self._own, stored)
         elif stored.event.type not in ENDS:
             # The parent reports the end of a child, with its cost.
-            for line in lines(self._known.get(run, Progress()), stored):
-                yield replace(line, before=f"{place} {line.before.removeprefix('  ')}")
+            for line in lines(child.progress, stored):
+                yield replace(line, before=f"{child.place} {line.before.removeprefix('  ')}")
 
     def few_lines(self, run: str, stored: Stored) -> Iterator[Line]:
         """The lines about the next event; for one of several children only if a person must act."""
         event = stored.event
         # The person who interrupted the family knows already.
         is_stopped = isinstance(event, Suspended) and not event.is_pause
-        is_one = run not in self._places or self._is_only(run)
-        if is_one or is_stopped or event.type == "waiting":
+        if self._is_alone(run) or is_stopped or event.type == "waiting":
             yield from self.lines(run, stored)
 
     def status(self, now: float) -> tuple[Part, ...]:
-        only = self._only.get(self._own.run, "")
-        if self._works.get(only):
-            name = f"{self._own.state}/{self._known[only].state or 'starts'}"
-            return status(replace(self._total(self._known[only]), state=name), now)
-        if not self._own.items:
-            return status(self._own, now)
-        own = self._own
+        own, children = self._own, self._children.values()
+        for only in children:
+            if only.parent == own.run and not only.key and only.works:
+                name = f"{own.state}/{only.progress.state or 'starts'}"
+                return status(replace(self._total(only.progress), state=name), now)
+        if not own.items:
+            return status(own, now)
         total = self._total(Progress())
-        working = sum(self._works.values())
-        asking = len(self._works) - working
+        working = sum(child.works is True for child in children)
+        asking = sum(child.works is False for child in children)
         parts = (
             Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),
             Part(f"{working} running" if working else "", WAIT_RANK),
@@ -443,26 +450,11 @@ class FamilyProgress:
 
     def _total(self, one: Progress) -> Progress:
         """The progress of one run, with the usage of the whole family."""
-        every = [self._own, *self._known.values()]
+        every = [self._own, *(child.progress for child in self._children.values())]
         usage = reduce(Usage.plus, (each.usage for each in every))
         return replace(one, calls=sum(each.calls for each in every), usage=usage)
 
-    def _is_only(self, run: str) -> bool:
-        """Whether no other run of the family can work at the same time as a child."""
-        parent = next(ancestors_of(run), "")
-        return self._only.get(parent) == run and (
-            parent not in self._places or self._is_only(parent)
-        )
-
-    def _begin(self, parent: str, event: ChildStarted) -> None:
-        self._places[event.child] = place_of(event.state, event.key, self._places.get(parent, ""))
-        self._ids[parent, event.key] = event.child
-        if not event.key:
-            self._only[parent] = event.child
-
-    def _end(self, parent: str, event: ChildEnded) -> None:
-        child = self._ids.pop((parent, event.key), "")
-        self._known.pop(child, None)
-        self._places.pop(child, None)
-        self._only.pop(parent, None)
-        self._works.pop(child, None)
+    def _is_alone(self, run: str) -> bool:
+        """Whether no other run of the family can work at the same time as a run."""
+        child = self._children.get(run)
+        return child is None or (not child.key and self._is_alone(child.parent))

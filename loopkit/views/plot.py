@@ -13,8 +13,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 from loopkit.text import plural
-from loopkit.views.statistics import RunStats
-from loopkit.views.stats import share
+from loopkit.views.stats import MachineStats, RunStats, share, stats_of_machine
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
@@ -24,48 +23,14 @@ DAY_S = 86400
 TICKS = 5
 
 
-class Point(NamedTuple):
-    at: float
-    is_clean: bool | None
-    """None if it has not finished."""
-    blocking: int
-    caught: int
-    usd: float | None
-
-
-def point_of(run: RunStats) -> Point:
-    is_clean = None if run.outcome is None else not run.corrections
-    return Point(run.started, is_clean, run.blocking, run.caught, run.cost_usd)
-
-
-@dataclass(slots=True)
-class Span:
+class Span(NamedTuple):
     """The runs that began in one span of time."""
 
     at: float
     """Its middle."""
-    runs: int = 0
-    finished: int = 0
-    clean: int = 0
-    blocking: int = 0
-    caught: int = 0
-    priced: int = 0
-    usd: float = 0.0
-
-    def add(self, point: Point) -> None:
-        self.runs += 1
-        self.blocking += point.blocking
-        self.caught += point.caught
-        if point.is_clean is not None:
-            self.finished += 1
-            self.clean += point.is_clean
-            if point.usd is not None:
-                self.priced += 1
-                self.usd += point.usd
-
-    @property
-    def mean_usd(self) -> float | None:
-        return share(self.usd, self.priced)
+    runs: MachineStats
+    mean_usd: float | None
+    """Of the finished runs whose cost is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +43,19 @@ class Panel:
         return self.top + self.height * (1 - value / self.most)
 
 
-def plot(points: Sequence[Point], title: str) -> str:
-    spans = spans_of(points)
+def plot(runs: Sequence[RunStats], title: str) -> str:
+    spans = spans_of(runs)
     height = (HEIGHT - TOP - GAP - BOTTOM) / 2
     dearest = max((span.mean_usd or 0.0 for span in spans), default=0.0)
     shares = Panel(TOP, height, 1.0)
     costs = Panel(TOP + height + GAP, height, _round_up(dearest))
     x = _scale(spans)
     parts = [
-        *_head(title, points),
+        *_head(title, runs),
         *_grid(shares, "{:.0%}".format),
         *_legend(shares, (("clean runs", BLUE), ("process yield", GREEN))),
-        *_line(spans, x, shares, lambda span: share(span.clean, span.finished), BLUE),
-        *_line(spans, x, shares, lambda span: share(span.caught, span.blocking), GREEN, "5 4"),
+        *_line(spans, x, shares, lambda span: span.runs.clean_share, BLUE),
+        *_line(spans, x, shares, lambda span: span.runs.process_yield, GREEN, "5 4"),
         *_grid(costs, "${:.4g}".format),
         *_legend(costs, (("cost of a finished run, mean", ORANGE),)),
         *_line(spans, x, costs, lambda span: span.mean_usd, ORANGE),
@@ -100,18 +65,23 @@ def plot(points: Sequence[Point], title: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def spans_of(points: Sequence[Point]) -> list[Span]:
+def spans_of(runs: Sequence[RunStats]) -> list[Span]:
     """The runs by the time at which they began, oldest first; spans without runs are left out."""
-    if not points:
+    if not runs:
         return []
-    times = [point.at for point in points]
+    times = [run.started for run in runs]
     first, last = min(times), max(times)
-    count = min(SPANS, len(points))
+    count = min(SPANS, len(runs))
     width = (last - first) / count or 1.0
-    spans = [Span(first + width * (place + 0.5)) for place in range(count)]
-    for point in points:
-        spans[min(int((point.at - first) / width), count - 1)].add(point)
-    return [span for span in spans if span.runs]
+    spans: list[list[RunStats]] = [[] for _ in range(count)]
+    for run in runs:
+        spans[min(int((run.started - first) / width), count - 1)].append(run)
+    return [_span(first + width * (place + 0.5), of) for place, of in enumerate(spans) if of]
+
+
+def _span(at: float, runs: Sequence[RunStats]) -> Span:
+    paid = [run.cost_usd for run in runs if run.outcome is not None and run.cost_usd is not None]
+    return Span(at, stats_of_machine("", runs), share(sum(paid), len(paid)))
 
 
 def _scale(spans: Sequence[Span]) -> Callable[[Span], float]:
@@ -122,8 +92,8 @@ def _scale(spans: Sequence[Span]) -> Callable[[Span], float]:
     return lambda span: LEFT + (WIDTH - LEFT - RIGHT) * (span.at - first) / (last - first)
 
 
-def _head(title: str, points: Sequence[Point]) -> Iterator[str]:
-    heading = escape(f"{title}: {plural(len(points), 'run', ',')}")
+def _head(title: str, runs: Sequence[RunStats]) -> Iterator[str]:
+    heading = escape(f"{title}: {plural(len(runs), 'run', ',')}")
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" role="img" font-family="sans-serif" font-size="12">'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
@@ -162,13 +162,10 @@ FOLDS: dict[str, Callable[[Progress, Any], Progress]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     text: str
     rank: int
     """If space runs out, the part with the highest rank is dropped first."""
-    tail: str = ""
-    """The end of the text, which is never cut."""
 
 
 def status(progress: Progress, now: float) -> tuple[Part, ...]:
@@ -187,23 +184,16 @@ def status(progress: Progress, now: float) -> tuple[Part, ...]:
 
 
 def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str:
-    """The parts on one line of at most `width` cells, without those that do not fit.
+    """The parts on one line of `width` cells, without those that do not fit.
 
-    The part that says what the run waits for is shortened at most, and never dropped.
-    `measure` gives the number of cells that a text takes on the terminal.
+    The state and what the run waits for are never dropped; `measure` gives the number of cells that
+    a text takes on the terminal.
     """
-    line = SEPARATOR.join(part.text + part.tail for part in parts)
-    beyond = measure(line) - width
-    if beyond <= 0 or len(parts) == 1:
-        return line
+    line = SEPARATOR.join(part.text for part in parts)
     least = max(parts, key=lambda part: part.rank)
-    if least.rank > WAIT_RANK:
-        return fit([part for part in parts if part is not least], width, measure)
-    short, room = least.text, measure(least.text) - beyond
-    while short and measure(short) >= room:
-        short = short[:-1]
-    short = f"{short.rstrip()}…"
-    return SEPARATOR.join((short if part is least else part.text) + part.tail for part in parts)
+    if measure(line) <= width or least.rank <= WAIT_RANK:
+        return line
+    return fit([part for part in parts if part is not least], width, measure)
 
 
 def _wait_part(progress: Progress, now: float) -> Part:
@@ -213,7 +203,7 @@ def _wait_part(progress: Progress, now: float) -> Part:
         lasting = _lasting(one.since, now)
         if one.until is not None:
             lasting = f"{',' if one.provider else ''} again {until(one.until - now)}"
-        return Part(_wait_text(one), WAIT_RANK, lasting)
+        return Part(f"{_wait_text(one)}{lasting}", WAIT_RANK)
     if waits:
         oldest = _lasting(min(pending.since for pending in waits), now)
         places = ", ".join(_judge_place(pending, now) for pending in waits)
@@ -221,7 +211,7 @@ def _wait_part(progress: Progress, now: float) -> Part:
     if progress.asks_person:
         return Part("waits for a person", WAIT_RANK)
     lasting = _lasting(progress.since, now)
-    return Part("works" if lasting and progress.state else "", WAIT_RANK, lasting)
+    return Part(f"works{lasting}" if lasting and progress.state else "", WAIT_RANK)
 
 
 def _wait_text(pending: Pending) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
@@ -25,6 +24,7 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import ReportItems
 from loopkit.text import indent_lines, item, one_line, or_empty, plural, printable
+from loopkit.text.editing import changed_lines
 from loopkit.views.amounts import moment
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def review(engine: Engine, run: RunState) -> str:
 
 def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
     for name, artifact in artifacts.items():
-        yield f"{RULE}\n{name}, {artifact.by}{suffix_beside_attempt(artifact.made)}\n{RULE}"
+        how = version_suffix(artifact.made, names_attempt=True)
+        yield f"{RULE}\n{name}, {artifact.by}{how}\n{RULE}"
         text = artifact.text
         if artifact.is_data:
             text = json.dumps(artifact.data, indent=2, ensure_ascii=False)
@@ -184,25 +185,20 @@ def option_lines(question: Waiting, *, has_origins: bool = False) -> Iterator[st
         yield "  --origin FINDING=STATE   (the state that has to fix a finding)"
 
 
-def version_suffix(version: Version) -> str:
-    """How a run made a version, in brackets; empty for the only attempt of an author."""
-    attempts = [plural(version.attempts, "attempt")] if version.attempts > 1 else []
-    return _in_brackets([*_number(version, version.attempts), *attempts, *_label(version)])
+def version_suffix(version: Version, *, names_attempt: bool = False) -> str:
+    """How a run made a version, in brackets; empty for the only attempt of an author.
 
-
-def suffix_beside_attempt(version: Version) -> str:
-    """How a run made a version, in brackets, for a text that names the attempt already."""
-    return _in_brackets([*_number(version, version.attempt), *_label(version)])
+    `names_attempt` is whether the text before it names the attempt.
+    """
+    attempts = version.attempt if names_attempt else version.attempts
+    parts = [] if version.version in (0, 1, attempts) else [f"version {version.version}"]
+    if version.attempts > 1 and not names_attempt:
+        parts.append(plural(version.attempts, "attempt"))
+    return _in_brackets([*parts, *_label(version)])
 
 
 def phase_and_fallback(version: Version) -> str:
     return _in_brackets([*_label(version)])
-
-
-def _number(version: Version, attempts: int) -> Iterator[str]:
-    """The number of a version, if it is not the number of attempts."""
-    if version.version != attempts and version.version > 1:
-        yield f"version {version.version}"
 
 
 def _label(version: Version) -> Iterator[str]:
@@ -315,8 +311,7 @@ def change_lines(run: RunState, artifact: Artifact) -> Iterator[str]:
         yield f"It is the same as attempt {last.attempt}, white space aside."
         return
     else:
-        old, new = artifact_lines(last), artifact_lines(artifact)
-        diff = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+        diff = changed_lines(artifact_lines(last), artifact_lines(artifact), context=2)
     yield f"Changed since attempt {last.attempt}:"
     yield from (f"  {line}".rstrip() for line in diff[:MOST_LINES])
     if len(diff) > MOST_LINES:

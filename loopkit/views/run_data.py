@@ -5,7 +5,6 @@ Besides: all versions of an artifact, and how two differ; and the children of a 
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from loopkit.engine.state import Child, RunState
 from loopkit.journal.records import RunRow
 from loopkit.machine.scope import ReportItems
 from loopkit.text import columns, indent_lines, item, one_line, or_empty, plural
+from loopkit.text.editing import changed_lines
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import ancestors_of, place_of, resume_line
 from loopkit.views.amounts import cost_of, duration, usage_text
@@ -329,9 +329,7 @@ def versions_of(events: Iterable[Event]) -> dict[str, list[KeptVersion]]:
 def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
     yield f"--- {before.title}"
     yield f"+++ {after.title}"
-    old = artifact_lines(before.artifact)
-    new = artifact_lines(after.artifact)
-    yield from list(difflib.unified_diff(old, new, lineterm=""))[2:]
+    yield from changed_lines(artifact_lines(before.artifact), artifact_lines(after.artifact))
     for here, there in ((before, after), (after, before)):
         known = {finding.id for finding in there.findings}
         if only := [finding for finding in here.findings if finding.id not in known]:

@@ -28,7 +28,7 @@ from loopkit.engine.records import Record, Usage
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.scenario.cases import Scenario
-from loopkit.views.statistics import MachineStats, RunStats
+from loopkit.views.stats import MachineStats, RunStats
 
 STATS = (
     "The output of `loopkit stats --format json`. A share is null if its denominator is zero. "

@@ -1,6 +1,6 @@
 """Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-docs/telemetry.md defines each. No run is kept in memory.
+docs/telemetry.md defines each.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from loopkit.drive.stored_runs import Stored, state_after
 from loopkit.engine.events import ChildStarted
+from loopkit.engine.records import Record
 from loopkit.engine.telemetry import (
     COUNTS,
     Defect,
     Figures,
+    Override,
     Phase,
     usd_without_held,
 )
@@ -24,83 +27,153 @@ from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line, plural, printable
 from loopkit.views.amounts import cost_of, duration
 from loopkit.views.run_data import status_of
-from loopkit.views.statistics import Group, MachineStats, PhaseStats, RunStats
 
 
-class _Mean:
-    def __init__(self) -> None:
-        self.runs = self.unpriced = 0
-        self.usd = self.seconds = 0.0
+class PhaseStats(Phase, frozen=True, kw_only=True):
+    """One state: what it wrote, injected, found and missed, with the resulting shares."""
 
-    def add(self, run: RunStats) -> None:
-        self.runs += 1
-        self.seconds += run.seconds
-        self.unpriced += run.cost_usd is None
-        self.usd += run.cost_usd or 0.0
+    correction_rate: float | None = None
+    """Corrections / works."""
+    density: float | None = None
+    """Injected defects / 1,000 characters of its last versions."""
+    phase_yield: float | None = None
+    """Found / (found + missed)."""
 
-    @property
-    def group(self) -> Group:
-        usd = share(self.usd, self.runs - self.unpriced)
-        seconds = share(self.seconds, self.runs)
-        return Group(runs=self.runs, cost_usd=usd, seconds=seconds, unpriced=self.unpriced)
+
+class RunStats(Record, frozen=True, kw_only=True):
+    """One run. A share is null if its denominator is zero."""
+
+    run: str
+    machine: str
+    status: str
+    outcome: str | None
+    """The final state; null if the run has not finished."""
+    success: bool | None
+    played: bool
+    """Whether a scenario played the agents."""
+    started: float
+    """The Unix time at which the run started."""
+    calls: int
+    tokens: int
+    cost_usd: float | None
+    """The cost in USD, including children but not amounts that are only held; null if unknown."""
+    seconds: float
+    """The seconds of work, not counting waiting."""
+    works: int
+    """How many times its states wrote their artifacts."""
+    corrections: int
+    """The number of these works that were corrections."""
+    correction_rate: float | None
+    """Corrections / works."""
+    blocking: int
+    """The number of defects that blocked."""
+    resolved: int
+    """The number of these defects that are resolved."""
+    density: float | None
+    """Blocking defects / 1,000 characters of the last versions."""
+    caught: int
+    """The number of blocking defects that no validate state missed."""
+    process_yield: float | None
+    """Caught / blocking defects."""
+    phases: tuple[PhaseStats, ...]
+    defects: tuple[Defect, ...]
+    overrides: tuple[Override, ...]
+
+
+class Group(Record, frozen=True, kw_only=True):
+    """Finished runs: either those with corrections or those without."""
+
+    runs: int = 0
+    cost_usd: float | None = None
+    """The mean cost of a run in USD, over the runs whose cost is known."""
+    seconds: float | None = None
+    """The mean seconds of work of a run."""
+    unpriced: int = 0
+    """The number of runs whose cost is unknown."""
+
+
+class MachineStats(Record, frozen=True, kw_only=True):
+    """All counted runs of one machine together. Shares are computed from sums over the runs."""
+
+    machine: str
+    runs: int
+    finished: int
+    succeeded: int
+    clean: Group
+    """Finished runs without a correction."""
+    corrected: Group
+    """Finished runs with corrections."""
+    clean_share: float | None
+    """Clean runs / finished runs."""
+    works: int
+    corrections: int
+    correction_rate: float | None
+    """Corrections / works."""
+    blocking: int
+    """The number of defects that blocked."""
+    resolved: int
+    """The number of these defects that are resolved."""
+    density: float | None
+    """Blocking defects / 1,000 characters of the last versions."""
+    caught: int
+    """The number of blocking defects that no validate state missed."""
+    process_yield: float | None
+    """Caught / blocking defects."""
+    overrides: int
+    phases: tuple[PhaseStats, ...]
 
 
 SUMMED = ("works", "corrections", "blocking", "resolved", "caught")
-
-
-class _Sums:
-    def __init__(self) -> None:
-        self.runs = self.succeeded = self.overrides = 0
-        self.of = Counter[str]()
-        self.means = {True: _Mean(), False: _Mean()}
-        self.phases = defaultdict[str, Counter[str]](Counter)
-
-    def add(self, run: RunStats) -> None:
-        self.runs += 1
-        self.of.update({name: getattr(run, name) for name in SUMMED})
-        self.overrides += len(run.overrides)
-        if run.outcome is not None:
-            self.succeeded += run.success is True
-            self.means[not run.corrections].add(run)
-        for phase in run.phases:
-            self.phases[phase.state].update({name: getattr(phase, name) for name in COUNTS})
-
-    def stats(self, machine: str) -> MachineStats:
-        clean = self.means[True].group
-        corrected = self.means[False].group
-        finished = clean.runs + corrected.runs
-        phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in self.phases.items())
-        return MachineStats(
-            machine=machine,
-            runs=self.runs,
-            finished=finished,
-            succeeded=self.succeeded,
-            clean=clean,
-            corrected=corrected,
-            clean_share=share(clean.runs, finished),
-            **self.of,
-            correction_rate=share(self.of["corrections"], self.of["works"]),
-            density=density(self.of["blocking"], sum(phase.characters for phase in phases)),
-            process_yield=share(self.of["caught"], self.of["blocking"]),
-            overrides=self.overrides,
-            phases=phases,
-        )
-
-
-class Totals:
-    def __init__(self) -> None:
-        self._of: dict[str, _Sums] = {}
-
-    def add(self, run: RunStats) -> None:
-        self._of.setdefault(run.machine, _Sums()).add(run)
-
-    @property
-    def machines(self) -> list[MachineStats]:
-        """By name."""
-        return [self._of[machine].stats(machine) for machine in sorted(self._of)]
-
-
 CHARACTERS = 1000
+
+
+def stats_of_machines(runs: Iterable[RunStats]) -> list[MachineStats]:
+    """By name."""
+    by_machine: dict[str, list[RunStats]] = {}
+    for run in runs:
+        by_machine.setdefault(run.machine, []).append(run)
+    return [stats_of_machine(machine, by_machine[machine]) for machine in sorted(by_machine)]
+
+
+def stats_of_machine(machine: str, runs: Sequence[RunStats]) -> MachineStats:
+    finished = [run for run in runs if run.outcome is not None]
+    clean = _group([run for run in finished if not run.corrections])
+    tallies = defaultdict[str, Counter[str]](Counter)
+    for phase in (phase for run in runs for phase in run.phases):
+        tallies[phase.state].update({name: getattr(phase, name) for name in COUNTS})
+    phases = tuple(phase_stats(Phase(state=state, **of)) for state, of in tallies.items())
+    summed = {name: sum(getattr(run, name) for run in runs) for name in SUMMED}
+    return MachineStats(
+        machine=machine,
+        runs=len(runs),
+        finished=len(finished),
+        succeeded=sum(run.success is True for run in finished),
+        clean=clean,
+        corrected=_group([run for run in finished if run.corrections]),
+        clean_share=share(clean.runs, len(finished)),
+        **summed,
+        **_shares(summed, phases),
+        overrides=sum(len(run.overrides) for run in runs),
+        phases=phases,
+    )
+
+
+def _group(runs: Sequence[RunStats]) -> Group:
+    priced = [run.cost_usd for run in runs if run.cost_usd is not None]
+    return Group(
+        runs=len(runs),
+        cost_usd=share(sum(priced), len(priced)),
+        seconds=share(sum(run.seconds for run in runs), len(runs)),
+        unpriced=len(runs) - len(priced),
+    )
+
+
+def _shares(summed: Mapping[str, int], phases: Sequence[PhaseStats]) -> dict[str, Any]:
+    return {
+        "correction_rate": share(summed["corrections"], summed["works"]),
+        "density": density(summed["blocking"], sum(phase.characters for phase in phases)),
+        "process_yield": share(summed["caught"], summed["blocking"]),
+    }
 
 
 def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
@@ -112,6 +185,13 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
     phases = tuple(map(phase_stats, figures.phases))
     defects = tuple(figures.defects)
     blocking = [defect for defect in defects if defect.blocking]
+    summed = {
+        "works": figures.works,
+        "corrections": figures.again,
+        "blocking": len(blocking),
+        "resolved": sum(defect.status == "resolved" for defect in blocking),
+        "caught": sum(not defect.missed for defect in blocking),
+    }
     return RunStats(
         run=row.run,
         machine=state.machine,
@@ -124,14 +204,8 @@ def stats_of(row: RunRow, history: Sequence[Stored]) -> RunStats:
         tokens=state.usage.tokens - state.usage.held_tokens,
         cost_usd=usd_without_held(state.usage),
         seconds=state.usage.time_s,
-        works=figures.works,
-        corrections=figures.again,
-        correction_rate=figures.correction_rate,
-        blocking=len(blocking),
-        resolved=sum(defect.status == "resolved" for defect in blocking),
-        density=density(len(blocking), sum(phase.characters for phase in phases)),
-        caught=(caught := sum(not defect.missed for defect in blocking)),
-        process_yield=share(caught, len(blocking)),
+        **summed,
+        **_shares(summed, phases),
         phases=phases,
         defects=defects,
         overrides=tuple(figures.overrides),

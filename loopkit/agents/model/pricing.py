@@ -188,16 +188,6 @@ def usual_cost(agent: ModelAgent, model: str, sent: int, answered: int) -> float
     return most_usd(agent, model, sent, answered, (_INPUT, _OUTPUT))
 
 
-def cached_share(agent: ModelAgent, model: str) -> float:
-    """The price of a cached token as a share of that of a new one; 1 where it is unknown."""
-    known, price = known_model(model), own_price(agent, model)
-    rates = numbers_of(known and known.entry)
-    new, cached = rates.get(_INPUT), rates.get(_CACHED)
-    if price is not None:
-        new, cached = price.input, price.cached
-    return cached / new if new and cached is not None else 1.0
-
-
 def cost(agent: ModelAgent, model: str, used: TokenUse, listed: float | None) -> float | None:
     """USD for the tokens of a call: by the agent's own price, else LiteLLM's figure `listed`; if it
     does not find the price that it lists itself, by the highest rates."""

@@ -41,10 +41,6 @@ class DerivedIds:
         return False
 
 
-MOST_TRACES = 10_000
-"""How many decisions of the sampler are remembered; for older traces it is asked again."""
-
-
 class Emitter:
     def __init__(
         self, tracers: trace.TracerProvider | None, meters: metrics.MeterProvider | None
@@ -55,13 +51,12 @@ class Emitter:
             # Only for our own tracer: those of the application keep theirs.
             self._tracer.id_generator = DerivedIds()
         self._instruments = _instruments(meters) if meters else {}
-        self._sampled: dict[int, bool] = {}
 
     def emit(
         self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
     ) -> None:
         """`parent` is the run and name of the span around it."""
-        if self._tracer is None or not self._is_sampled(of, span):
+        if self._tracer is None or not self._is_sampled(of):
             return
         context = Context() if parent is None else _within(of, *parent)
         _IDS.set((of.trace_id, of.span_id(run, span.own)))
@@ -79,16 +74,11 @@ class Emitter:
             recorded.set_status(trace.Status(trace.StatusCode.ERROR, span.error))
         recorded.end(_ns(max(span.start, span.end)))
 
-    def _is_sampled(self, of: Trace, span: Span) -> bool:
-        """Whether the sampler takes the trace; asked once, as a child may end before its root."""
-        if of.trace_id not in self._sampled:
-            sampler = getattr(self._tracer, "sampler", None)
-            asked = (Context(), of.trace_id, span.name)
-            decided = sampler.should_sample(*asked).decision if sampler else None
-            self._sampled[of.trace_id] = decided is None or decided.is_sampled()
-            if len(self._sampled) > MOST_TRACES:
-                del self._sampled[next(iter(self._sampled))]
-        return self._sampled[of.trace_id]
+    def _is_sampled(self, of: Trace) -> bool:
+        """Whether the sampler takes a trace, by its id: a child may end before its root."""
+        sampler = getattr(self._tracer, "sampler", None)
+        asked = (Context(), of.trace_id, RUN_SPAN)
+        return sampler is None or bool(sampler.should_sample(*asked).decision.is_sampled())
 
     def record(self, measure: Measure) -> None:
         instrument = self._instruments.get(measure.instrument.name)

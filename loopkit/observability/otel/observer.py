@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
+    ENDS,
     Alerted,
     Cancelled,
     ChildEnded,
@@ -63,8 +63,8 @@ class TelemetryObserver:
         self._emitter = emitter
         self._end = end
         self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
-        self._roots: WeakValueDictionary[str, RunSpans] = WeakValueDictionary()
-        """By id. Only the listeners of their families hold references to them."""
+        self._born: dict[str, float] = {}
+        """When the roots of families began that have not ended."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
@@ -72,23 +72,23 @@ class TelemetryObserver:
         for stored in await history(run):
             # The process that drove the run then has sent these spans.
             spans.after(stored)
-        root = self._roots.get(root_of(run)) if is_child(run) else spans
-        if root is None:
+        root = root_of(run)
+        if is_child(run) and root not in self._born:
             # It began perhaps in another process.
-            root = RunSpans(root_of(run))
-            for stored in await history(root_of(run)):
-                root.after(stored)
-        self._roots[root_of(run)] = root
-        return partial(self._take, run, root, spans, current_link())
+            self._born[root] = (await history(root))[0].at
+        return partial(self._take, run, spans, current_link())
 
-    def _take(
-        self, run: str, root: RunSpans, spans: RunSpans, link: Link | None, stored: Stored
-    ) -> None:
+    def _take(self, run: str, spans: RunSpans, link: Link | None, stored: Stored) -> None:
         try:
             ended = spans.after(stored)
             for measure in measures_of_event(stored.event, spans.machine):
                 self._emitter.record(measure)
-            trace = Trace(root_of(run), root.born)
+            root = root_of(run)
+            if not is_child(run):
+                self._born[root] = spans.born
+            trace = Trace(root, self._born[root])
+            if stored.event.type in ENDS and not is_child(run):
+                del self._born[root]
             for span in ended:
                 within = (run, span.within) if span.within else None
                 if within is None and is_child(run):

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from bisect import bisect_right
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
@@ -40,44 +38,19 @@ from loopkit.serving.http.library import (
     SendTimeoutError,
 )
 from loopkit.text.json_text import NoJson, parse_json
-from loopkit.text.run_ids import BELOW
 from loopkit.views.console import event_line
 from loopkit.views.page.rendering import render
 
 POLL_S = 0.02
 RETRY_S = 1.0
-MOST_KEPT = 2_000
-MOST_KEPT_BYTES = 16_000_000
-
-
-class FollowedRecord(NamedTuple):
-    place: Place
-    run: str
-    type: str
-    data: bytes
 
 
 class Follower:
-    """Polls a journal with short reads for as long as it has followers.
+    """Looks whether a journal has new records, once for all who follow it."""
 
-    A follower is only a place in the order of all records. The newest are kept in memory, once for
-    all; a follower that is further behind reads from the journal.
-    """
-
-    def __init__(
-        self, journal: Journal, tell: Callable[[Placed], bytes], poll_s: float = POLL_S
-    ) -> None:
-        """`tell` encodes a record for followers, once for all of those who keep up."""
+    def __init__(self, journal: Journal, poll_s: float = POLL_S) -> None:
         self.journal = journal
-        self._tell = tell
         self._poll_s = poll_s
-        self._kept: deque[FollowedRecord] = deque()
-        self._kept_bytes = 0
-        self._from: Place | None = None
-        """All records after this place and up to `_to` are kept; None if none are."""
-        self._to = Place()
-        self._era = journal.era
-        """That of the journal that the kept records belong to; a replaced one has another."""
         self.followers = 0
         self._wanted = asyncio.Event()
         self.is_closed = False
@@ -93,75 +66,24 @@ class Follower:
         finally:
             self.followers -= 1
 
-    async def read(
-        self, after: Place, family: str | None, *, is_last: bool = False
-    ) -> tuple[Sequence[FollowedRecord], Place]:
-        """The records after a place, in order, and the place to continue at.
-
-        They are those of all runs, or of one and its children. If there are none, wait for the
-        `news` that was taken before this call. With `is_last` the journal itself is read, because
-        no news will follow. Raises JournalError.
-        """
-        known, kept_from = self._to, self._from
-        is_kept = kept_from is not None and kept_from <= after and self._era == self.journal.era
-        if is_kept and not is_last:
-            return self._recent(after, family)
-        if placed := await self.journal.records_after(after, family):
-            return [self._prepare(one) for one in placed], placed[-1].place
-        # The reader had come as far before, and none of it was for this follower.
-        return (), max(after, known)
-
-    def _recent(self, after: Place, family: str | None) -> tuple[Sequence[FollowedRecord], Place]:
-        first = bisect_right(self._kept, after, key=lambda record: record.place)
-        new = [self._kept[at] for at in range(first, len(self._kept))]
-        if family is not None:
-            below = f"{family}{BELOW}"
-            new = [one for one in new if one.run == family or one.run.startswith(below)]
-        return new, max(after, self._to)
-
     async def run(self) -> None:
-        """Read the journal until cancelled or closed."""
+        """Look until cancelled or closed, for as long as somebody follows."""
+        seen: tuple[object, Place] | None = None
         while not self.is_closed:
+            if not self.followers:
+                self._wanted.clear()
+                await self._wanted.wait()
             try:
-                if not self.followers or self._from is None:
-                    await self._rest()
-                placed = await self.journal.records_after(self._to)
-                if self._era != self.journal.era:
-                    self._from = None
-                    continue
+                newest = await self.journal.newest()
             except JournalError:
-                # A follower that reads from the journal itself gets the error.
+                # Those who read the journal get the error.
                 await asyncio.sleep(RETRY_S)
                 continue
-            if placed:
-                self._keep([self._prepare(one) for one in placed])
-                self._wake()
-            else:
+            if (found := (self.journal.era, newest)) == seen:
                 await asyncio.sleep(self._poll_s)
-
-    def _forget(self, start: Place | None) -> None:
-        self._kept.clear()
-        self._kept_bytes = 0
-        self._from = start
-
-    async def _rest(self) -> None:
-        self._forget(None)
-        if not self.followers:
-            self._wanted.clear()
-            await self._wanted.wait()
-        self._from = self._to = await self.journal.newest()
-        self._era = self.journal.era
-        # Earlier followers do not know what was written since.
-        self._wake()
-
-    def _keep(self, records: Sequence[FollowedRecord]) -> None:
-        self._kept.extend(records)
-        self._kept_bytes += sum(len(one.data) for one in records)
-        self._to = records[-1].place
-        while len(self._kept) > MOST_KEPT or self._kept_bytes > MOST_KEPT_BYTES:
-            gone = self._kept.popleft()
-            self._from = gone.place
-            self._kept_bytes -= len(gone.data)
+            else:
+                seen = found
+                self._wake()
 
     def close(self) -> None:
         self.is_closed = True
@@ -171,9 +93,6 @@ class Follower:
     def _wake(self) -> None:
         self.news.set()
         self.news = asyncio.Event()
-
-    def _prepare(self, placed: Placed) -> FollowedRecord:
-        return FollowedRecord(placed.place, placed.run, placed.record.type, self._tell(placed))
 
 
 STATUS: dict[type[Exception], int] = {
@@ -335,8 +254,6 @@ async def text_of(request: Request, most: int, only: tuple[str, str] | None = No
 
 
 LOOK_S = 2.0
-PIECE_BYTES = 64_000
-"""The most that is sent at once, unless one event is larger."""
 OVER = "over"
 """The ending of the id of the last event of a run."""
 
@@ -389,7 +306,7 @@ async def stream(
                 era, after, is_over = journal.era, Place(), False
                 yield _event(str(after), "{}", "ready")
             try:
-                found, after = await follower.read(after, run, is_last=is_over)
+                found = await journal.records_after(after, run)
                 if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
                     looked_at = time.monotonic()
                     is_removed = not await journal.has(run)
@@ -398,10 +315,11 @@ async def stream(
                 return
             if era != journal.era:
                 continue
-            for piece in _pieces(found):
-                yield piece
-            is_over = is_over or any(one.run == run and one.type in ENDS for one in found)
+            for record in found:
+                yield event_of_record(record)
+            is_over = is_over or any(one.run == run and one.record.type in ENDS for one in found)
             if found:
+                after = found[-1].place
                 continue
             if is_over or is_removed:
                 last = {"run": run, **({"is_removed": True} if is_removed else {})}
@@ -410,17 +328,6 @@ async def stream(
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await news.wait()
-
-
-def _pieces(found: Sequence[FollowedRecord]) -> Iterator[bytes]:
-    piece = bytearray()
-    for one in found:
-        if piece and len(piece) + len(one.data) > PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-        piece += one.data
-    if piece:
-        yield bytes(piece)
 
 
 EVENTS: dict[str, Any] = {

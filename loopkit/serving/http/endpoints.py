@@ -234,9 +234,9 @@ async def show_run(call: Call) -> Response:
 
 async def list_events(call: Call) -> Response:
     run = call.path["run"]
-    row = await call.site.runs.row(run)
+    await call.site.runs.row(run)
     if "text/event-stream" in call.request.headers.get("accept", ""):
-        return await _stream(call, run, is_over=(await call.site.runs.state(row)).is_over)
+        return await _stream(call, run, is_over=await call.site.stored.is_over(run))
     limit = max(call.query["limit"], 1)
     # One more than the limit shows whether there are more.
     records = await call.site.stored.journal.read(run, call.query["after"], limit + 1)
@@ -299,7 +299,8 @@ async def show_diagram(call: Call) -> Response:
     form = call.query["format"]
     if form not in FORMATS:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    state = await call.site.runs.state(await call.site.runs.row(call.path["run"]))
+    row = await call.site.runs.row(call.path["run"])
+    state = await call.site.stored.state_of(row.run)
     graph = Graph(await call.site.stored.machine_of(state))
     text = FORMATS[form](drawing(graph, state, status=status_of(state, is_driven=True)))
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
@@ -374,21 +375,9 @@ class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input: dict[str, Any] = {}
 
 
-class Given(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Given(HumanAnswer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An answer to the open question of a run."""
 
-    choice: str
-    comment: str = ""
-    form: dict[str, Any] = {}
-    """The fields of the question's form."""
-    edit: str | None = None
-    """The artifact as you have edited it, where the question offers that."""
-    origins: dict[str, tuple[str, ...]] = {}
-    """For findings of the last report: the states that have to fix them."""
-    limits: dict[str, Any] = {}
-    """Limits of the run to raise."""
-    by: str = "person"
-    """Who answers, for the record."""
     question: str | None = None
     """The id of the question that is meant. Without it, it is the open one, and the answer that
     the one before it had is refused."""
@@ -443,8 +432,7 @@ async def start_run(call: Call) -> Response:
 
 
 async def answer_run(call: Call) -> Response:
-    given = {name: getattr(call.body, name) for name in Given.__struct_fields__}
-    del given["question"]
+    given = {name: getattr(call.body, name) for name in HumanAnswer.__struct_fields__}
     return await _post(call, HumanAnswer(**given))
 
 

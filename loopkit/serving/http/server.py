@@ -1,7 +1,7 @@
 """A server of one application, with its connections, and the site that its pages and API share.
 
-If there are too many connections, a new one is told to come later; one that asks nothing, or reads
-nothing, is closed. Signals are the caller's.
+If there are too many connections, a new one is told to come later; one that asks nothing is closed.
+Signals are the caller's.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.host import Host
-from loopkit.serving.http.answers import Follower, event_of_record
+from loopkit.serving.http.answers import Follower
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.metrics import Metrics
-from loopkit.serving.shown_runs import RunPages, ShownRuns
+from loopkit.serving.shown_runs import ShownRuns
 
 BACKLOG = 512
 AT_ONCE = 16
@@ -98,8 +98,6 @@ class HttpServer(Server):
 MOST_CONNECTIONS = 2_000
 LONGEST_HEAD_S = 10.0
 """How long a client may take to send what precedes the body of a request."""
-LONGEST_READ_S = 30.0
-"""How long a client may go without reading any of an answer."""
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
     b"connection: close\r\n\r\n"
@@ -118,13 +116,11 @@ def most_connections() -> int:
 class Room:
     most: int = field(default_factory=most_connections)
     longest_head_s: float = LONGEST_HEAD_S
-    longest_read_s: float = LONGEST_READ_S
 
 
 class Connection(H11Protocol):
     room: Room
     _too_late: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -136,7 +132,6 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_wait()
-        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -146,27 +141,6 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._look()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._await_reading()
-
-    def resume_writing(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
-        super().resume_writing()
-
-    def _await_reading(self) -> None:
-        unread = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self.room.longest_read_s, self._look_at_reading, unread)
-
-    def _look_at_reading(self, unread: int) -> None:
-        """Close the connection if its client has read nothing meanwhile; it may read slowly."""
-        if self.transport.get_write_buffer_size() < unread:
-            self._await_reading()
-        else:
-            self.transport.abort()
 
     def _look(self) -> None:
         """Start the timer for a complete request, unless one is being answered."""
@@ -197,7 +171,6 @@ class Site:
     """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
     runs: ShownRuns = field(init=False)
-    pages: RunPages = field(init=False)
     follower: Follower = field(init=False)
     metrics: Metrics = field(init=False)
     starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
@@ -206,8 +179,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.runs = ShownRuns(self.stored)
-        self.pages = RunPages(self.runs)
-        self.follower = Follower(self.stored.journal, event_of_record)
+        self.follower = Follower(self.stored.journal)
         self.metrics = Metrics(self.stored.journal, follows=True)
 
     @classmethod

@@ -23,11 +23,9 @@ from loopkit.serving.http.answers import (
 from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING, Endpoint, Parameter, routes
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
-    ASGIApp,
     BaseRoute,
     HTMLResponse,
     HTTPException,
-    RedirectResponse,
     Request,
     Response,
     Route,
@@ -148,28 +146,15 @@ def _page(api: dict[str, Any]) -> str:
     return render("api.html", {"place": "/api", **names})
 
 
-def application(site: Site, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """The application of a site. `pages` are those of a viewer, which has `/`, if there is one."""
-
-    async def to_api(_: Request) -> Response:
-        return RedirectResponse("/api", 303)
-
-    app = Starlette(
-        routes=[
-            *sign_in_routes(site.access),
-            *api_routes(),
-            *routes(site, TABLE),
-            *(pages or [Route("/", to_api, methods=["GET"])]),
-        ],
-        exception_handlers={
-            HTTPException: tell_http,
-            Exception: bug_teller(site.say),
-            **dict.fromkeys((*STATUS, BadRequest), tell_known),
-        },
-    )
-    return Gate(app, site.access)
-
-
 class SiteServer(HttpServer):
-    def __init__(self, site: Site, pages: Sequence[BaseRoute] = ()) -> None:
-        super().__init__(application(site, pages), site.stop, site.room)
+    def __init__(self, site: Site, pages: Sequence[BaseRoute]) -> None:
+        """`pages` are those of the viewer, of which one has `/`."""
+        app = Starlette(
+            routes=[*sign_in_routes(site.access), *api_routes(), *routes(site, TABLE), *pages],
+            exception_handlers={
+                HTTPException: tell_http,
+                Exception: bug_teller(site.say),
+                **dict.fromkeys((*STATUS, BadRequest), tell_known),
+            },
+        )
+        super().__init__(Gate(app, site.access), site.stop, site.room)

@@ -9,18 +9,18 @@ import asyncio
 import copy
 import json
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
 from loopkit.drive.stored_runs import OpenQuestion
-from loopkit.engine.findings import SCHEMA, report_diagnostics
+from loopkit.engine.findings import report_diagnostics
 from loopkit.engine.payloads import Wanted
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import DataType
@@ -67,8 +67,6 @@ class ServedTool:
     description: str
     arguments: Mapping[str, Any]
     """JSON Schema of its arguments."""
-    result: Mapping[str, Any]
-    """JSON Schema of its answer."""
     changes_nothing: bool = False
     """Whether it is read-only: it starts no program and makes no call."""
 
@@ -98,12 +96,7 @@ class UserReply:
     content: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Progress:
-    done: float
-    total: float | None
-    """The maximum of `done`, if it is known."""
-    message: str
+Tell: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -111,8 +104,8 @@ class Caller:
     user: str = "the user of a client"
     may_be_asked: bool = False
     """Whether the client shows forms to that person."""
-    tell: Callable[[Progress], None] | None = None
-    """Takes the progress of the call without waiting; None if the client did not ask for it."""
+    tell: Tell | None = None
+    """Takes what happens in the call; None if the client did not ask for it."""
     reply: UserReply | None = None
     """The reply of the user, if the call was made before and led to a form."""
     program: str = "a client"
@@ -139,73 +132,6 @@ class Toolbox(Protocol):
 LONGEST_RESULT = 250_000
 """Characters of a result as JSON: some clients refuse messages of more than a mebibyte, and an
 answer contains its data twice."""
-RUN: Mapping[str, Any] = {"type": "string", "description": "The id of a run."}
-REQUEST: Mapping[str, Any] = {
-    "type": "object",
-    "description": "What is wanted from you: do what `prompt` says, and call `submit`.",
-    "properties": {
-        "id": {"type": "string", "description": "Names this request in `submit`."},
-        "run": {"type": "string", "description": "The run that asks; `submit` names it."},
-        "state": {"type": "string"},
-        "attempt": {"type": "integer", "description": "From 1."},
-        "prompt": {
-            "type": "string",
-            "description": "What to do, with what was found in the version before.",
-        },
-        "artifact": {"type": "string", "description": "What it is called."},
-        "form": {"enum": ["text", "data", "file", "folder"]},
-        "deliver": {"type": "string", "description": "How to deliver it."},
-        "schema": {"type": "object", "description": "JSON Schema of data."},
-        "workspace": {"type": "string", "description": "The folder to work in."},
-        "path": {"type": "string", "description": "The file or folder in it."},
-    },
-    "required": ["id", "run", "state", "attempt", "prompt", "artifact", "form", "deliver"],
-}
-STANDING: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "run": RUN,
-        "machine": {"type": "string"},
-        "status": {
-            "enum": [
-                "finished", "waiting", "running", "interrupted", "suspended", "cancelled", "new",
-            ],
-            "description": "`finished`: the run is over. `waiting`: a person has to answer, or "
-            "somebody outside has to deliver an artifact. `running`: it is being driven; call "
-            "`status` later. `interrupted`: nobody drives it; `resume` goes on with it. "
-            "`suspended`: it can't go on as it is; `message` says why, and what helps.",
-        },
-        "state": {"type": "string", "description": "The active state, or the last one."},
-        "outcome": {"type": "string", "description": "The final state."},
-        "success": {"type": "boolean", "description": "Whether that is a success."},
-        "result": {
-            "type": "object",
-            "description": "The artifacts that the run ended with; left out where they are too "
-            "long for an answer, and `message` says where they are.",
-        },
-        "message": {"type": "string", "description": "What is waited for, and what to do."},
-        "questions": {
-            "type": "array",
-            "description": "What a person is asked. Only a person may answer.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "run": {"type": "string", "description": "The run that asks."},
-                    "text": {"type": "string"},
-                    "choices": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["run", "text", "choices"],
-            },
-        },
-        "request": REQUEST,
-        "calls": {"type": "integer", "description": "How often an agent was called."},
-        "cost_usd": {
-            "type": ["number", "null"],
-            "description": "What was spent, in US dollars; null if it is not known.",
-        },
-    },
-    "required": ["run", "machine", "status", "state", "calls", "cost_usd"],
-}  # fmt: skip
 
 
 async def standing(app: App, run: str, pages: str = "") -> dict[str, Any]:
@@ -378,7 +304,6 @@ class ValidatorTool:
             name=self.validator.name,
             description=self._description,
             arguments=self._arguments,
-            result=SCHEMA,
             changes_nothing=not any(rule.may_be_lost or rule.played for rule in rules),
         )
 
@@ -437,17 +362,13 @@ class ValidatorTool:
             raise CallRefused("; ".join(fault.message for fault in error.faults)) from error
 
 
-@dataclass(frozen=True)
-class Choice:
-    tools: Sequence[ValidatorTool]
-    left_out: Mapping[str, str]
-    """The reason for each validator that is not served, by name."""
-
-
 def choose(
     validators: Sequence[StandaloneValidator], fixed: Mapping[str, Any], *, judges: bool
-) -> Choice:
-    """The validators that need only a draft and inputs; with `judges` also those with a judge."""
+) -> tuple[list[ValidatorTool], dict[str, str]]:
+    """The validators that need only a draft and inputs; with `judges` also those with a judge.
+
+    Besides, for each that is left out, why.
+    """
     tools: list[ValidatorTool] = []
     left_out: dict[str, str] = {}
     for validator in validators:
@@ -460,4 +381,4 @@ def choose(
             left_out[validator.name] = f"it reads {read}, which only a run has"
         else:
             tools.append(ValidatorTool(validator, fixed))
-    return Choice(tools, left_out)
+    return tools, left_out

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -19,11 +19,12 @@ from typing import Any
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.stored_runs import OpenQuestion, Stored, open_children
-from loopkit.engine.events import ENDS, Finished, Intended, Replied, Waiting, Worked
+from loopkit.drive.stored_runs import OpenQuestion, read_stored
+from loopkit.engine.events import ENDS, Replied, Waiting, Worked
 from loopkit.engine.findings import report_diagnostics
 from loopkit.engine.payloads import Delivery, HumanAnswer
 from loopkit.journal.errors import JournalError, RunUnreadable, UnknownRun
+from loopkit.journal.records import Place
 from loopkit.language.datatypes.datatype import SCALARS, DataType, describe_type
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.input_faults import InvalidInput
@@ -32,16 +33,10 @@ from loopkit.language.machine import Machine
 from loopkit.language.states import FinalState
 from loopkit.language.states.each import ChildrenState
 from loopkit.outside.redaction import Redact, redact_data
-from loopkit.proof.bounds.configurations import Measure
-from loopkit.proof.bounds.exploring import explore
-from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.tools.arguments import (
-    RUN,
-    STANDING,
     Caller,
     CallRefused,
-    Progress,
     ServedTool,
     UserAsked,
     UserReply,
@@ -52,7 +47,7 @@ from loopkit.serving.tools.arguments import (
 )
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, root_of
+from loopkit.text.run_ids import root_of
 from loopkit.views.console import FamilyProgress
 from loopkit.views.review import review
 from loopkit.views.run_data import status_of
@@ -89,7 +84,6 @@ class MachineToolbox:
         self._common = common_tools(host.machines)
         self._waiting: Counter[str] = Counter()
         self._answering: set[asyncio.Task[Answer]] = set()
-        self._bounds: dict[str, asyncio.Task[float | None]] = {}
 
     @property
     def instructions(self) -> str:
@@ -140,7 +134,10 @@ class MachineToolbox:
     async def _answer(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
         try:
             answer = await self._dispatch(name, arguments, call)
-        except (CallRefused, AnswerRefused, InvalidInput, NotRunnable, JournalError) as error:
+        except (
+            CallRefused, AnswerRefused, InvalidInput, NotRunnable, JournalError, UnicodeEncodeError,
+        ) as error:  # fmt: skip
+            # The last is for half a surrogate pair, which JSON can name.
             raise CallRefused(self._redact(str(error))) from error
         if isinstance(answer, UserAsked):
             return UserAsked(self._redact(answer.message), answer.schema, answer.matter)
@@ -156,10 +153,12 @@ class MachineToolbox:
         if name == NEXT.name:
             return await self._next(arguments, call)
         if name in self._machines:
-            return await self._drive_until_stop(await self._host.start(name, arguments), 0, call)
+            return await self._drive_until_stop(
+                await self._host.start(name, arguments), Place(), call
+            )
         refuse_unknown(arguments, ("run",))
         run = root_of(text_argument(arguments, "run", "the id of a run"))
-        before = await self._length(run)
+        before = await self._newest(run)
         if name == "status" or await self._host.go_on(run) != THIS_SERVER:
             return await standing(self._host.app, run, self._pages)
         return await self._drive_until_stop(run, before, call)
@@ -167,7 +166,7 @@ class MachineToolbox:
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         """The request of a run; an interrupted run is continued first."""
         run = await run_to_lead(self._host, arguments)
-        before = await self._length(run)
+        before = await self._newest(run)
         state = await self._host.app.state_of(root_of(run))
         [row] = await self._host.app.journal.runs(run=state.run)
         is_stopped = state.suspended is not None and state.suspended.reason == "interrupted"
@@ -177,7 +176,7 @@ class MachineToolbox:
 
     async def _submit(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         run, request = request_in(arguments)
-        before = await self._length(run)
+        before = await self._newest(run)
         if call.caller.reply is not None:
             answer = await self._take_reply(call.caller.reply, call)
         else:
@@ -187,7 +186,7 @@ class MachineToolbox:
             return answer
         return {"verdicts": await verdicts_on(self._host.app, run, request), "next": answer}
 
-    async def _lead(self, run: str, before: int, call: _Call) -> Answer:
+    async def _lead(self, run: str, before: Place, call: _Call) -> Answer:
         """Wait until a run stops, at most `led_within_s`, and return where it stands."""
         root = root_of(run)
         with suppress(TimeoutError):
@@ -197,16 +196,15 @@ class MachineToolbox:
         may_ask = call.caller.may_be_asked and "request" not in answer
         return (await self._form(root) if may_ask else None) or answer
 
-    async def _length(self, run: str) -> int:
-        """The number of events of the root of a run; raises CallRefused if it is not served."""
+    async def _newest(self, run: str) -> Place:
+        """The place of the last record of all; raises CallRefused if the run is not served."""
         state = await self._host.app.state_of(root_of(run))
         if state.machine not in self._machines:
             raise CallRefused(f"run `{state.run}` is of machine `{state.machine}`, not served here")
-        [row] = await self._host.app.journal.runs(run=state.run)
-        return row.seq
+        return await self._host.app.journal.newest()
 
-    async def _drive_until_stop(self, run: str, before: int, call: _Call) -> Answer:
-        """Wait until a run stops, and return where it stands; it had `before` events already."""
+    async def _drive_until_stop(self, run: str, before: Place, call: _Call) -> Answer:
+        """Wait until a run stops, and return where it stands; what is told lies behind `before`."""
         call.run = run
         self._waiting[run] += 1
         if call.is_given_up:
@@ -220,34 +218,29 @@ class MachineToolbox:
             return asked
         return await standing(self._host.app, run, self._pages)
 
-    async def _follow(self, run: str, before: int, call: _Call) -> None:
-        if call.caller.tell is None:
+    async def _follow(self, run: str, before: Place, call: _Call) -> None:
+        """Wait until this process no longer drives a run, and tell what happens in its family."""
+        if (tell := call.caller.tell) is None:
             await self._host.wait_until_released(run)
             return
-        progress = RunProgress(call.caller.tell, self._redact)
-        with self._host.hearing(run, progress.hear):
-            progress.begin(await self._history(run, before), before, await self._most_asked(run))
-            await self._host.wait_until_released(run)
-
-    async def _history(self, run: str, before: int) -> dict[str, Sequence[Stored]]:
-        app = self._host.app
-        history: dict[str, Sequence[Stored]] = {run: await app.events(run)}
-        # The events of children of a new run arrive later, through `hear`.
-        for child in open_children(await app.state_of(run)) if before else ():
-            if await app.journal.has(child.started.child):
-                history |= await self._history(child.started.child, before)
-        return history
-
-    async def _most_asked(self, run: str) -> float | None:
-        """The `most_asked` of a run's machine; None if the run has another definition than it."""
-        state = await self._host.app.state_of(run)
-        loaded = self._host.machines[state.machine]
-        if state.definition != loaded.digest:
-            return None
-        if state.machine not in self._bounds:
-            proving = asyncio.to_thread(most_asked, loaded.machine)
-            self._bounds[state.machine] = asyncio.create_task(proving)
-        return await asyncio.shield(self._bounds[state.machine])
+        family, place = FamilyProgress(), Place()
+        released = asyncio.create_task(self._host.wait_until_released(run))
+        try:
+            while True:
+                is_last = released.done()
+                placed = await self._host.app.journal.records_after(place, run)
+                for place, of, record in placed:
+                    stored = read_stored(of, record)
+                    lines = [line.text.strip() for line in family.lines(of, stored)]
+                    family.take(of, stored)
+                    if lines and place > before and not call.is_given_up:
+                        await tell(one_line(self._redact(" · ".join(lines)), WIDTH))
+                if is_last and not placed:
+                    return
+                if not placed:
+                    await asyncio.wait([released], timeout=LOOK_AGAIN_S)
+        finally:
+            released.cancel()
 
     async def _form(self, run: str) -> UserAsked | None:
         for asked in await self._host.app.questions(run):
@@ -274,7 +267,7 @@ class MachineToolbox:
         question = matter["question"]
         number = matter["number"]
         root, app = root_of(run), self._host.app
-        before = await self._length(run)
+        before = await self._newest(run)
         asked = [one for one in await app.questions(root) if one.question.question == question]
         asked = [one for one in asked if one.state.run == run]
         if reply.action != "accept" or not asked:
@@ -301,11 +294,9 @@ class _Call:
     is_given_up: bool = False
 
 
-MOST_CONFIGURATIONS = 10_000
-"""Configurations that are explored for the bound of the progress; above, it is less exact."""
 _OF_RUN: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"run": RUN},
+    "properties": {"run": {"type": "string", "description": "The id of a run."}},
     "required": ["run"],
     "additionalProperties": False,
 }
@@ -315,7 +306,6 @@ OF_RUNS = (
         description="Where a run stands: its result, or what it waits for and where a person "
         "answers. Changes nothing.",
         arguments=_OF_RUN,
-        result=STANDING,
         changes_nothing=True,
     ),
     ServedTool(
@@ -323,7 +313,6 @@ OF_RUNS = (
         description="Go on with a run that was interrupted or suspended, until it ends or waits "
         "for somebody. Nothing that was done is done again.",
         arguments=_OF_RUN,
-        result=STANDING,
     ),
 )
 
@@ -351,77 +340,11 @@ def _tool(name: str, machine: Machine) -> ServedTool:
         name=name,
         description=f"{about}\n\nIt ends in {outcomes}.",
         arguments=parse_record(machine.input).schema,
-        result=STANDING,
     )
 
 
-def most_asked(machine: Machine) -> float | None:
-    """The most works that a run can request from agents; None if that is unknown."""
-    measures: tuple[Measure, ...] = ("runs",)
-    bounds = explore(Analysis.of_machine(machine), most=MOST_CONFIGURATIONS, measures=measures)
-    return bounds.runs.worst.total
-
-
 WIDTH = 300
-
-
-class RunProgress:
-    """Turns the events of a run and its children into progress that rises with each message.
-
-    Its whole part counts the works that agents were asked for, as the proof does; its fraction
-    rises with each message. The end of the run adds one.
-    """
-
-    def __init__(self, tell: Callable[[Progress], None], redact: Redact) -> None:
-        self._tell = tell
-        self._redact = redact
-        self._early: list[tuple[str, Stored]] | None = []
-        """Events that arrived before the history was read; None after that."""
-        self._most: float | None = None
-        self._family = FamilyProgress()
-        self._asked: set[tuple[str, str]] = set()
-        """The tasks that agents were asked for in this call, each with its run."""
-        self._told = 0
-
-    def hear(self, run: str, stored: Stored) -> None:
-        if self._early is not None:
-            self._early.append((run, stored))
-        else:
-            self._take(run, stored)
-
-    def begin(
-        self, history: Mapping[str, Sequence[Stored]], before: int, most: float | None
-    ) -> None:
-        """Take in the history of the runs of a family, parents first, and report the new events.
-
-        The first `before` events of the root precede this call.
-        """
-        self._most = most
-        known: dict[str, int] = {}
-        for run, events in history.items():
-            known[run] = events[-1].seq if events else 0
-            own = events if is_child(run) else [one for one in events if one.seq <= before]
-            self._family.begin(run, own)
-            for stored in events[len(own) :]:
-                self._take(run, stored)
-        early, self._early = self._early or [], None
-        for run, stored in early:
-            if stored.seq > known.get(run, 0):
-                self._take(run, stored)
-
-    def _take(self, run: str, stored: Stored) -> None:
-        event = stored.event
-        if isinstance(event, Intended) and event.is_of_agent:
-            self._asked.add((run, event.task))
-        lines = [line.text.strip() for line in self._family.lines(run, stored)]
-        self._family.take(run, stored)
-        if lines:
-            self._told += 1
-            is_end = isinstance(event, Finished) and not is_child(run)
-            done = len(self._asked) + (1 if is_end else 1 - 1 / self._told)
-            # If limits were raised meanwhile, a run may request more.
-            total = None if self._most is None else max(self._most + 1, done)
-            self._tell(Progress(done, total, one_line(self._redact(" · ".join(lines)), WIDTH)))
+"""Characters of a message about what happens."""
 
 
 CHOICE = "choice"
@@ -491,27 +414,6 @@ MOST_LISTED = 50
 TAKEN_WITHIN_S = 45.0
 """How long `submit` waits until the process that drives the run accepts the delivery."""
 LOOK_AGAIN_S = 0.1
-_SUBMITTED: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "verdicts": {
-            "type": "array",
-            "description": "What the validators found in it, each that has judged it by now.",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "state": {"type": "string"},
-                    "verdict": {"type": "string"},
-                    "ok": {"type": "boolean"},
-                    "diagnostics": {"type": "array"},
-                },
-                "required": ["state", "verdict"],
-            },
-        },
-        "next": STANDING,
-    },
-    "required": ["verdicts", "next"],
-}
 NEXT = ServedTool(
     name="next",
     description="What a run wants from you now, with the prompt and the feedback on the last "
@@ -526,7 +428,6 @@ NEXT = ServedTool(
         },
         "additionalProperties": False,
     },
-    result=STANDING,
 )
 SUBMIT = ServedTool(
     name="submit",
@@ -545,7 +446,6 @@ SUBMIT = ServedTool(
         "required": ["run", "request"],
         "additionalProperties": False,
     },
-    result=_SUBMITTED,
 )
 OF_OUTSIDE = (NEXT, SUBMIT)
 LEADING = (

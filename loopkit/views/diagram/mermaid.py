@@ -42,10 +42,6 @@ OF_MARKS: Mapping[Mark | None, str] = {"missed": "uncovered", "impossible": "imp
 # diagram, wherever in a line it is.
 KEPT = re.compile(r"[^\W_]|[ ,=!·→×…]|(?<=[A-Za-z0-9])[._](?=[A-Za-z0-9])")
 WORDS = re.compile(r"(?i)(?<=www)\.|(?<=direction) ")
-# Mermaid replaces code points with placeholders of its own, and finally these with HTML, in the
-# whole picture. A text that contains such a placeholder would be changed as well.
-PLACEHOLDERS = ("\ufb02\u00b0", "\u00b6\u00df")
-NON_JOINER = "\u200c"
 Within = tuple[str, ...]
 """The states around a drawing, the outermost first."""
 
@@ -86,7 +82,7 @@ def _node(node: Node, within: Within) -> Iterator[str]:
     if node.inner is not None:
         # A box with an inner machine has only a title of one line.
         title = f"{node.title}: {' · '.join(texts)}".replace(TIE, " ")
-        yield f'state "{_escape(_break_placeholders(one_line(title, TITLE_WIDTH)))}" as {name} {{'
+        yield f'state "{_escape(one_line(title, TITLE_WIDTH))}" as {name} {{'
         yield from (f"    {line}" for line in _drawing_lines(node.inner, (*within, node.name)))
         yield "}"
         return
@@ -123,13 +119,7 @@ def _id(name: str | None, within: Within) -> str:
 
 def label(text: str, width: int) -> str:
     """Text as lines of a label, in which characters with a meaning in Mermaid are code points."""
-    return NEW_LINE.join(_escape(line) for line in wrap(_break_placeholders(text), width))
-
-
-def _break_placeholders(text: str) -> str:
-    for pair in PLACEHOLDERS:
-        text = text.replace(pair, f"{pair[0]}{NON_JOINER}{pair[1:]}")
-    return text
+    return NEW_LINE.join(_escape(line) for line in wrap(text, width))
 
 
 def _escape(line: str) -> str:

@@ -15,13 +15,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
 from itertools import accumulate, pairwise, starmap
-from math import inf
-from typing import Literal
 
 from loopkit.text import one_line, printable
 from loopkit.views.diagram.model import LIMIT, Arrow, Drawing, Node, wrap
@@ -263,11 +261,7 @@ def layout(drawing: Drawing) -> Layout:
     sizes: dict[str, Size] = {START: (2 * DOT, 2 * DOT)}
     sizes |= {name: (box.width, box.height) for name, box in boxes.items()}
     aside = _make_room_for_loops(sizes, arrows, labels)
-    lines = [
-        Line(arrow.source or START, arrow.target or START, (at.width, at.height), arrow.is_back)
-        for arrow, at in zip(arrows, labels, strict=True)
-    ]
-    rows, cells, ways = layers_of(sizes, lines)
+    rows, cells, ways = layers_of(sizes, arrows, labels)
     place(rows)
     return _with_coordinates(rows, cells, ways, boxes, arrows, labels, aside)
 
@@ -319,23 +313,18 @@ def _make_room_for_loops(
     return aside
 
 
-Kind = Literal["box", "label", "trunk"]
-
-
 @dataclass(slots=True, eq=False)
 class Cell:
-    kind: Kind
     layer: int
-    width: float
-    height: float
+    width: float = 0.0
+    height: float = 0.0
+    is_box: bool = False
     above: list[Cell] = field(default_factory=list)
     below: list[Cell] = field(default_factory=list)
     x: float = 0.0
     """Of its middle."""
     place: float = 0.0
     """Its number in its layer."""
-    is_back: bool = False
-    """Whether only lines that lead back cross it."""
     trunk: list[Cell] = field(default_factory=list)
     """The cells of its trunk, including itself, which should be in a vertical line."""
 
@@ -417,7 +406,7 @@ def _path(
     points: list[tuple[float, float]] = []
     for cell, x in zip(way[:until], _across(way), strict=False):
         top, bottom = bands[cell.layer]
-        if cell.kind == "box":
+        if cell.is_box:
             is_first = cell is way[0]
             box = boxes.get((arrow.source if is_first else arrow.target) or START)
             height = box.height if box else cell.height
@@ -441,7 +430,7 @@ def _middle(band: Band) -> float:
 def _across(way: Sequence[Cell]) -> Iterator[float]:
     """The x at which a line crosses each cell; the lines of a box are side by side."""
     for i, cell in enumerate(way):
-        if cell.kind != "box":
+        if not cell.is_box:
             yield cell.x
             continue
         next_one = way[1] if i == 0 else way[-2]
@@ -465,52 +454,45 @@ Rows = list[list[Cell]]
 """The cells of a drawing in layers, from top to bottom."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    source: str
-    target: str
-    label: Size
-    is_back: bool = False
-
-
 def layers_of(
-    boxes: Mapping[str, Size], lines: Sequence[Line]
+    boxes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
 ) -> tuple[Rows, dict[str, Cell], list[list[Cell]]]:
-    """The layers of boxes and lines: each line leads down, except for those that lead back.
+    """The layers of boxes and arrows: each arrow leads down, except for those that lead back.
 
-    Besides, the cell of each box, and the cells of each line from its source to its target.
+    Besides, the cell of each box, and the cells of each arrow from its source to its target.
     """
-    depth = _depths(list(boxes), lines)
-    cells = {name: Cell("box", 2 * depth[name], *size) for name, size in boxes.items()}
+    depth = _depths(list(boxes), arrows)
+    cells = {name: Cell(2 * depth[name], *size, is_box=True) for name, size in boxes.items()}
     rows: Rows = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
     for cell in cells.values():
         rows[cell.layer].append(cell)
     trunks: dict[tuple[str, bool], dict[int, Cell]] = {}
-    return rows, cells, [_way(line, cells, rows, trunks) for line in lines]
+    pairs = zip(arrows, labels, strict=True)
+    return rows, cells, [_way(arrow, label, cells, rows, trunks) for arrow, label in pairs]
 
 
 def _way(
-    line: Line,
+    arrow: Arrow,
+    label: Label,
     boxes: Mapping[str, Cell],
     rows: Rows,
     trunks: dict[tuple[str, bool], dict[int, Cell]],
 ) -> list[Cell]:
-    """The cells of a line; none from a box to itself."""
-    source, target = boxes[line.source], boxes[line.target]
+    """The cells of an arrow; none from a box to itself."""
+    source, target = boxes[arrow.source or START], boxes[arrow.target or START]
     if source is target:
         return []
     step = 1 if source.layer < target.layer else -1
-    label = Cell("label", source.layer + step, *line.label, is_back=line.is_back)
-    rows[label.layer].append(label)
-    way = [source, label]
-    trunk = trunks.setdefault((line.target, step < 0), {})
-    for layer in range(label.layer + step, target.layer, step):
+    first = Cell(source.layer + step, label.width, label.height)
+    rows[first.layer].append(first)
+    way = [source, first]
+    trunk = trunks.setdefault((arrow.target or START, step < 0), {})
+    for layer in range(first.layer + step, target.layer, step):
         if layer not in trunk:
-            cell = trunk[layer] = Cell("trunk", layer, 0.0, 0.0, is_back=True)
+            cell = trunk[layer] = Cell(layer)
             cell.trunk = next(iter(trunk.values())).trunk
             cell.trunk.append(cell)
             rows[layer].append(cell)
-        trunk[layer].is_back &= line.is_back
         way.append(trunk[layer])
     way.append(target)
     for one, next_one in pairwise(way):
@@ -521,36 +503,32 @@ def _way(
     return way
 
 
-def _depths(names: Sequence[str], lines: Sequence[Line]) -> dict[str, int]:
-    """The depth of each box: the length of the longest route to it, or nearer to those below."""
-    place = {name: i for i, name in enumerate(_in_order(names, lines))}
+def _depths(names: Sequence[str], arrows: Sequence[Arrow]) -> dict[str, int]:
+    """The depth of each box: the length of the longest route to it."""
+    place = {name: i for i, name in enumerate(_in_order(names, arrows))}
     above: dict[str, set[str]] = {name: set() for name in names}
-    below: dict[str, set[str]] = {name: set() for name in names}
-    for line in lines:
-        upper, lower = sorted((line.source, line.target), key=place.__getitem__)
+    for arrow in arrows:
+        ends = arrow.source or START, arrow.target or START
+        upper, lower = sorted(ends, key=place.__getitem__)
         if upper != lower:
             above[lower].add(upper)
-            below[upper].add(lower)
     depth: dict[str, int] = {}
     for name in place:
         depth[name] = max((depth[upper] + 1 for upper in above[name]), default=0)
-    for name in reversed(place):
-        if below[name] and len(below[name]) > len(above[name]):
-            depth[name] = min(depth[lower] for lower in below[name]) - 1
     return depth
 
 
-def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
-    """Each box after those from which lines lead forward to it, else in the given order.
+def _in_order(names: Sequence[str], arrows: Sequence[Arrow]) -> Iterator[str]:
+    """Each box after those from which arrows lead forward to it, else in the given order.
 
-    A cycle of such lines is cut at its first box.
+    A cycle of such arrows is cut at its first box.
     """
     after: dict[str, list[str]] = {name: [] for name in names}
     missing = dict.fromkeys(names, 0)
-    for line in lines:
-        if not line.is_back and line.source != line.target:
-            after[line.source].append(line.target)
-            missing[line.target] += 1
+    for arrow in arrows:
+        if not arrow.is_back and arrow.source != arrow.target:
+            after[arrow.source or START].append(arrow.target or START)
+            missing[arrow.target or START] += 1
     while missing:
         name = next((name for name, lines in missing.items() if not lines), next(iter(missing)))
         del missing[name]
@@ -563,11 +541,6 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> Iterator[str]:
 SWEEPS = 8
 GAP = 26.0
 """The gap between two neighbours, in pixels; half of it beside a line."""
-WEIGHTS = {"box": 1.0, "label": 1.0, "trunk": 12.0}
-"""The weight of the preferred position of each kind of cell: long lines become straight."""
-WIDEST = 60
-"""In layers with more cells, neighbours are not swapped to avoid crossings."""
-Neighbours = Callable[[Cell], list[Cell]]
 
 
 def place(rows: Rows) -> None:
@@ -576,21 +549,10 @@ def place(rows: Rows) -> None:
     for row in rows:
         _push_apart(row, [cell.x for cell in row])
     for sweep in range(2 * SWEEPS):
-        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0, both=sweep >= SWEEPS):
-            _push_apart(row, [_mean([n.x for n in neighbours(cell)], cell.x) for cell in row])
-    _straighten(rows)
-    _mirror_back_to_the_right(rows)
-
-
-def _passes(
-    rows: Sequence[list[Cell]], *, is_down: bool, both: bool = False
-) -> Iterator[tuple[list[Cell], Neighbours]]:
-    def all_around(cell: Cell) -> list[Cell]:
-        return cell.trunk or [*cell.above, *cell.below]
-
-    for row in rows if is_down else reversed(rows):
-        side: Neighbours = (lambda cell: cell.above) if is_down else (lambda cell: cell.below)
-        yield row, all_around if both else side
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            around = [cell.trunk or [*cell.above, *cell.below] for cell in row]
+            means = [_mean([n.x for n in cells], c.x) for c, cells in zip(row, around, strict=True)]
+            _push_apart(row, means)
 
 
 def _mean(values: Sequence[float], default: float) -> float:
@@ -604,36 +566,17 @@ def _order(rows: Rows) -> None:
     for sweep in range(SWEEPS):
         if not fewest:
             break
-        for row, neighbours in _passes(rows, is_down=sweep % 2 == 0):
-            wish = {c: _mean([n.place for n in neighbours(c)], c.place) for c in row}
+        is_down = sweep % 2 == 0
+        for row in rows if is_down else reversed(rows):
+            sides = [(cell, cell.above if is_down else cell.below) for cell in row]
+            wish = {cell: _mean([n.place for n in side], cell.place) for cell, side in sides}
             row.sort(key=wish.__getitem__)
             _number(row)
-        for row in rows:
-            if len(row) <= WIDEST:
-                _swap(row)
         if (crossings := _crossings(rows)) < fewest:
             best, fewest = [list(row) for row in rows], crossings
     for row, order in zip(rows, best, strict=True):
         row[:] = order
         _number(row)
-
-
-def _swap(row: list[Cell]) -> None:
-    """Swap neighbours where this makes fewer lines cross."""
-    for i in range(len(row) - 1):
-        left, right = row[i], row[i + 1]
-        if _crossings_between(left, right) > _crossings_between(right, left):
-            row[i], row[i + 1] = right, left
-    _number(row)
-
-
-def _crossings_between(left: Cell, right: Cell) -> int:
-    return sum(
-        one.place > other.place
-        for ones, others in ((left.above, right.above), (left.below, right.below))
-        for one in ones
-        for other in others
-    )
 
 
 def _number(row: Sequence[Cell]) -> None:
@@ -659,19 +602,17 @@ def _push_apart(row: Sequence[Cell], wishes: Sequence[float]) -> None:
     Neighbours that would overlap are placed side by side around the mean of their preferred
     positions. Takes linear time.
     """
-    groups: list[tuple[float, float, int]] = []
-    """Groups of adjacent cells: their weight, the position of the first, and their number."""
+    groups: list[tuple[float, int]] = []
+    """Groups of adjacent cells: the position of the first, and their number."""
     offsets = list(accumulate(starmap(_distance, pairwise(row)), initial=0.0))
-    for cell, wish, offset in zip(row, wishes, offsets, strict=True):
-        weight = WEIGHTS[cell.kind]
-        start = wish - offset
-        count = 1
-        while groups and groups[-1][1] >= start:
-            other, other_start, others = groups.pop()
-            start = (start * weight + other_start * other) / (weight + other)
-            weight, count = weight + other, count + others
-        groups.append((weight, start, count))
-    starts = [start for _, start, count in groups for _ in range(count)]
+    for wish, offset in zip(wishes, offsets, strict=True):
+        start, count = wish - offset, 1
+        while groups and groups[-1][0] >= start:
+            other_start, others = groups.pop()
+            start = (start * count + other_start * others) / (count + others)
+            count += others
+        groups.append((start, count))
+    starts = [start for start, count in groups for _ in range(count)]
     for cell, start, offset in zip(row, starts, offsets, strict=True):
         cell.x = start + offset
 
@@ -680,32 +621,3 @@ def _distance(left: Cell, right: Cell) -> float:
     """The least distance between the middles of two neighbours."""
     thin = (left.width == 0) + (right.width == 0)
     return (left.width + right.width) / 2 + GAP * (1 - thin / 4)
-
-
-def _straighten(rows: Rows) -> None:
-    """Make each trunk a straight line if its neighbours leave enough space."""
-    room: dict[Cell, tuple[float, float]] = {}
-    for row in rows:
-        for before, cell, behind in zip([None, *row], row, [*row[1:], None], strict=False):
-            if cell.trunk:
-                least = before.x + _distance(before, cell) if before else -inf
-                room[cell] = least, (behind.x - _distance(cell, behind) if behind else inf)
-    for trunk in {id(cell.trunk): cell.trunk for cell in room}.values():
-        least = max(room[c][0] for c in trunk)
-        most = min(room[c][1] for c in trunk)
-        if least <= most:
-            straight = min(max(_mean([cell.x for cell in trunk], 0.0), least), most)
-            for cell in trunk:
-                cell.x = straight
-
-
-def _mirror_back_to_the_right(rows: Rows) -> None:
-    """Mirror the drawing if most lines that lead back are on its left."""
-    cells = [cell for row in rows for cell in row]
-    middle = _mean([cell.x for cell in cells if cell.kind == "box"], 0.0)
-    if sum(cell.x - middle for cell in cells if cell.is_back) < 0:
-        for cell in cells:
-            cell.x = -cell.x
-        for row in rows:
-            row.reverse()
-            _number(row)

@@ -30,7 +30,7 @@ from loopkit.views.review import (
     artifact_lines,
     history_of,
     reviewers_of,
-    suffix_beside_attempt,
+    version_suffix,
     weight,
 )
 from loopkit.views.run_data import KeptVersion
@@ -42,8 +42,6 @@ ONE_LINE = 200
 MOST_RADIOS = 6
 YES, NO = "true", "false"
 NEEDED = "is needed"
-_INT = re.compile(r"[+-]?[0-9]+")
-_NUM = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _OMITTED = object()
 
 
@@ -247,16 +245,11 @@ def _nothing(field: FormField) -> object:
 
 
 def _number(text: str, datatype: DataType) -> object:
-    number_text = text.strip()
-    try:
-        if _INT.fullmatch(number_text):
-            return int(number_text)
-        if _NUM.fullmatch(number_text):
-            number = float(number_text)
-            return int(number) if datatype.scalar == "int" and number.is_integer() else number
-    except ValueError as error:
-        raise NotFilledIn(f"has more digits than can be read: {len(number_text):,}") from error
-    raise NotFilledIn(misfit(number_text, datatype) or "takes a number")
+    number = parse_json(text.strip())
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise NotFilledIn(misfit(text.strip(), datatype) or "takes a number")
+    is_whole = isinstance(number, float) and number.is_integer()
+    return int(number) if is_whole and datatype.scalar == "int" else number
 
 
 def _json(text: str, _: DataType | None = None) -> object:
@@ -514,7 +507,7 @@ def _artifacts(
     for name, artifact in shown.items():
         known = versions.get(name, ())
         number = next((each.number for each in known if each.artifact == artifact), 0)
-        by = f"{artifact.by}{suffix_beside_attempt(artifact.made)}"
+        by = f"{artifact.by}{version_suffix(artifact.made, names_attempt=True)}"
         change = difference(known, number) if number else None
         yield ShownArtifact(name, number, by, _text(artifact), change)
 

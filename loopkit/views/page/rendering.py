@@ -5,7 +5,6 @@ Every value in them is escaped, and stripped of control characters.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from loopkit.text import one_line, plural, printable, shorten
-from loopkit.text.editing import editable, hunks
+from loopkit.text.editing import changed_lines, editable
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
@@ -70,7 +69,7 @@ def fence(text: str) -> str:
 
 def diff_text(change: Difference) -> str:
     more = [f"… and {plural(change.left_out, 'more line', ',')}"] if change.left_out else []
-    return "\n".join([*(line.text for line in change.lines), *more])
+    return "\n".join([*change.lines, *more])
 
 
 Tone = Literal["good", "bad", "odd", "busy", "faint"]
@@ -82,11 +81,6 @@ TONES: dict[str, Tone] = {
 
 def tone_of(status: str, success: bool | None) -> Tone:
     return TONES.get(status, "good" if success else "bad")
-
-
-def asset_url(name: str) -> str:
-    """The address of a style sheet or script, which changes with its content."""
-    return f"/assets/{name}?v={asset_version(name)}"
 
 
 def anchor(name: str) -> str:
@@ -120,7 +114,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     templates.filters |= {
-        "anchor": anchor, "asset_url": asset_url, "cost": cost,
+        "anchor": anchor, "cost": cost,
         "beginning": partial(one_line, width=LINE_WIDTH), "counted": verdict_text,
         "change_in": difference, "diff_text": diff_text, "duration": duration, "editable": editable,
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
@@ -142,38 +136,24 @@ def asset(name: str) -> str:
     return text + style_sheet() if name == "page.css" else text
 
 
-@cache
-def asset_version(name: str) -> str:
-    """A digest of a style sheet or script, short enough for an address."""
-    return hashlib.sha256(asset(name).encode()).hexdigest()[:16]
-
-
 MOST_LINES = 400
 CHANGED_LINE_WIDTH = 1000
-Kind = Literal["same", "added", "removed", "place"]
-KINDS: dict[str, Kind] = {"+": "added", "-": "removed", "@": "place"}
-
-
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    kind: Kind
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     before: int
     """The number of the version that it is compared with."""
-    lines: Sequence[DiffLine]
+    lines: Sequence[str]
     left_out: int = 0
 
     @property
     def added(self) -> int:
-        return sum(line.kind == "added" for line in self.lines)
+        return sum(line.startswith("+") for line in self.lines)
 
     @property
     def removed(self) -> int:
-        return sum(line.kind == "removed" for line in self.lines)
+        return sum(line.startswith("-") for line in self.lines)
 
 
 def difference(versions: Sequence[KeptVersion], number: int) -> Difference | None:
@@ -183,10 +163,6 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
     if after.artifact.tree and before.artifact.tree:
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
-        old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
-        changed = [] if old == new else list(hunks(old, new))
-    shown = [
-        DiffLine(KINDS.get(line[:1], "same"), shorten(line, CHANGED_LINE_WIDTH))
-        for line in changed[:MOST_LINES]
-    ]
+        changed = changed_lines(artifact_lines(before.artifact), artifact_lines(after.artifact))
+    shown = [shorten(line, CHANGED_LINE_WIDTH) for line in changed[:MOST_LINES]]
     return Difference(before.number, shown, len(changed) - len(shown))

@@ -226,11 +226,6 @@ def typical_cost(plan: Plan) -> Iterator[str]:
         times = plural(number, "time", ",")
         what = plan.children[name].plan.machine.name
         yield f"`{name}` is taken to run `{what}` {times}, each with the fewest revisions."
-    for name, share in plan.from_cache.items():
-        yield (
-            f"What `{name}` is sent again counts in full; out of the provider's cache it costs "
-            f"{share:.0%} of that."
-        )
     if not plan.bounds.has_all_ways:
         yield "Runs with more revisions were not followed: there are too many."
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from loopkit.agents.model.pricing import (
     answer_caps,
-    cached_share,
     dearest_call,
     highest_rates,
     longest_answer,
@@ -111,9 +110,6 @@ class Plan:
     answer_tokens: int
     shorter_answers: Mapping[str, int]
     """The longest answer of each agent whose answers must be shorter."""
-    from_cache: Mapping[str, float]
-    """For each author whose session is sent again: the price of a cached token as a share of the
-    price of an input token."""
     held: Held
     tokens_usd: float | None
     """What the limit of tokens costs at most; None without one, or if more than tokens costs."""
@@ -211,7 +207,6 @@ class _Planning:
             answer_caps=dict(_caps_on_answers(machine)) if held.is_limited else {},
             answer_tokens=self._answer_tokens,
             shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, held.is_limited)),
-            from_cache=dict(_cache_shares(machine)),
             typical=tuple(typically.of(revisions, way) for revisions, way in bounds.ways.items()),
             held=held,
             tokens_usd=_tokens_usd(machine),
@@ -248,16 +243,6 @@ def _shorter_answers(machine: Machine, answer: int, is_limited: bool) -> Iterato
         lengths = [longest_answer(agent, m, is_limited=is_limited) for m in agent.model]
         if (least := min((n for n in lengths if n is not None), default=answer)) < answer:
             yield name, least
-
-
-def _cache_shares(machine: Machine) -> Iterator[tuple[str, float]]:
-    authors = chain.from_iterable(machine.authoring.values())
-    models = machine.model_agents
-    for name in dict.fromkeys(authors):
-        if (agent := models.get(name)) is not None and agent.session != "fresh":
-            share = min((cached_share(agent, model) for model in agent.model), default=1)
-            if share < 1:
-                yield name, share
 
 
 def _models(machine: Machine) -> Iterator[tuple[ModelAgent, str]]:
