@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import Match, SequenceMatcher
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from loopkit.text import printable
@@ -40,7 +39,7 @@ def apply_edit(text: str, typed: str) -> str:
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")
-    blocks = _Anchored(shown, now).get_matching_blocks()
+    blocks = _matcher(shown, now).get_matching_blocks()
     kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
     ends = Counter(line.end for line in lines if line.end)
     end = ends.most_common(1)[0][0] if ends else "\n"
@@ -65,16 +64,16 @@ def _lines(text: str) -> Sequence[_Line]:
 
 CONTEXT = 3
 """Unchanged lines around a change."""
-_GAP = 40_000
-"""Pairs of lines between two that correspond, up to which every one is compared."""
+_OFTEN = 50
+"""How often a line may come and still be looked for; one that comes more often corresponds only
+beside others."""
 _NO_END = "\\ No newline at end of file"
 
 
 def hunks(old: str, new: str) -> Iterator[str]:
     """The changes from one text to another, line by line as `diff -u` prints them, no heading."""
     before, after = _split_lines(old), _split_lines(new)
-    matcher = _Anchored(before, after)
-    for group in matcher.get_grouped_opcodes(CONTEXT):
+    for group in _matcher(before, after).get_grouped_opcodes(CONTEXT):
         (_, start, _, from_, _) = group[0]
         (_, _, end, _, to) = group[-1]
         yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
@@ -101,82 +100,10 @@ def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
             yield _NO_END
 
 
-class _Anchored(SequenceMatcher[str]):
-    """Match lines that both texts have once, in the same order; then the lines between them."""
-
-    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
-        super().__init__(None, before, after, autojunk=False)
-        self._before = before
-        self._after = after
-
-    def get_matching_blocks(self) -> list[Match]:
-        before, after = self._before, self._after
-        blocks: list[Match] = []
-        i = j = 0
-        for k, m in [*_anchors(before, after), (len(before), len(after))]:
-            if k < i or m < j:
-                # The lines before it that are equal have taken it in already.
-                continue
-            blocks += _between(before, after, (i, k), (j, m))
-            i, j = k, m
-            while i < len(before) and j < len(after) and before[i] == after[j]:
-                i, j = i + 1, j + 1
-            blocks.append(Match(k, m, i - k))
-        return _join_neighbours(blocks, len(before), len(after))
-
-
-def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
-    """Where the texts begin alike, and the longest row of lines that each has once."""
-    once, once_too = _places(before), _places(after)
-    pairs = [(place, once_too[line]) for line, place in once.items() if line in once_too]
-    ends: list[int] = []
-    lasts: list[int] = []
-    back: list[int] = []
-    for index, (_, place) in enumerate(pairs):
-        at = bisect_left(ends, place)
-        back.append(lasts[at - 1] if at else -1)
-        ends[at : at + 1] = [place]
-        lasts[at : at + 1] = [index]
-    row: list[tuple[int, int]] = []
-    index = lasts[-1] if lasts else -1
-    while index >= 0:
-        row.append(pairs[index])
-        index = back[index]
-    return [(0, 0), *reversed(row)]
-
-
-def _places(lines: Sequence[str]) -> dict[str, int]:
-    counts = Counter(lines)
-    return {line: place for place, line in enumerate(lines) if counts[line] == 1}
-
-
-def _between(
-    before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int]
-) -> Iterator[Match]:
-    """The matches between two anchors: their common end, and the rest if it is short."""
-    (i, k), (j, m) = old, new
-    end = k
-    while k > i and m > j and before[k - 1] == after[m - 1]:
-        k, m = k - 1, m - 1
-    if (k - i) * (m - j) <= _GAP:
-        inner = SequenceMatcher(None, before[i:k], after[j:m], autojunk=False)
-        yield from (Match(i + a, j + b, size) for a, b, size in inner.get_matching_blocks()[:-1])
-    if end > k:
-        yield Match(k, m, end - k)
-
-
-def _join_neighbours(blocks: Sequence[Match], old: int, new: int) -> list[Match]:
-    """The blocks without empty ones, neighbours as one, and the end that difflib expects."""
-    joined: list[Match] = []
-    for block in blocks:
-        last = joined[-1] if joined else None
-        if not block.size:
-            continue
-        if last and last.a + last.size == block.a and last.b + last.size == block.b:
-            joined[-1] = Match(last.a, last.b, last.size + block.size)
-        else:
-            joined.append(block)
-    return [*joined, Match(old, new, 0)]
+def _matcher(before: Sequence[str], after: Sequence[str]) -> SequenceMatcher[str]:
+    """What corresponds in two texts; to try all pairs of a line that comes often takes too long."""
+    times = Counter(after)
+    return SequenceMatcher(lambda line: times[line] > _OFTEN, before, after, autojunk=False)
 
 
 Event = Mapping[str, Any]
