@@ -115,7 +115,7 @@ def test_a_list_that_is_searched_often_holds_what_is_equal() -> None:
     "text",
     [
         "x\n" * 2_000_000 + '{"x ' * 10_000,
-        "x" * 4_000_000 + '{"a": 1} ' * 10_000,
+        "x" * 4_000_000 + "".join(f'{{"a": {number}}} ' for number in range(10_000)),
         "[" * 2_000_000,
         '{"a": ' * 500_000,
         ("[" * 60 + "x") * 20_000,
