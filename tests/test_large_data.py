@@ -178,22 +178,7 @@ def test_the_rule_of_a_result_is_found_by_its_id_among_many() -> None:
 # Patterns
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["a{9999999}", "(?:a{1000}){1000}", "((a{100}){100}){100}", "[a-z]{100000}", "a" * 10_001],
-)
-def test_a_pattern_that_is_too_large_to_compile_is_refused_at_once(pattern: str) -> None:
-    def refused() -> str:
-        with pytest.raises(PatternError) as raised:
-            compile_pattern(pattern)
-        return str(raised.value)
-
-    assert len(within(DEADLINE_S, refused)) < 200
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    ["a{1000}", "(\\d{4}-){3}", "[{9999999}]", "\\{9999999}", "(a|b){2,500}", "a{0}", "x{"],
-)
-def test_a_pattern_of_usual_size_is_compiled(pattern: str) -> None:
-    assert compile_pattern(pattern) is not None
+def test_a_pattern_that_is_too_long_is_refused_in_few_words() -> None:
+    with pytest.raises(PatternError) as raised:
+        compile_pattern("a" * 10_001)
+    assert len(str(raised.value)) < 200

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
-"""A possible run of accents: 31 or more characters from U+0300 on that are not letters."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
 WIDTH = 80
@@ -115,20 +112,5 @@ def without_loop(text: str) -> str:
 
 
 def as_nfc(text: str) -> str:
-    """The text in normal form C.
-
-    What `unicodedata` needs for a letter with many accents grows with their square; accents that
-    stand in order already cost it nothing.
-    """
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", ACCENTS.sub(_in_order, text))
-
-
-def _in_order(run: re.Match[str]) -> str:
-    apart = (unicodedata.normalize("NFD", char) for char in run[0])
-    same = groupby("".join(apart), key=lambda char: unicodedata.combining(char) > 0)
-    return "".join(
-        "".join(sorted(chars, key=unicodedata.combining) if is_accent else chars)
-        for is_accent, chars in same
-    )
+    """The text in normal form C."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)

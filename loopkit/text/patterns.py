@@ -6,7 +6,6 @@ at the ends of the text.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -17,15 +16,9 @@ if TYPE_CHECKING:
     from regex import Match, Pattern
 
 MAX_LENGTH = 10_000
-MAX_SIZE = 50_000
-"""The maximum length of a pattern with its repetitions written out, as in its compiled form."""
 TIME_LIMIT_S = 2.0
 """The time limit for searching one text with a pattern, in seconds."""
-
-
 _OPERATORS = frozenset(".^$*+?{}[]|()\\")
-_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
-"""A character, a set, or a number of repetitions."""
 
 
 class PatternError(ValueError):
@@ -51,9 +44,6 @@ def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
 
     if len(pattern) > MAX_LENGTH:
         raise PatternError(f"{pattern[:40]}…", f"it is longer than {MAX_LENGTH:,} characters")
-    if _size(pattern) > MAX_SIZE:
-        reason = f"with its repetitions it has more than {MAX_SIZE:,} parts; write `*` or `+`"
-        raise PatternError(pattern, reason)
     try:
         return regex.compile(pattern, regex.MULTILINE if lines else 0)
     except regex.error as error:
@@ -65,25 +55,6 @@ def compile_pattern(pattern: str, *, lines: bool = True) -> Pattern[str]:
         raise PatternError(pattern, str(error)) from error
     except RecursionError as error:
         raise PatternError(pattern, "its groups are nested too deep") from error
-
-
-def _size(pattern: str) -> int:
-    """About how many parts a pattern has with all `{n}` written out; nested ones multiply."""
-    groups, last = [0], 0
-    for part in _PART.finditer(pattern):
-        match part[0][0]:
-            case "(":
-                groups[-1] += last
-                groups.append(last := 0)
-            case ")" if len(groups) > 1:
-                last += groups.pop()
-            case "{" if part[1]:
-                # For zero repetitions one is compiled, too.
-                last *= max(1, int(part[1][:9]))
-            case _:
-                groups[-1] += last
-                last = 1
-    return sum(groups) + last
 
 
 @lru_cache(maxsize=512)
