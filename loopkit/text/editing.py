@@ -1,4 +1,4 @@
-"""Edited texts: what a page changed, the lines in which two texts differ, and transcripts.
+"""Edited texts: what a page changed; and transcripts.
 
 Browsers give back every end of a line as they like. So the returned text is compared, line by line,
 with the text that was shown, and every line that was left alone stays exactly as it was.
@@ -17,6 +17,9 @@ from loopkit.text import printable
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 """A line as browsers see it, and what ends it."""
+_OFTEN = 50
+"""How often a line may come and still be looked for; one that comes more often corresponds only
+beside others."""
 
 
 class _Line(NamedTuple):
@@ -39,7 +42,9 @@ def apply_edit(text: str, typed: str) -> str:
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")
-    blocks = _matcher(shown, now).get_matching_blocks()
+    times = Counter(now)
+    matcher = SequenceMatcher(lambda line: times[line] > _OFTEN, shown, now, autojunk=False)
+    blocks = matcher.get_matching_blocks()
     kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
     ends = Counter(line.end for line in lines if line.end)
     end = ends.most_common(1)[0][0] if ends else "\n"
@@ -60,50 +65,6 @@ def _lines(text: str) -> Sequence[_Line]:
     found = [_Line(*match.groups()) for match in _LINE.finditer(text)]
     # Behind the last line, the pattern finds its end once more.
     return found if not found[-2:-1] or found[-2].end else found[:-1]
-
-
-CONTEXT = 3
-"""Unchanged lines around a change."""
-_OFTEN = 50
-"""How often a line may come and still be looked for; one that comes more often corresponds only
-beside others."""
-_NO_END = "\\ No newline at end of file"
-
-
-def hunks(old: str, new: str) -> Iterator[str]:
-    """The changes from one text to another, line by line as `diff -u` prints them, no heading."""
-    before, after = _split_lines(old), _split_lines(new)
-    for group in _matcher(before, after).get_grouped_opcodes(CONTEXT):
-        (_, start, _, from_, _) = group[0]
-        (_, _, end, _, to) = group[-1]
-        yield f"@@ -{_range(start, end)} +{_range(from_, to)} @@"
-        for kind, i, j, k, m in group:
-            yield from _mark_lines(" " if kind == "equal" else "-", before[i:j])
-            yield from _mark_lines("+", after[k:m] if kind != "equal" else ())
-
-
-def _split_lines(text: str) -> list[str]:
-    # Only at line feeds, as every tool that reads a diff counts lines.
-    lines = text.split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
-
-
-def _range(start: int, end: int) -> str:
-    length = end - start
-    return f"{start + 1}" if length == 1 else f"{start + bool(length)},{length}"
-
-
-def _mark_lines(mark: str, lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        yield f"{mark}{line.removesuffix(chr(10))}"
-        if not line.endswith("\n"):
-            yield _NO_END
-
-
-def _matcher(before: Sequence[str], after: Sequence[str]) -> SequenceMatcher[str]:
-    """What corresponds in two texts; to try all pairs of a line that comes often takes too long."""
-    times = Counter(after)
-    return SequenceMatcher(lambda line: times[line] > _OFTEN, before, after, autojunk=False)
 
 
 Event = Mapping[str, Any]

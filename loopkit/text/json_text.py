@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from loopkit.text import HALF, is_broken, one_line
-from loopkit.values import Value
+from loopkit.values import Mutable, Value, field
 
 MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
@@ -43,15 +43,13 @@ class NoJson(Value, frozen=True):
     reason: str
 
 
-class JsonInText(Value, frozen=True):
+class JsonInText(Mutable):
     """The outermost objects and lists in a text, and broken attempts at one."""
 
-    values: tuple[Any, ...]
-    alone: tuple[bool, ...]
-    """For each value, whether nothing else stands on its first and its last line."""
-    spans: tuple[tuple[int, int], ...]
+    values: list[Any] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
     """The start and end of each value."""
-    broken: tuple[NoJson, ...]
+    broken: list[NoJson] = field(default_factory=list)
 
 
 def parse_json(text: str) -> object | NoJson:
@@ -84,32 +82,31 @@ def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> obj
         return _only_one(fenced, fenced, fits)
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
-    placed = zip(found.values, found.alone, strict=True)
-    lists = [v for v, alone in placed if alone or any(isinstance(one, dict) for one in v)]
+    lists = [
+        value
+        for value, span in zip(found.values, found.spans, strict=True)
+        if is_alone(text, *span) or any(isinstance(one, dict) for one in value)
+    ]
     return _only_one([*(objects or lists), *found.broken], [*objects, *lists], fits)
 
 
 def json_in(text: str) -> JsonInText:
     """All outermost objects and lists in a text, fenced or not, in order."""
-    values: list[Any] = []
-    alone: list[bool] = []
-    spans: list[tuple[int, int]] = []
-    broken: list[NoJson] = []
+    found = JsonInText()
     at = tried = 0
     while tried < MOST_ERRORS and (opening := _BEGINNING.search(text, at)):
         start = opening.start()
         read, at = _read_at(text, start)
         if not isinstance(read, NoJson):
-            values.append(read)
-            alone.append(_is_alone(text, start, at))
-            spans.append((start, at))
+            found.values.append(read)
+            found.spans.append((start, at))
             continue
         tried += 1
         if at - start >= _FAR or _MEANT.match(text, start):
-            broken.append(read)
+            found.broken.append(read)
     if tried == MOST_ERRORS:
-        broken.append(NoJson(f"{MOST_ERRORS:,} brackets and braces in it begin no JSON"))
-    return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
+        found.broken.append(NoJson(f"{MOST_ERRORS:,} brackets and braces in it begin no JSON"))
+    return found
 
 
 def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:
@@ -125,7 +122,8 @@ def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:
     return _storable(value, text[start:end]), end
 
 
-def _is_alone(text: str, start: int, end: int) -> bool:
+def is_alone(text: str, start: int, end: int) -> bool:
+    """Whether nothing else stands on the first and the last line of a value."""
     before, after = start - 1, end
     while before >= 0 and text[before] != "\n" and text[before].isspace():
         before -= 1

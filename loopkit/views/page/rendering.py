@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import unified_diff
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -19,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from loopkit.text import one_line, plural, printable, shorten
-from loopkit.text.editing import editable, hunks
+from loopkit.text.editing import editable
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
@@ -183,8 +184,9 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
     if after.artifact.tree and before.artifact.tree:
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
-        old, new = ("\n".join((*artifact_lines(each.artifact), "")) for each in (before, after))
-        changed = [] if old == new else list(hunks(old, new))
+        old, new = artifact_lines(before.artifact), artifact_lines(after.artifact)
+        # Without the two lines of a heading.
+        changed = list(unified_diff(old, new, lineterm=""))[2:]
     shown = [
         DiffLine(KINDS.get(line[:1], "same"), shorten(line, CHANGED_LINE_WIDTH))
         for line in changed[:MOST_LINES]
