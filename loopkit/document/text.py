@@ -20,8 +20,7 @@ _FORBIDDEN = re.compile(
 )
 _REPORTED = 20
 _SHOWN = 40
-_BEFORE_CONTENT = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)|%[^\r\n]*(?:\r\n|\r|\n|\Z))*+")
-_DIRECTIVE = re.compile(r"^%[^\r\n]*", re.MULTILINE)
+_DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+(%[^\r\n]*)")
 _CONFLICT = re.compile(r"^(?:([<>|])\1{6}(?: [^\r\n]*)?|={7})(?=\r?$)", re.MULTILINE)
 
 
@@ -85,12 +84,11 @@ def describe(char: str) -> str:
 
 
 def _directives(source: SourceText) -> Iterator[Problem]:
-    """A problem for each line such as `%YAML 1.1`."""
-    head = _BEFORE_CONTENT.match(source.text)
-    for found in islice(_DIRECTIVE.finditer(head.group() if head else ""), _REPORTED):
-        message = f"the directive `{found.group().split()[0][:_SHOWN]}` is not supported"
+    """A problem for a line such as `%YAML 1.1` before everything else."""
+    if found := _DIRECTIVE.match(source.text):
+        message = f"the directive `{found[1].split()[0][:_SHOWN]}` is not supported"
         remedy = "delete the line; files are read as YAML 1.2, where `yes`, `no` and `on` are text"
-        yield Problem("directive", message, source.span(*found.span()), help=remedy)
+        yield Problem("directive", message, source.span(*found.span(1)), help=remedy)
 
 
 def _conflicts(source: SourceText) -> list[Problem]:
