@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -317,7 +318,17 @@ def _torn_text(node: Node) -> Problem:
 
 
 class ParserGaveUp(Exception):
-    """The events of a text end early; the cause is the parser's exception."""
+    """The parser's exception, whatever its type, with the places that it knows."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.reason, self.context = str(error), ""
+        self.at: int | None = None
+        self.opened: int | None = None
+        if isinstance(error, MarkedYAMLError):
+            self.reason, self.context = str(error.problem), str(error.context or "")
+            self.at = error.problem_mark and error.problem_mark.index
+            self.opened = error.context_mark and error.context_mark.index
 
 
 def events(text: str) -> Iterator[Any]:
@@ -329,7 +340,7 @@ def events(text: str) -> Iterator[Any]:
         yield from yaml.parse(text)
     except Exception as error:
         # Beside its own errors the parser lets out those of `chr` and `int`.
-        raise ParserGaveUp from error
+        raise ParserGaveUp(error) from error
 
 
 _PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ruamel.yaml.error import MarkedYAMLError
-
 from loopkit.document.parser import (
     QUOTE_IT,
     TOO_DEEP,
@@ -130,13 +128,12 @@ _FIELDS = re.compile(rf" *(?:- +)*(\w+: +)?({_FIELD}(, +{_FIELD})*) *(?:#.*)?", 
 
 def explain(builder: Builder, error: ParserGaveUp) -> Problem:
     """A known slip with its remedy, else the words of the parser."""
-    text, end, cause = builder.source, builder.end, error.__cause__
-    reason, context, at, opened = str(cause), "", end, None
-    if isinstance(cause, MarkedYAMLError):
-        reason, context = str(cause.problem), str(cause.context or "")
-        at = (cause.problem_mark or cause.context_mark).index
-        opened = cause.context_mark and cause.context_mark.index
-    stop = Stop(text.file, text.text, text.starts, reason, at, context, opened, end, builder.quoted)
+    text, end = builder.source, builder.end
+    stop = Stop(
+        text.file, text.text, text.starts,
+        error.reason, end if error.at is None else error.at, error.context, error.opened,
+        end, builder.quoted,
+    )  # fmt: skip
     kinds = (_blanks, _fields_on_one_line, _templates, _quotes, _texts, _brackets, _block)
     slips = (problem for kind in kinds for problem in kind(stop))
     return next(slips, None) or _by_table(stop)
