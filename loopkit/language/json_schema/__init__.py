@@ -30,11 +30,12 @@ def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, s
     The first 50 in the order of their locations. Raises NotJudged.
     """
     # The library costs 60 ms to import, and most commands judge no data.
-    from loopkit.language.json_schema.validation import errors  # noqa: PLC0415
+    from loopkit.language.json_schema.validation import errors, message_of  # noqa: PLC0415
 
     found = errors(value, schema, most=MAX_FAULTS)
     return [
-        (location_of(error.absolute_path), shorten(error.message, MESSAGE_CHARS)) for error in found
+        (location_of(error.absolute_path), shorten(message_of(error), MESSAGE_CHARS))
+        for error in found
     ]
 
 
