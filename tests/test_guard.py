@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -504,37 +501,6 @@ def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():
     types = {"a": GuardType("bool"), "y": GuardType("bool")}
     assert check(guard, types) == []
     assert compile_guard(guard)({"a": False, "y": False}) is True
-
-
-# Cost
-
-
-def test_evaluating_a_guard_takes_as_many_instructions_as_the_same_python() -> None:
-    compiled = compile_guard(parse('choice == "approve" and revisions < input.max_revisions'))
-
-    def written(facts: dict[str, object]) -> bool:
-        return facts["choice"] == "approve" and facts["revisions"] < facts["input.max_revisions"]
-
-    assert instructions(compiled) <= instructions(written)
-
-
-def instructions(function: Callable[[dict[str, object]], bool]) -> int:
-    """How many instructions of Python a function takes, with all that it calls."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert function(FACTS)
-    finally:
-        sys.settrace(before)
-    return count
 
 
 # Requirements
