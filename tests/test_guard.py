@@ -482,7 +482,7 @@ def test_named_guards_in_a_circle_are_refused_with_the_way_round(
 
 def test_a_chain_of_named_guards_that_doubles_is_refused_at_once():
     guards = named(g0="valid", **{f"g{n}": f"g{n - 1} and g{n - 1}" for n in range(1, 60)})
-    with pytest.raises(GuardError, match="more than 2,000 parts"):
+    with pytest.raises(GuardError, match="more than 2,000 names"):
         expand(parse("g40"), guards)
 
 
@@ -491,8 +491,6 @@ def test_a_chain_of_thousands_of_named_guards_is_refused(step: str):
     guards = named(g0="valid", **{f"g{n}": step.format(n - 1) for n in range(1, 3000)})
     with pytest.raises(GuardError, match="nested more than 100 deep"):
         expand(parse("g2999"), guards)
-    with pytest.raises(GuardError, match="nested more than 100 deep"):
-        expand(parse(" or ".join(f"g{n}" for n in range(0, 140, 2))), guards)
 
 
 def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():

@@ -514,12 +514,8 @@ def _foreign(text: str, at: int) -> GuardError:
 
 MAX_EXPANDED_DEPTH = 100
 """The maximum depth of nested parts in an expanded guard."""
-MAX_PARTS = 2_000
-"""The maximum number of operators, names and values in an expanded guard."""
-
-
-_Extent = tuple[int, int]
-"""The parts and the levels of an expression after its named guards are expanded."""
+MAX_NAMES = 2_000
+"""How many names an expanded guard may have, each counted wherever it stands."""
 _UNNAME = "write one of them without naming another"
 
 
@@ -537,66 +533,44 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
 
     What is put in takes the place of the name that it replaces, so that problems found in it are
     reported in this guard's text. Raises GuardError where named guards use each other in a circle,
-    or make the guard larger than 2,000 operators, names and values or than 100 levels.
+    or make the guard larger than 2,000 names or than 100 levels.
     """
     if guard.names.isdisjoint(named):
         return guard
-    parts, _ = _Measure(named).extent(guard.tree, (), 0)
-    if parts > MAX_PARTS:
-        message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
-        raise _error(guard.tree, message, "use fewer named guards in it")
-    tree = _inline(guard.tree, named, None)
+    room = iter(range(MAX_NAMES))
+
+    def inline(tree: ast.expr, place: ast.expr | None, trail: tuple[str, ...]) -> ast.expr:
+        def stand_in(name: ast.Name) -> ast.expr:
+            at = place or name
+            if next(room, None) is None:
+                message = f"with its named guards the guard has more than {MAX_NAMES:,} names"
+                raise _error(guard.tree, message, "use fewer named guards in it")
+            if name.id not in named:
+                return at_place_of(at, ast.Name(name.id, ast.Load()))
+            if name.id in trail:
+                circle = " -> ".join([*trail[trail.index(name.id) :], name.id])
+                message = f"named guards use each other in a cycle: {circle}"
+                raise _error(at, message, _UNNAME)
+            return inline(named[name.id].tree, at, (*trail, name.id))
+
+        return rebuild(tree, stand_in, place)
+
+    tree = None
+    with suppress(RecursionError):
+        tree = inline(guard.tree, None, ())
+    if tree is None or _depth(tree) > MAX_EXPANDED_DEPTH:
+        message = f"the named guards are nested more than {MAX_EXPANDED_DEPTH} deep"
+        raise _error(guard.tree, message, _UNNAME)
     return Guard(guard.text, tree, names_in(tree))
 
 
-class _Measure:
-    """Measures without building the expanded guard, which may be exponentially large."""
-
-    def __init__(self, named: Mapping[str, Guard]) -> None:
-        self._named = named
-        self._known: dict[str, _Extent] = {}
-
-    def extent(self, node: ast.expr, trail: tuple[ast.Name, ...], level: int) -> _Extent:
-        """The extent of a node at `level`, inside the named guards of `trail`.
-
-        What is refused is reported at the first name of the trail: it stands in the guard's text.
-        """
-        if level > MAX_EXPANDED_DEPTH:
-            raise _too_deep((*trail, node)[0])
-        if isinstance(node, ast.Name) and node.id in self._named:
-            return self._of_named(node, trail, level)
-        below = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
-        inner = [self.extent(part, trail, level + 1) for part in below]
-        levels = max((levels for _, levels in inner), default=0)
-        return 1 + sum(parts for parts, _ in inner), 1 + levels
-
-    def _of_named(self, node: ast.Name, trail: tuple[ast.Name, ...], level: int) -> _Extent:
-        names = [name.id for name in trail]
-        if node.id in names:
-            circle = " -> ".join([*names[names.index(node.id) :], node.id])
-            raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
-        if node.id not in self._known:
-            parts, levels = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
-            # A name for a name makes no part, but it is a step on the way.
-            self._known[node.id] = parts, levels + 1
-        known = self._known[node.id]
-        if level + known[1] > MAX_EXPANDED_DEPTH:
-            raise _too_deep((*trail, node)[0])
-        return known
-
-
-def _inline(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
-    def stand_in(name: ast.Name) -> ast.expr:
-        at = place or name
-        if name.id in named:
-            return _inline(named[name.id].tree, named, at)
-        return at_place_of(at, ast.Name(name.id, ast.Load()))
-
-    return rebuild(tree, stand_in, place)
-
-
-def _too_deep(node: ast.expr) -> GuardError:
-    return _error(node, f"the named guards are nested more than {MAX_EXPANDED_DEPTH} deep", _UNNAME)
+def _depth(tree: ast.expr) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        inner = (part for node in level for part in ast.iter_child_nodes(node))
+        level = [part for part in inner if isinstance(part, ast.expr)]
+    return depth
 
 
 def _error(node: ast.expr, message: str, remedy: str) -> GuardError:
