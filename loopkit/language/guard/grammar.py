@@ -9,7 +9,6 @@ guards is expanded to one that uses none.
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -29,26 +28,13 @@ def parse(text: str) -> Guard:
 
 _VALUES: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 _KEYWORDS = frozenset({"and", "or", "not", "in", *_VALUES})
-_WORDS_FOR = {
-    "True": "true",
-    "TRUE": "true",
-    "False": "false",
-    "FALSE": "false",
-    "None": "none",
-    "null": "none",
-    "NULL": "none",
-    "AND": "and",
-    "OR": "or",
-    "NOT": "not",
-    "IN": "in",
-    "is": "==",
+_WORDS = {"true": "True TRUE", "false": "False FALSE", "none": "None null NULL", "==": "is"} | {
+    word: word.upper() for word in ("and", "or", "not", "in")
 }
-_NO_CONSTRUCT = {
-    "if": "write one transition for each case",
-    "else": "write one transition for each case",
-    "for": "use a validator with `require:` and `each:`",
-}
-KEYWORDS = _KEYWORDS | set(_WORDS_FOR) | set(_NO_CONSTRUCT)
+_INSTEAD = {other: f"write `{word}`" for word, others in _WORDS.items() for other in others.split()}
+_INSTEAD |= dict.fromkeys(("if", "else"), "write one transition for each case")
+_INSTEAD["for"] = "use a validator with `require:` and `each:`"
+KEYWORDS = _KEYWORDS | set(_INSTEAD)
 """Words that can be no name in a guard."""
 
 _COMPARISONS: dict[str, type[ast.cmpop]] = {
@@ -76,9 +62,9 @@ class _Parser:
     def whole(self) -> ast.expr:
         if self._next.kind == "end":
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
-        tree, last = self._alternatives(), self._next
-        if last.kind != "end":
-            raise self._token_error()
+        tree = self._alternatives()
+        if self._next.kind != "end":
+            raise self._unexpected()
         return tree
 
     @property
@@ -156,12 +142,15 @@ class _Parser:
         if token.kind in ("text", "number") or token.text == "-":
             return self._constant()
         if self._take("("):
-            return self._parentheses(token)
-        raise self._operand_error(token)
+            inner = self._descend(self._alternatives)
+            if not self._take(")"):
+                raise self._unexpected(")")
+            return inner
+        raise self._unexpected(as_operand=True)
 
     def _name_or_value(self, token: Token) -> ast.expr:
-        if token.text in _WORDS_FOR or token.text in _NO_CONSTRUCT:
-            raise self._token_error()
+        if token.text in _INSTEAD:
+            raise self._unexpected()
         if token.text in _VALUES:
             return self._constant()
         self._at += 1
@@ -181,7 +170,7 @@ class _Parser:
         if self._take("-"):
             return self._negative(token)
         if token.kind not in ("text", "number") and token.text not in _VALUES:
-            raise self._operand_error(token)
+            raise self._unexpected(as_operand=True)
         self._at += 1
         return set_place(ast.Constant(_value(token)), token.start, token.end)
 
@@ -192,80 +181,55 @@ class _Parser:
         self._at += 1
         return set_place(ast.Constant(-_number(number)), sign.start, number.end)
 
-    def _parentheses(self, opening: Token) -> ast.expr:
-        inner = self._descend(self._alternatives)
-        if not self._take(")"):
-            raise self._bracket_error(opening, ")")
-        return inner
-
     def _collection(self) -> ast.expr:
         """Parse the operand after `in`: a list of values, or the name of a list."""
         opening = self._next
         if self._take("["):
-            return self._list(opening)
+            return self._list(opening.start)
         if opening.kind == "name" and opening.text not in _KEYWORDS:
             return self._operand()
         remedy = 'write the values in brackets: `in ["a", "b"]`'
         raise refusal(opening.start, opening.end, "`in` needs a list after it", remedy)
 
-    def _list(self, opening: Token) -> ast.List:
+    def _list(self, start: int) -> ast.List:
         items: list[ast.expr] = []
         while not self._take("]"):
             if items and not self._take(","):
-                raise self._bracket_error(opening, "]")
+                raise self._unexpected("]")
             if self._take("]"):
                 break
             items.append(self._item())
-        return set_place(ast.List(items, ast.Load()), opening.start, self._previous.end)
+        return set_place(ast.List(items, ast.Load()), start, self._previous.end)
 
     def _item(self) -> ast.Constant:
         token = self._next
-        if token.kind == "name" and token.text not in _KEYWORDS and token.text not in _WORDS_FOR:
+        if token.kind == "name" and token.text not in KEYWORDS:
             remedy = f'a text needs quotes: "{token.text}"'
             raise refusal(token.start, token.end, "a list holds values, not names", remedy)
-        if token.text in _WORDS_FOR and token.kind == "name":
-            raise self._word_error(token)
         return self._constant()
 
-    def _bracket_error(self, opening: Token, closing: str) -> GuardError:
-        if self._next.kind != "end":
-            return self._token_error()
-        message = f"this `{opening.text}` is never closed"
-        return refusal(opening.start, opening.end, message, f"add `{closing}`")
-
-    def _word_error(self, token: Token) -> GuardError:
-        remedy = f"write `{_WORDS_FOR[token.text]}`"
-        following = self._tokens[self._at + 1 : self._at + 2]
-        if token.text == "is" and following and following[0].text == "not":
-            remedy = "write `!=`"
-        return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
-
-    def _operand_error(self, token: Token) -> GuardError:
+    def _unexpected(self, closing: str = "", *, as_operand: bool = False) -> GuardError:
+        """The error for the next token, which cannot stand where it does."""
+        token, after = self._next, self._tokens[self._at + 1 : self._at + 2]
+        start, end, text = token.start, token.end, token.text
         if token.kind == "end":
-            message = f"a value is missing after `{self._previous.text}`"
+            missing = f"`{closing}`" if closing else "a value"
+            message = f"{missing} is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
-        message = f"expected a name or a value here, not `{token.text}`"
-        remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
-        if token.text == "[":
-            return computed(token.start, token.end, message, remedy)
-        return refusal(token.start, token.end, message, remedy)
-
-    def _token_error(self) -> GuardError:
-        """The error for a token that follows a complete expression or cannot start one."""
-        token = self._next
-        if token.kind == "name" and token.text in _WORDS_FOR:
-            return self._word_error(token)
-        if token.kind == "name" and token.text in _NO_CONSTRUCT:
-            remedy = _NO_CONSTRUCT[token.text]
-            return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
-        if token.text == "-":
-            return computed(token.start, token.end)
-        if token.text in ("[", "("):
-            remedy = "guards have no calls and no subscripts"
-            return refusal(token.start, token.end, f"`{token.text}` is not allowed here", remedy)
-        message = f"`{token.text}` is not allowed here"
+        if token.kind == "name" and text in _INSTEAD:
+            negated = text == "is" and bool(after) and after[0].text == "not"
+            remedy = "write `!=`" if negated else _INSTEAD[text]
+            return refusal(start, end, f"guards have no `{text}`", remedy)
+        if text == "-":
+            return computed(start, end)
+        message = f"`{text}` is not allowed here"
         remedy = "join conditions with `and` or `or`; put text in quotes"
-        return refusal(token.start, token.end, message, remedy)
+        if as_operand:
+            message = f"expected a name or a value here, not `{text}`"
+            remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+            if text == "[":
+                return computed(start, end, message, remedy)
+        return refusal(start, end, message, remedy)
 
 
 def _value(token: Token) -> Constant:
@@ -276,18 +240,13 @@ def _value(token: Token) -> Constant:
 
 def _number(token: Token) -> int | float:
     number = int(token.text) if token.text.isdigit() else float(token.text)
-    if abs(number) >= 2**63 if isinstance(number, int) else math.isinf(number):
+    if number >= 2**63:
         raise refusal(token.start, token.end, "the number is too large", "use a smaller one")
     return number
 
 
 def _text(token: Token) -> str:
-    for escape in _ESCAPE.finditer(token.text, 1, len(token.text) - 1):
-        if escape[1] not in _ESCAPED:
-            start = token.start + escape.start()
-            remedy = r"write `\\` for a backslash"
-            raise refusal(start, start + 2, f"a text has no `{escape[0]}`", remedy)
-    return _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], token.text[1:-1])
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[0]), token.text[1:-1])
 
 
 Constant = str | int | float | bool | None

@@ -8,9 +8,7 @@ A part that lets everything pass because no word in it is a keyword is silent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -53,8 +51,10 @@ def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
     """The first mistakes that make a mapping unusable as a JSON Schema."""
-    # A notation is read again wherever it is needed.
-    return _problems_of(json.dumps(schema, default=str))
+    from loopkit.language.json_schema.validation import flaws  # noqa: PLC0415 - as above
+
+    found = islice(flaws(schema), MAX_FAULTS)
+    return tuple(flaw.replace(message=shorten(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 def keywords() -> frozenset[str]:
@@ -67,14 +67,6 @@ def location_of(path: Sequence[str | int]) -> str:
     """`nodes[2].id` for ("nodes", 2, "id")."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
-
-
-@lru_cache(maxsize=64)
-def _problems_of(text: str) -> tuple[Flaw, ...]:
-    from loopkit.language.json_schema.validation import flaws  # noqa: PLC0415 - as above
-
-    found = islice(flaws(json.loads(text)), MAX_FAULTS)
-    return tuple(flaw.replace(message=shorten(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 ABOUT_SCHEMA = frozenset(
