@@ -258,8 +258,6 @@ Function = Callable[..., Any]
 
 JINJA_FILTERS: Mapping[str, Any] = _JINJAS_FILTERS
 JINJA_TESTS: Mapping[str, Any] = _JINJAS_TESTS
-_MAX_WIDTH = 1_000
-_DIRECTIVE = re.compile(r"%(?:%|[-+ 0#]{0,5}\d{0,3}(?:\.\d{1,3})?[sdifeEgGxXo])")
 
 
 def _strict(function: Function) -> Function:
@@ -302,12 +300,6 @@ def _replace(text: str, old: object, new: object, count: int = -1) -> str:
     return text.replace(before, after, count)
 
 
-def _center(text: str, width: int = 80) -> str:
-    if not 0 < width <= _MAX_WIDTH:
-        raise Refusal(f"a width is 1 to {_MAX_WIDTH:,}", code="template-data")
-    return text.center(width)
-
-
 def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = "...") -> str:
     if len(text) <= length:
         return text
@@ -316,8 +308,6 @@ def _truncate(text: str, length: int = 255, killwords: bool = False, end: str = 
 
 
 def _format(text: str, *values: object) -> str:
-    if "%" in _DIRECTIVE.sub("", text):
-        raise Refusal("`format` takes directives such as %s, %d and %.2f", code="template-data")
     return text % tuple(
         value if isinstance(value, (int, float)) else to_text(value) for value in values
     )
@@ -339,10 +329,6 @@ def _join(
     return between.join(texts)
 
 
-def _json(value: object, indent: int | None = None) -> str:
-    return as_json(value, None if indent is None else min(max(0, indent), 8))
-
-
 def of_text(function: Function) -> Function:
     """The function with its first argument printed, whatever it was."""
 
@@ -355,7 +341,7 @@ def of_text(function: Function) -> Function:
 
 _TEXT_FILTERS: Mapping[str, Function] = {
     "capitalize": str.capitalize,
-    "center": _center,
+    "center": JINJA_FILTERS["center"],
     "format": _format,
     "indent": JINJA_FILTERS["indent"],
     "lower": str.lower,
@@ -378,7 +364,7 @@ FILTERS: Mapping[str, Function] = {
     "d": JINJA_FILTERS["d"],
     "default": JINJA_FILTERS["default"],
     "join": _strict(_join),
-    "tojson": _strict(_json),
+    "tojson": _strict(as_json),
     **{name: _strict(of_text(filter_)) for name, filter_ in _TEXT_FILTERS.items()},
     **{name: _strict(JINJA_FILTERS[name]) for name in _TAKEN_OVER.split()},
 }
