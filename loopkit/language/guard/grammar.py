@@ -62,8 +62,8 @@ class _Parser:
     def whole(self) -> ast.expr:
         if self._next.kind == "end":
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
-        tree = self._alternatives()
-        if self._next.kind != "end":
+        tree, last = self._alternatives(), self._next
+        if last.kind != "end":
             raise self._unexpected()
         return tree
 

@@ -207,13 +207,14 @@ def errors(
 
 def message_of(error: ValidationError) -> str:
     """What the library says, with a large value cut, and the bound that it leaves out."""
-    value, bound = repr(error.instance), error.validator_value
-    said = error.message
+    instance: Any = error.instance
+    bound: Any = error.validator_value
+    value, said = repr(instance), error.message
     if said.startswith(value):
         said = shorten(value, LIMIT) + said.removeprefix(value)
     if (end := _BOUNDS.get(str(error.validator))) and bound > 1:
         # An obvious bound is not named.
-        said += f" ({len(error.instance):,}, {end} {bound:,})"
+        said += f" ({len(instance):,}, {end} {bound:,})"
     return said
 
 

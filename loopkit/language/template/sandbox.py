@@ -404,7 +404,7 @@ def rewrite_tree(tree: nodes.Template) -> nodes.Template:
     return tree
 
 
-def _filter(name: str, node: nodes.Expr) -> nodes.Filter:
+def _filter(name: str, node: nodes.Node) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
