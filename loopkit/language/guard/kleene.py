@@ -1,6 +1,7 @@
-"""The truth of guards: three-valued where only some facts are known, and over data for `require:`.
+"""The truth of guards, three-valued where only some facts are known, and of requirements.
 
-Of data every field may be missing; a requirement is total on it.
+Both have one evaluator, which reads facts or data by name. Of data every field may be missing; a
+requirement is total on it.
 """
 
 from __future__ import annotations
@@ -8,11 +9,10 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from loopkit.language.guard.grammar import GuardError, names_in, parse
 from loopkit.language.guard.type_check import check_untyped
-from loopkit.text.json_text import canonical
 from loopkit.values import Value
 
 UNKNOWN = object()
@@ -37,26 +37,33 @@ class Held(frozenset[str]):
         return True if text in self else False if text in self.absent else None
 
 
-_NEGATION = {True: False, False: True, None: UNKNOWN}
-_OPERATIONS: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+class Facts(Protocol):
+    def get(self, name: str, default: object, /) -> object: ...
+
+
+_ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_KINDS: Mapping[type, type] = {
+    bool: bool,
+    int: float,
+    float: float,
+    str: str,
+    type(None): type(None),
+}
 
 
-def truth(node: ast.expr, facts: Mapping[str, object]) -> bool | None:
+def truth(node: ast.expr, facts: Facts) -> bool | None:
     """Whether a guard surely holds, surely does not, or (None) may do either.
 
-    Facts that are not given, or are UNKNOWN, may be anything. Total on every parsed guard.
+    Facts that are not given, or are UNKNOWN, may be anything. Total on every parsed guard, whose
+    parts mean what `Requirement.holds` says.
     """
     value = _value(node, facts)
-    return value if isinstance(value, bool) else None
+    return None if value is UNKNOWN else value is True
 
 
 def equality(node: ast.expr) -> tuple[str, object] | None:
@@ -68,12 +75,17 @@ def equality(node: ast.expr) -> tuple[str, object] | None:
             return None
 
 
-def _value(node: ast.expr, facts: Mapping[str, object]) -> object:
+def _value(node: ast.expr, facts: Facts) -> object:
     read = _READERS.get(type(node))
     return UNKNOWN if read is None else read(node, facts)
 
 
-def _connective(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
+def _negation(node: ast.UnaryOp, facts: Facts) -> object:
+    held = truth(node.operand, facts)
+    return UNKNOWN if held is None else not held
+
+
+def _connective(node: ast.BoolOp, facts: Facts) -> object:
     """`and` is decided by one false part, `or` by one true part."""
     decisive, is_told = isinstance(node.op, ast.Or), True
     for part in node.values:
@@ -84,35 +96,49 @@ def _connective(node: ast.BoolOp, facts: Mapping[str, object]) -> object:
     return not decisive if is_told else UNKNOWN
 
 
-def _comparison(node: ast.Compare, facts: Mapping[str, object]) -> object:
-    left, [op], right = _value(node.left, facts), node.ops, _value(node.comparators[0], facts)
+def _comparison(node: ast.Compare, facts: Facts) -> object:
+    left, op, right = _value(node.left, facts), node.ops[0], _value(node.comparators[0], facts)
     if left is UNKNOWN or right is UNKNOWN:
         return UNKNOWN
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(right, list | frozenset):
-        held = right.tells(left) if isinstance(right, Held) else left in right
-        return UNKNOWN if held is None else held == isinstance(op, ast.In)
-    if type(op) in _OPERATIONS:
-        return _OPERATIONS[type(op)](left, right)
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return ORDERS[type(op)](left, right)
-    # No value is less than none; an evaluated guard has tested for none before.
-    return UNKNOWN
+    if isinstance(op, ast.Eq | ast.NotEq):
+        return _equal(left, right) is isinstance(op, ast.Eq)
+    if isinstance(op, ast.In | ast.NotIn):
+        held = _is_in(left, right)
+        return UNKNOWN if held is None else held is isinstance(op, ast.In)
+    kind = _kind(left)
+    return kind in (float, str) and kind is _kind(right) and _ORDERS[type(op)](left, right)
+
+
+def _is_in(value: object, holder: object) -> bool | None:
+    if isinstance(holder, Held):
+        return holder.tells(value)
+    if isinstance(holder, (list, tuple)) and not isinstance(value, str):
+        return any(_equal(value, item) for item in holder)
+    # A text equals nothing but texts, so that Python may look for it.
+    return isinstance(holder, (list, tuple, frozenset, str, Mapping)) and (
+        isinstance(value, str) and value in holder
+    )
+
+
+def _kind(value: object) -> type | None:
+    """The type of all values comparable with this one; None if it is not a scalar."""
+    return _KINDS.get(type(value)) or (str if isinstance(value, str) else None)
+
+
+def _equal(left: object, right: object) -> bool:
+    kind = _kind(left)
+    return kind is not None and kind is _kind(right) and left == right
 
 
 # By their types: a proof asks a million times, and to try one pattern after the other takes longer.
-_READERS: dict[type[ast.expr], Callable[[Any, Mapping[str, object]], object]] = {
+_READERS: dict[type[ast.expr], Callable[[Any, Facts], object]] = {
     ast.Name: lambda node, facts: facts.get(node.id, UNKNOWN),
     ast.Constant: lambda node, _: node.value,
     ast.List: lambda node, facts: [_value(item, facts) for item in node.elts],
-    ast.UnaryOp: lambda node, facts: _NEGATION[truth(node.operand, facts)],
+    ast.UnaryOp: _negation,
     ast.BoolOp: _connective,
     ast.Compare: _comparison,
 }
-
-FEW = 16
-"""Up to so many items a list is gone through."""
-Known = dict[int, tuple[object, frozenset[object]]]
-"""Longer lists with what they hold, by their identity."""
 
 
 class Requirement(Value, frozen=True, eq=False):
@@ -121,7 +147,7 @@ class Requirement(Value, frozen=True, eq=False):
     names: frozenset[str]
     """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
 
-    def holds(self, value: object, names: Mapping[str, object], known: Known | None = None) -> bool:
+    def holds(self, value: object, names: Mapping[str, object]) -> bool:
         """Whether the requirement is met by `value`: the artifact, or one item of it.
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
@@ -136,10 +162,8 @@ class Requirement(Value, frozen=True, eq=False):
         - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
           mapping has the field `x`; `not in` is its opposite, so true of what is missing.
         - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
-
-        Who asks about many items of the same data gives one `known` for all of them.
         """
-        return _truth(self.tree, _Data(value, names, {} if known is None else known))
+        return truth(self.tree, _Data(value, names)) is True
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -157,27 +181,14 @@ def parse_requirement(text: str) -> Requirement:
 class _Data(Value, frozen=True):
     value: object
     names: Mapping[str, object]
-    known: Known
 
-    def find(self, name: str) -> object:
+    def get(self, name: str, _: object) -> object:
         head, *rest = name.split(".")
         own = isinstance(self.value, Mapping) and head in self.value
         data = _member(self.value if own else self.names, head)
         for step in rest:
             data = _member(data, step)
         return data
-
-    def is_in(self, value: object, holder: object) -> bool:
-        if isinstance(holder, (list, tuple)):
-            if len(holder) <= FEW:
-                return any(_equal(value, item) for item in holder)
-            if id(holder) not in self.known:
-                # With the list itself, or another one could get its identity.
-                self.known[id(holder)] = holder, frozenset(map(_same_as, holder))
-            return _kind(value) is not None and _same_as(value) in self.known[id(holder)][1]
-        if isinstance(holder, (str, Mapping)):
-            return isinstance(value, str) and value in holder
-        return False
 
 
 def _member(data: object, step: str) -> object:
@@ -186,59 +197,3 @@ def _member(data: object, step: str) -> object:
     if step == "count" and isinstance(data, (list, tuple, str, Mapping)):
         return len(data)
     return None
-
-
-def _truth(node: ast.expr, data: _Data) -> bool:
-    match node:
-        case ast.UnaryOp(operand=operand):
-            return not _truth(operand, data)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return all(_truth(value, data) for value in values)
-        case ast.BoolOp(values=values):
-            return any(_truth(value, data) for value in values)
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _compare_json(_operand(left, data), op, _operand(right, data), data)
-        case _:
-            return _operand(node, data) is True
-
-
-def _operand(node: ast.expr, data: _Data) -> object:
-    match node:
-        case ast.Name(id=name):
-            return data.find(name)
-        case ast.Constant(value=value):
-            return value
-        case ast.List(elts=items):
-            return [_operand(item, data) for item in items]
-        case _:
-            return _truth(node, data)
-
-
-def _compare_json(left: object, op: ast.cmpop, right: object, data: _Data) -> bool:
-    if isinstance(op, ast.Eq | ast.NotEq):
-        return _equal(left, right) is isinstance(op, ast.Eq)
-    if isinstance(op, ast.In | ast.NotIn):
-        return data.is_in(left, right) is isinstance(op, ast.In)
-    alike = _kind(left) == _kind(right) and _kind(left) in (float, str)
-    return alike and ORDERS[type(op)](left, right)
-
-
-def _kind(value: object) -> type | None:
-    """The type of all values comparable with this one; None if it is not a scalar."""
-    if isinstance(value, bool) or value is None:
-        return type(value)
-    if isinstance(value, (int, float)):
-        return float
-    return str if isinstance(value, str) else None
-
-
-def _equal(left: object, right: object) -> bool:
-    kind = _kind(left)
-    return kind is not None and kind is _kind(right) and left == right
-
-
-def _same_as(value: object) -> object:
-    """A key that is the same for equal single values and for no others."""
-    kind = _kind(value)
-    # Large numbers may share one hash; as texts they do not.
-    return None if kind is None else (kind, canonical(value) if kind is float else value)
