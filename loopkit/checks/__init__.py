@@ -14,7 +14,6 @@ from loopkit.checks import (  # noqa: F401
     guards,
     limits,
     lookups,
-    model_names,
     references,
     report_maps,
     slips,
