@@ -40,9 +40,7 @@ chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @
 nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
 mawk -- @|awk -e @|sed @
 sed -n -e @|sed -ne @|sed -i --expression=@ file|sed -e p -e @|busybox awk @|nu -c @|xonsh -c @
-rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @|docker run --entrypoint sh img -c @
-docker run --entrypoint=python -e A=1 img -c @|docker run --entrypoint @ img|sh -c eval~"$1" sh @
-bash -c set~-e;eval~"$@" _ a @|sh -c sh~-c~"$2" sh a @|docker compose run --rm web @
+rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @
 """
 HARMLESS = r"""
 sh -c x sh @|sh -c x -- @|bash -euo pipefail -c x _ @|python -c x @|python s.py -c @
@@ -52,7 +50,7 @@ docker exec box cat @|uv run s.py @|uv add @|npm install @|xargs grep @|sh s.sh 
 codex exec @|npx prettier @|sudo -u @ cat|echo @
 docker compose up @|docker compose -f x.yml up @|strace -o @ ls|git commit -m sh~-c~@
 grep python @|awk -f prog @|awk p @|awk -v a=@ p|sed -f prog @|sed -n p @|sed -e p @
-runuser -u bob grep -c @|flock .lock grep -c @|sh -c eval~"$1" sh true @|sh -c echo~"$1" sh @
+runuser -u bob grep -c @|flock .lock grep -c @|sh -c echo~"$1" sh @
 docker run -e A=@ img cat|docker run --entrypoint cat img @|ssh host
 """
 TYPED = """
@@ -140,12 +138,6 @@ def test_numbers_and_words_of_the_machine_are_no_text(text: str, own_folder: Pat
     Path("child.yaml").write_text(CHILD)
     found = errors(["sh", "-c", text], TYPED)
     assert found == (["states.save.run.2"] if text in UNSAFE else [])
-
-
-def test_a_shell_elsewhere_reads_code_from_stdin():
-    text = MACHINE.replace("RUN", 'RUN, stdin: "echo {{ title }}"')
-    assert errors(["ssh", "host", "bash -s"], text) == ["states.save.stdin"]
-    assert errors(["ssh", "host", "cat"], text) == []
 
 
 def test_a_prompt_to_which_nothing_is_added_is_no_text_of_others():

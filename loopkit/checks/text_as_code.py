@@ -89,7 +89,7 @@ VALUED = (
     "-u -g -k -s -I -P -L -C -e -o -w -p "
     "--user --group --kill-after --signal --env --workdir --with"
 )
-RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
+RUNNING = r"[\d.\0]|(run|exec|x|dlx)$"
 HOLE = "\0"
 WHOLE = re.compile(r"\s*\{\{[^{}]*\}\}\s*")
 """A program that is nothing but the text: whoever writes that means to run it."""
@@ -119,41 +119,21 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if name in ("ssh", "watch"):
             # They hand their words to a shell.
             yield from ((word, at) for word in range(at + 1, len(words)))
-            there = " ".join(words[at + 1 :]).split() if name == "ssh" else []
-            for index, how in enumerate(map(INTERPRETERS.get, map(program_name, there)), 1):
-                if how is not None:
-                    reads_stdin = len(there) in _code_words(there, index, how)
-                    yield from [(len(words), at)] if reads_stdin else []
-                    break
         if name in INTERPRETERS:
             yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
         if name not in WRAPPERS:
             break
         at = _wrapped(words, at + 1, WRAPPERS[name])
-    yield from _named_anywhere(words)
-
-
-def _named_anywhere(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Code behind the flag of an interpreter, whatever starts that."""
-    for at, word in enumerate(words):
-        is_entry = word.startswith("--entrypoint=") or words[at - 1 : at] == ["--entrypoint"]
-        program = word.removeprefix("--entrypoint=")
-        if is_entry and HOLE in program:
-            yield at, at
-        if how := INTERPRETERS.get(program_name(program)):
-            index = at + 1
-            if is_entry:
-                # Options of the container and its image stand between.
-                how = how.replace(operands=9)
-                while index < len(words) and words[index].startswith("-"):
-                    index += 1 + (words[index] in VALUED.split())
-            yield from ((code, at) for code in _code_words(words, index, how, only_flags=True))
+    # Behind the flag of an interpreter stands code, whatever starts that.
+    for at, how in enumerate(map(INTERPRETERS.get, map(program_name, words))):
+        if how is not None:
+            yield from ((code, at) for code in _code_words(words, at + 1, how, only_flags=True))
 
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
     """The index of the program that a wrapper runs."""
     known = INTERPRETERS.keys() | WRAPPERS.keys()
-    at, before = start, ""
+    at = start
     while at < len(words):
         word = words[at]
         is_value = re.match(r"\w+=" if own else r"\w+=|[\d.]+\w?$", word)
@@ -161,11 +141,9 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
             if own == 0:
                 break
             # `uv add` and the like run nothing; `timeout` has a number there.
-            is_command = at == start or before == "compose"
-            if is_command and own < 9 and not re.match(RUNNING, word):
+            if at == start and own < 9 and not re.match(RUNNING, word):
                 return len(words)
-            own -= word != "compose"
-            before = word
+            own -= 1
         at += 1 + (word in VALUED.split())
     named = (i for i in range(start, len(words)) if program_name(words[i]) in known)
     # What looks like the program may be the value of an option.
@@ -190,7 +168,6 @@ def _code_words(
             index += f"-{word[-1]}" in valued
         elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
             yield from range(index, len(words) if takes_all else index + 1)
-            yield from _evaluated(words, index) if how.code == SHELL.code else ()
             after = "".join(words[index + 1 : index + 2])
             if how in (SHELL, PYTHON, POWERSHELL) or not re.match(r"-+\w", after):
                 return
@@ -207,15 +184,6 @@ def _code_words(
             index += 1
         index += 1
     yield from [index] if how.script and not only_flags else []
-
-
-def _evaluated(words: Sequence[str], index: int) -> Iterator[int]:
-    """The arguments that the code of a shell, which is the word at `index`, runs as code itself."""
-    again = re.findall(r"\b(?:eval|\w*sh\s+-\w*c)\b[^\n;&|]*", words[index])
-    used = re.findall(r"\$\{?([\d@*])", "".join(again))
-    for at in range(index + 1, len(words)):
-        if {str(at - index - 1), "@", "*"}.intersection(used):
-            yield at
 
 
 Node = tuple[str, Path]
