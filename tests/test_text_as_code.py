@@ -27,7 +27,7 @@ sh -c @|/bin/bash -lc @|bash -euxc @|bash -euo pipefail -c @|bash -c -e @|sh -ce
 sh -c -- @|zsh -fc @|fish -c @|python3.12 -c @|python -Wignore -Ic @|python -X importtime -c @
 python -c@|python -m @|node -e @|node --eval=@|node -pe @|node --require x -e @|deno eval @
 bun -e @|perl -pe @|perl -Mstrict -lane @|perl -e 1 -e @|ruby -ne @|php -r @|lua5.4 -e @
-Rscript -e @|osascript -e x -e @|pwsh -NoProfile -Command a @|powershell.exe -c @|env A=1 sh -c @
+Rscript -e @|osascript -e x -e @|pwsh -NoProfile -Command @|powershell.exe -c @|env A=1 sh -c @
 env -S @|timeout -k 5 10 sh -c @|nice -n 5 bash -c @|sudo -u me sh -c @|xargs -I{} sh -ec @
 nohup sh -c @|stdbuf -oL sh -c @|uv run --with x python -c @|poetry run python -c @|npx -c @
 npx tsx -e @|npm exec -- sh -c @|docker exec -it box sh -c @|docker run --rm -e A=1 img sh -c @
@@ -40,7 +40,7 @@ chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @
 nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
 mawk -- @|awk -e @|sed @
 sed -n -e @|sed -ne @|sed -i --expression=@ file|sed -e p -e @|busybox awk @|nu -c @|xonsh -c @
-rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @
+rbash -c @|guile -c @
 """
 HARMLESS = r"""
 sh -c x sh @|sh -c x -- @|bash -euo pipefail -c x _ @|python -c x @|python s.py -c @

@@ -49,8 +49,7 @@ PYTHON = Interpreter(r"-\w*[cm]", "-W -X", "-c, 'import sys; print(sys.argv[1])'
 NODE = Interpreter(
     r"-\w*[ep]|--eval|--print", "-r --require --import", "-e, 'console.log(process.argv[1])', --"
 )
-POWERSHELL = Interpreter("-(c|command|encodedcommand)$", "-executionpolicy")
-CMD = Interpreter(r"(?i)/[ckr]$", operands=9)
+POWERSHELL = Interpreter("(?i)-(c|command|encodedcommand)$", "-ExecutionPolicy")
 _INTERPRETERS: Mapping[str, Interpreter] = {
     "sh ash bash rbash dash ksh mksh zsh csh tcsh": SHELL,
     "fish": Interpreter(r"-\w*[cC]|--(init-)?command", "", "-c, 'echo $argv[1]'"),
@@ -61,7 +60,6 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "ruby": Interpreter(r"-\w*e", "-I -r", "-e, 'puts ARGV[0]', --"),
     "php": Interpreter(r"-\w*[rRBE]", "-d -c", "-r, 'echo $argv[1];', --"),
     "pwsh powershell": POWERSHELL,
-    "cmd": CMD,
     "nu xonsh elvish guile": Interpreter(r"-\w*c|--commands?"),
     "awk gawk mawk nawk": Interpreter(
         "-e|--source", "-F -v -i -l --assign --field-separator", first=True, unless="-f|--file|-E"
@@ -156,9 +154,8 @@ def _code_words(
     valued = how.valued.split()
     is_next = False
     operands = how.operands
-    takes_all = how.code in (POWERSHELL.code, CMD.code)
     while index < len(words) and not re.match(how.unless, words[index]):
-        word = words[index].lower() if how is POWERSHELL else words[index]
+        word = words[index]
         if word[:2] in valued or word in valued:
             index += word in valued
         elif flag := re.match(how.code, word):
@@ -167,7 +164,7 @@ def _code_words(
                 return
             index += f"-{word[-1]}" in valued
         elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
-            yield from range(index, len(words) if takes_all else index + 1)
+            yield index
             after = "".join(words[index + 1 : index + 2])
             if how in (SHELL, PYTHON, POWERSHELL) or not re.match(r"-+\w", after):
                 return
@@ -270,7 +267,6 @@ class _Texts:
         self._input = subject.scope.input
         self._editing = {state.edits: name for name, state in subject.states.items()}
         self._given = given
-        self._known: dict[Node, str] = {}
 
     def wrote(self, state: str, text: str) -> Wrote | None:
         """Who wrote a part of what a template prints, and the name of that."""
@@ -279,21 +275,16 @@ class _Texts:
 
     def writer(self, start: Node) -> str:
         """Who wrote what is found at a node; "" for nobody but the machine."""
-        before: dict[Node, Node | None] = {start: None}
-        waiting, found = [start], ""
+        seen, waiting, found = {start}, [start], ""
         for node in waiting:
-            step = self._known[node] if node in self._known else self._follow(*node)
+            step = self._follow(*node)
             if not isinstance(step, str):
-                waiting += (fresh := [inner for inner in step if inner not in before])
-                before |= dict.fromkeys(fresh, node)
-            elif step in ("", USER):
-                found = step or found
-            else:
-                way: Node | None = node
-                while way is not None:
-                    self._known[way], way = step, before[way]
+                waiting += [inner for inner in dict.fromkeys(step) if inner not in seen]
+                seen.update(step)
+            elif step not in ("", USER):
                 return step
-        self._known |= {start: found} if found else dict.fromkeys(before, "")
+            else:
+                found = step or found
         return found
 
     def _follow(self, name: str, path: Path) -> str | list[Node]:
