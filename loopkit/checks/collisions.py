@@ -50,8 +50,6 @@ def check_ids(subject: Subject) -> Found:
         if name in subject.states and is_other:
             message = f"`{name}` is also a state, and it does not write this artifact"
             yield subject.problem(path, "name-collision", message, ANOTHER)
-    if "artifact" in subject.machine.validators:
-        yield _reserved(subject, ("validators", "artifact"), "artifact")
     # The name of an item hides no other name that templates beside it may read.
     for path, name in _items(subject):
         if name in OF_WORK.union(KEYWORDS):
@@ -138,12 +136,9 @@ def check_named_guards(subject: Subject) -> Found:
     facts = {name for state in subject.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
-        path: DocPath = ("guards", name)
-        if name in KEYWORDS:
-            yield _reserved(subject, path, name)
-        elif name in taken:
+        if name in taken:
             message = f"the named guard `{name}` would hide the fact `{name}`"
-            yield subject.problem(path, "shadowed-name", message, ANOTHER)
+            yield subject.problem(("guards", name), "shadowed-name", message, ANOTHER)
 
 
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"

@@ -373,11 +373,10 @@ def check_resets(subject: Subject) -> Found:
             message = "counters are reset without a total limit, so a run need not end"
             remedy = "add `limits: {total_revisions: 10}`"
             yield subject.problem(path, "resets-without-total", message, remedy)
-        elif resets and not edge.resets and set(resets) <= subject.states.keys():
+            continue
+        others = (e.target for e in subject.graph.edges if e.back and e.id != edge.id)
+        if resets and set(resets) <= subject.states.keys() - {*others}:
             message = f"no other edge revises {either(resets)}, so there is nothing to reset"
-            if any(e.back and e.target in resets and e.id != edge.id for e in subject.graph.edges):
-                counted = f"other edges to {either(resets)} have no `max` or `budget`"
-                message = f"{counted}, and nothing else is reset here"
             yield subject.no_effect(path, message)
 
 

@@ -55,12 +55,17 @@ Named = tuple[str, DocPath, str, Collection[str], str]
 
 @of_machine()
 def check_names(subject: Subject) -> Found:
-    named = (_parts, _of_revise_edges, _targets)
-    for kind, path, name, known, add in (each for of in named for each in of(subject)):
+    for kind, path, name, known, add in names_used(subject):
         if name not in known:
             code = {"state": "unknown-target", "MCP server": "unknown-server"}.get(kind)
             what = f"there is no {kind}"
             yield subject.unknown(path, code or f"unknown-{kind}", what, name, known, add)
+
+
+def names_used(subject: Subject) -> Iterator[Named]:
+    """Every name of a part that is declared elsewhere, in each place that uses it."""
+    for of in (_parts, _of_revise_edges, _targets):
+        yield from of(subject)
 
 
 def _parts(subject: Subject) -> Iterator[Named]:
@@ -401,17 +406,15 @@ Flaw = tuple[str, str] | None
 
 
 def _flaw_of(named: PythonRule | PythonTool) -> Flaw:
-    flaw = _flaw_of_function if ":" in named.python else _flaw_of_entry_point
-    return flaw(named.python, named.folder)
-
-
-def _flaw_of_entry_point(name: str, _: str | None) -> Flaw:
+    if ":" in named.python:
+        return _flaw_of_function(named.python, named.folder)
     from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
 
     offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
     remedy = "install the package that offers it, or write `module:function`"
-    message = f"no installed package offers the plug-in `{name}`"
-    return None if name in offered else (message, did_you_mean(name, offered) or remedy)
+    message = f"no installed package offers the plug-in `{named.python}`"
+    near = did_you_mean(named.python, offered)
+    return None if named.python in offered else (message, near or remedy)
 
 
 def _flaw_of_function(name: str, folder: str | None) -> Flaw:

@@ -276,10 +276,10 @@ class _Texts:
     def writer(self, start: Node) -> str:
         """Who wrote what is found at a node; "" for nobody but the machine."""
         seen, waiting, found = {start}, [start], ""
-        for node in waiting:
-            step = self._follow(*node)
+        while waiting:
+            step = self._follow(*waiting.pop())
             if not isinstance(step, str):
-                waiting += [inner for inner in dict.fromkeys(step) if inner not in seen]
+                waiting += [inner for inner in dict.fromkeys(reversed(step)) if inner not in seen]
                 seen.update(step)
             elif step not in ("", USER):
                 return step

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial
+from functools import partial, reduce
 from itertools import takewhile
 from typing import Any
 
 from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
-from loopkit.checks.references import is_plain_id, unknown_models
+from loopkit.checks.references import names_used, unknown_models
 from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import (
     CODE,
@@ -38,7 +38,7 @@ from loopkit.checks.text_as_code import INTERPRETERS, WRAPPERS, program_name
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.agents.tools import McpTool, ToolBase
+from loopkit.language.agents.tools import ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
 from loopkit.language.guard.evaluate import ITEMS
@@ -65,30 +65,32 @@ NOTED = frozenset({"model", "validator"})
 """What can be named on the command line, too, so that it is only noted."""
 
 
+SECTIONS: Mapping[DocPath, str] = {
+    ("models",): "model",
+    ("mcp",): "MCP server",
+    ("agents",): "agent",
+    ("validators",): "validator",
+    ("guards",): "guard",
+    ("patterns",): "pattern",
+    ("feedback",): "feedback",
+    ("limits", "budgets"): "budget",
+}
+
+
 @of_machine()
 def check_unused(subject: Subject) -> Found:
-    machine = subject.machine
-    agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    agents.update(*machine.authoring.values())
-    validators = {name for _, name in subject.validators_named}
-    patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
-    feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
-    budgets = {name for _, written in subject.revise_edges for _, name in written.budgets}
-    sections: list[tuple[DocPath, str, Mapping[str, object], Set[object]]] = [
-        (("models",), "model", machine.models, _models(subject)),
-        (("mcp",), "MCP server", machine.mcp, {one.server for _, one in subject.tools_of(McpTool)}),
-        # A folder of agents may have more than are used.
-        (("agents",), "agent", machine.agents, agents | subject.source.roles),
-        (("validators",), "validator", machine.validators, validators),
-        (("guards",), "guard", machine.guards, _guards(subject)),
-        (("patterns",), "pattern", machine.patterns, patterns),
-        (("feedback",), "feedback", machine.feedback, feedback),
-        (("limits", "budgets"), "budget", machine.limits.budgets, budgets),
-    ]
-    for section, word, declared, used in sections:
+    used = {word: set[object]() for word in SECTIONS.values()}
+    for kind, _, name, *_ in names_used(subject):
+        used.get(kind, set()).add(name)
+    used["pattern"] = {name for _, name in pattern_places(subject)} & {*subject.machine.patterns}
+    # A folder of agents may have more than are used.
+    used["agent"] |= subject.source.roles
+    used |= {"model": _models(subject), "guard": _guards(subject)}
+    for section, word in SECTIONS.items():
+        declared: Mapping[str, object] = reduce(getattr, section, subject.machine)
         # An unknown name may mean one of these; it is reported elsewhere.
-        for name in declared if used <= {None, *declared} else ():
-            if name not in used:
+        for name in declared if used[word] <= declared.keys() else ():
+            if name not in used[word]:
                 severity: Severity = "note" if word in NOTED else "warning"
                 yield _unused(subject, (*section, name), word, severity)
 
@@ -153,11 +155,7 @@ def check_errors(subject: Subject, name: str, state: WorkingState) -> Found:
 @of_machine()
 def check_outputs(subject: Subject) -> Found:
     for name, filled in subject.machine.states_of(FilledState).items():
-        written = filled.output_at(name)
-        if written.else_ is not None:
-            message = "a filled template is the artifact, whatever its file holds"
-            yield subject.no_effect(("states", name, "output", "else"), message)
-        if filled.adds and written.file is None:
+        if filled.adds and filled.output_at(name).file is None:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
     for name, state in subject.states.items():
