@@ -258,15 +258,11 @@ def _problem(
     return subject.problem(at, "text-as-code", message, remedy, severity=severity)
 
 
-class _Texts:
+class _Texts(Value, frozen=True):
     """Who wrote the texts that the templates of a machine print."""
 
-    def __init__(self, subject: Subject, given: Mapping[str, str] | None) -> None:
-        self._graph = subject.graph
-        self._children = subject.loaded.children
-        self._input = subject.scope.input
-        self._editing = {state.edits: name for name, state in subject.states.items()}
-        self._given = given
+    subject: Subject
+    given: Mapping[str, str] | None
 
     def wrote(self, state: str, text: str) -> Wrote | None:
         """Who wrote a part of what a template prints, and the name of that."""
@@ -289,7 +285,7 @@ class _Texts:
 
     def _follow(self, name: str, path: Path) -> str | list[Node]:
         """Who wrote what a state reads under a path, or the nodes from which that is made."""
-        graph, (first, *rest) = self._graph, path
+        graph, (first, *rest) = self.subject.graph, path
         if name not in graph.states:
             agent, _, tool = name.partition(".")
             takes = graph.machine.agents[agent].callable_tools[tool].accepts
@@ -311,7 +307,7 @@ class _Texts:
             known = graph.machine.data_type(first)
             return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
         # Another machine may revise the first author of this one.
-        first_author = graph.first_author if self._given is not None else ""
+        first_author = graph.first_author if self.given is not None else ""
         if first == "feedback" and name not in graph.repeated and name != first_author:
             return ""
         own = [step for step in rest[first == "reports" :] if step != ITEMS]
@@ -320,20 +316,18 @@ class _Texts:
         return "" if is_own else TOLD.get(first, "")
 
     def _of_input(self, rest: Sequence[str]) -> str:
-        if _is_closed(self._input, rest):
+        if _is_closed(self.subject.scope.input, rest):
             return ""
-        if self._given is None:
+        if self.given is None:
             return USER
-        writers = [by for name, by in self._given.items() if name in rest[:1] or not rest]
+        writers = [by for name, by in self.given.items() if name in rest[:1] or not rest]
         return min(writers, key=lambda by: by == USER, default="")
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
         made = list[Node]()
-        states = self._graph.states
-        machine = self._graph.machine
-        sources: list[tuple[str, object]] = [
-            (n, states[n]) for n in self._graph.artifacts[artifact]
-        ]
+        states, machine = self.subject.states, self.subject.machine
+        authors = self.subject.graph.artifacts[artifact]
+        sources: list[tuple[str, object]] = [(name, states[name]) for name in authors]
         if artifact in machine.artifacts:
             # It is made of the input, whichever state reads that.
             sources.append((machine.start, machine.first_values[artifact]))
@@ -343,25 +337,25 @@ class _Texts:
                 made += ((author, (*p, *inner)) for text, inner in parts for p in printed_by(text))
                 continue
             state = states[author]
-            known = self._graph.machine.data_type(author) or state.leaves
+            known = machine.data_type(author) or state.leaves
             output = state.output_at(author)
             extracted = output.fields if output is not None else {}
             is_word = _is_word(state, rest) and rest[0] not in extracted
             if rest and output is not None:
                 counted = isinstance(extracted.get(rest[0]), ExtractCount)
                 is_word = is_word or counted or ("digest" == rest[0] in output.beside)
-            if author in self._children:
+            if author in self.subject.loaded.children:
                 is_word = is_word or self._is_own_of_child(author, rest)
             # A faulty answer is a text whatever its schema says.
             if not (rest and (is_word or _is_closed(known, rest))):
                 return _author(author, state)
-        editing = self._editing.get(artifact)
+        editing = next((name for name, one in states.items() if one.edits == artifact), None)
         return _author(editing, states[editing]) if editing and not rest else made
 
     def _is_own_of_child(self, name: str, rest: Sequence[str]) -> bool:
         """Whether another machine writes a part of its results itself, whatever it is given."""
-        steps = rest[isinstance(self._graph.states[name], EachState) :]
-        child = Subject.of(self._children[name])
+        steps = rest[isinstance(self.subject.graph.states[name], EachState) :]
+        child = Subject.of(self.subject.loaded.children[name])
         if [*steps[:1]] != ["result"] or not child.graph.artifacts.keys() & {*steps[1:2]}:
             return False
         given = dict.fromkeys(child.machine.input, name)

@@ -448,11 +448,11 @@ def check_braces(subject: Subject) -> Found:
         if "{" not in text or path in told:
             continue
         told.add(path)
-        for at, length, name in _dollars(text):
-            if not MONEY.search(name) and not _is_number(subject, name):
+        for found in DOLLAR.finditer(text):
+            if not MONEY.search(name := found[1]) and not _is_number(subject, name):
                 message = f"a `$` stands before the value of `{name}`, and is printed"
                 remedy = f"write `{{{{ {name} }}}}` alone"
-                yield _here(subject, path, text, at, length, message, remedy)
+                yield _here(subject, path, found, message, remedy)
         bare = CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
         for found in (*SINGLE.finditer(bare), *OF_SHELL.finditer(bare)):
             written = found[1] if found[0][0] == "{" else found[1].lower()
@@ -460,12 +460,7 @@ def check_braces(subject: Subject) -> Found:
             if name and name.rpartition(".")[2] not in in_template(text).names:
                 message = f"`{found[0]}` is not filled in"
                 remedy = f"a template has two braces: `{{{{ {name} }}}}`"
-                yield _here(subject, path, text, found.start(), len(found[0]), message, remedy)
-
-
-def _dollars(text: str) -> Iterator[tuple[int, int, str]]:
-    for found in DOLLAR.finditer(text):
-        yield found.start(), len(found[0]), found[1]
+                yield _here(subject, path, found, message, remedy)
 
 
 def _is_number(subject: Subject, name: str) -> bool:
@@ -487,10 +482,11 @@ def _known(written: str, names: Mapping[str, Shape], given: Shape) -> str:
 
 
 def _here(
-    subject: Subject, path: DocPath, text: str, at: int, length: int, message: str, remedy: str
+    subject: Subject, path: DocPath, found: re.Match[str], message: str, remedy: str
 ) -> Problem:
+    text, at = found.string, found.start()
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    fault = TemplateError("not-filled-in", message, line, column, length, remedy)
+    fault = TemplateError("not-filled-in", message, line, column, len(found[0]), remedy)
     return subject.fault(path, fault).replace(severity="warning")
 
 
