@@ -1,7 +1,7 @@
-"""Every code of a problem, in the table `codes.txt`.
+"""Every code of a problem, in the table `codes.txt`, from which `docs/checks.md` is made.
 
-A row has the code; `warning` or `note` where it is no error, and `key` where its place is the key,
-both as far as the check does not say otherwise; and its meaning, in the words of `docs/checks.md`.
+A row has the code; `error`, `warning` or `note`, and `key` where its place is the key, both as far
+as the check does not say otherwise; its meaning, an example, and what to do.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from loopkit.values import Value
 
 class Code(Value, frozen=True):
     meaning: str
-    severity: Severity = "error"
-    at_key: bool = False
+    severity: Severity
+    at_key: bool
 
 
-def _code(meaning: str, kind: str = "error") -> Code:
-    severity = cast("Severity", kind.removesuffix("key").strip() or "error")
-    return Code(meaning, severity, kind.endswith("key"))
-
-
-_ROWS = Path(__file__).with_name("codes.txt").read_text(encoding="utf-8").splitlines()
+TABLE = Path(__file__).with_name("codes.txt")
+_ROWS = (row.split(" | ") for row in TABLE.read_text(encoding="utf-8").splitlines() if " | " in row)
 CODES: Mapping[str, Code] = {
-    code: _code(*reversed(rest)) for code, *rest in (row.split(" | ") for row in _ROWS)
+    code: Code(
+        meaning.replace("\\|", "|"),
+        cast("Severity", kind.removesuffix(" key")),
+        kind.endswith(" key"),
+    )
+    for code, kind, meaning, *_ in _ROWS
 }

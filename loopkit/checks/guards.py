@@ -152,8 +152,9 @@ def remedy_for(
         return _of_input(subject.scope.input, name)
     if name == SCORE or (field == SCORE and head in subject.judges):
         return _of_score(subject, state if name == SCORE else head, name)
-    if remedy := _of_this_state(subject, state, name):
-        return remedy
+    answer = subject.machine.data_type(state) if subject.machine.agents_at(state) else None
+    if answer is not None and head in (answer.fields or {}):
+        return "guards know only single values; `require:` judges lists and mappings"
     if field:
         author = next(iter(subject.graph.artifacts.get(head, ())), head)
         if f"{author}.{field}" in types:
@@ -175,13 +176,11 @@ def _of_score(subject: Subject, state: str, name: str) -> str:
 
 
 def _of_input(datatype: DataType | None, name: str) -> str:
-    known = ["input"]
-    for step in name.split(".")[1:]:
-        fields = (datatype.fields or {}) if datatype else {}
-        if step not in fields:
-            return did_you_mean(name, [".".join([*known, field]) for field in fields])
-        datatype = fields[step]
-        known.append(step)
+    holder, _, field = name.rpartition(".")
+    held = datatype and datatype.at(holder.split(".")[1:])
+    fields = (held.fields if held else None) or {}
+    if field not in fields:
+        return did_you_mean(name, [f"{holder or name}.{one}" for one in fields])
     return "it is a list or a mapping; guards compare single values, so judge it with `require:`"
 
 
@@ -194,14 +193,6 @@ def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
         told = f"an answer of `{state}` that violates its schema has no fields:"
         return f"{told} let the rule `{{require: {field} …}}` judge it, and write `guard: valid`"
     return f"`{state}` does not work {on_path(way)}" if way else ""
-
-
-def _of_this_state(subject: Subject, name: str, field: str) -> str:
-    """The remedy for a name of a field in the answer of the state's own agent."""
-    datatype = subject.machine.data_type(name) if subject.machine.agents_at(name) else None
-    if datatype is None or field.partition(".")[0] not in (datatype.fields or {}):
-        return ""
-    return "guards know only single values; `require:` judges lists and mappings"
 
 
 @of_rules(RuleBase)

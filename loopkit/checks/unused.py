@@ -411,23 +411,19 @@ def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "no
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:
-    for use in templates.uses(subject):
-        yield in_template(use.text)
-    for choice in subject.machine.choices.values():
-        yield in_template(choice.template)
-    for needing in subject.states.values():
-        yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
-    for state in subject.states.values():
-        paths = (path for lists in state.item_lists.values() for path in lists)
-        yield from (in_code(".".join(takewhile(ITEMS.__ne__, path))) for path in paths)
-    guards = (edge.guard for edge in subject.graph.edges)
-    of_rules = (placed.rule.guard for placed in subject.rules)
-    for guard in (*guards, *of_rules, *subject.machine.guards.values()):
-        yield in_code(guard or "")
-    for bound in subject.graph.caps.values():
-        yield in_code(str(bound))
-    for placed in subject.rules:
-        yield in_code(" ; ".join(placed.rule.mentions))
+    machine, states, rules = subject.machine, subject.states.values(), subject.rules
+    lists = (path for state in states for paths in state.item_lists.values() for path in paths)
+    guards = (*(edge.guard for edge in subject.graph.edges), *(one.rule.guard for one in rules))
+    yield from (in_template(use.text) for use in templates.uses(subject))
+    code = [
+        *(choice.from_ for choice in machine.choices.values()),
+        *(path for state in states for path in state.needed or ()),
+        *(".".join(takewhile(ITEMS.__ne__, path)) for path in lists),
+        *filter(None, (*guards, *machine.guards.values())),
+        *map(str, subject.graph.caps.values()),
+        *(text for placed in rules for text in placed.rule.mentions),
+    ]
+    yield from map(in_code, code)
 
 
 NAME = r"[a-z_]\w*(?:\.[a-z_]\w*)*"
@@ -449,7 +445,9 @@ def check_braces(subject: Subject) -> Found:
             continue
         told.add(path)
         for found in DOLLAR.finditer(text):
-            if not MONEY.search(name := found[1]) and not _is_number(subject, name):
+            first, *steps = (name := found[1]).split(".")
+            known = subject.scope.input.at(steps) if first == "input" else None
+            if not MONEY.search(name) and not (known and known.scalar in NUMBERS):
                 message = f"a `$` stands before the value of `{name}`, and is printed"
                 remedy = f"write `{{{{ {name} }}}}` alone"
                 yield _here(subject, path, found, message, remedy)
@@ -461,12 +459,6 @@ def check_braces(subject: Subject) -> Found:
                 message = f"`{found[0]}` is not filled in"
                 remedy = f"a template has two braces: `{{{{ {name} }}}}`"
                 yield _here(subject, path, found, message, remedy)
-
-
-def _is_number(subject: Subject, name: str) -> bool:
-    first, *steps = name.split(".")
-    known = subject.scope.input.at(steps) if first == "input" else None
-    return known is not None and known.scalar in ("int", "num")
 
 
 def _known(written: str, names: Mapping[str, Shape], given: Shape) -> str:
