@@ -130,12 +130,14 @@ def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
     # Then more than its type decides whether an input is valid.
     is_needed = chooses or bool(state.child.states_of(ChildrenState))
     for field, value in state.input.items():
-        known = wanted.field(field)
-        for steps, text in texts_in(value) if known is not None else ():
+        if (known := wanted.field(field)) is None:
+            continue
+        for steps, text in texts_in(value):
             taken = known.at(ITEMS if isinstance(step, int) else step for step in steps)
             read = parse_if_valid(text)
-            is_made = read is not None and not read.names <= state.names_given
-            if is_made and (is_needed or not _fits(subject, state, read, taken or DataType({}))):
+            if read is None or read.names <= state.names_given:
+                continue
+            if is_needed or not _fits(subject, state, read, taken or DataType({})):
                 return field
     return None
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial, reduce
+from functools import partial
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from loopkit.checks import guards, templates
@@ -63,36 +64,34 @@ from loopkit.text.json_text import texts_in
 NUMBERS = ("int", "num")
 NOTED = frozenset({"model", "validator"})
 """What can be named on the command line, too, so that it is only noted."""
-
-
-SECTIONS: Mapping[DocPath, str] = {
-    ("models",): "model",
-    ("mcp",): "MCP server",
-    ("agents",): "agent",
-    ("validators",): "validator",
-    ("guards",): "guard",
-    ("patterns",): "pattern",
-    ("feedback",): "feedback",
-    ("limits", "budgets"): "budget",
+SECTIONS = {
+    "model": "models",
+    "MCP server": "mcp",
+    "agent": "agents",
+    "validator": "validators",
+    "guard": "guards",
+    "pattern": "patterns",
+    "feedback": "feedback",
+    "budget": "limits.budgets",
 }
 
 
 @of_machine()
 def check_unused(subject: Subject) -> Found:
-    used = {word: set[object]() for word in SECTIONS.values()}
+    patterns = {name for _, name in pattern_places(subject)} & subject.machine.patterns.keys()
+    used = {word: set[object]() for word in SECTIONS}
+    # A folder of agents may have more than are used.
+    used |= {"agent": {*subject.source.roles}, "pattern": {*patterns}}
+    used |= {"model": _models(subject), "guard": _guards(subject)}
     for kind, _, name, *_ in names_used(subject):
         used.get(kind, set()).add(name)
-    used["pattern"] = {name for _, name in pattern_places(subject)} & {*subject.machine.patterns}
-    # A folder of agents may have more than are used.
-    used["agent"] |= subject.source.roles
-    used |= {"model": _models(subject), "guard": _guards(subject)}
-    for section, word in SECTIONS.items():
-        declared: Mapping[str, object] = reduce(getattr, section, subject.machine)
+    for word, section in SECTIONS.items():
+        declared: Mapping[str, object] = attrgetter(section)(subject.machine)
+        severity: Severity = "note" if word in NOTED else "warning"
         # An unknown name may mean one of these; it is reported elsewhere.
         for name in declared if used[word] <= declared.keys() else ():
             if name not in used[word]:
-                severity: Severity = "note" if word in NOTED else "warning"
-                yield _unused(subject, (*section, name), word, severity)
+                yield _unused(subject, (*section.split("."), name), word, severity)
 
 
 def _models(subject: Subject) -> set[object]:
