@@ -34,8 +34,7 @@ npx tsx -e @|npm exec -- sh -c @|docker exec -it box sh -c @|docker run --rm -e 
 docker compose exec web sh -c @|find . -exec sh -c @ ;|flock lock sh -c @|busybox sh -c @|su -c @
 ssh -p 22 host @|watch -n 5 @|timeout 5 env nice sh -c @|@|bin/@|timeout 5 @|env A=1 @|sudo @
 uv run @|docker exec box @|nice -n 5 @|sh @|sh -@|python -@|julia -E @
-flock .lock -c @|flock -w 5 .lock -c @|script -qc @ /dev/null|script log -c @|su bob -c @
-su - bob -c @|runuser -l bob -c @|taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
+taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
 chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @|gosu bob sh -c @
 nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
 mawk -- @|awk -e @|sed @

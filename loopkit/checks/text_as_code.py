@@ -36,8 +36,6 @@ class Interpreter(Value, frozen=True):
     """The options that take a value."""
     script: str = ""
     """Where it reads code from stdin too: a list with code that prints its first argument."""
-    operands: int = 0
-    """How many operands may stand before the words of code."""
     first: bool = False
     """Whether the first operand is code."""
     unless: str = "(?!)"
@@ -60,7 +58,7 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "ruby": Interpreter(r"-\w*e", "-I -r", "-e, 'puts ARGV[0]', --"),
     "php": Interpreter(r"-\w*[rRBE]", "-d -c", "-r, 'echo $argv[1];', --"),
     "pwsh powershell": POWERSHELL,
-    "nu xonsh elvish guile": Interpreter(r"-\w*c|--commands?"),
+    "nu xonsh elvish guile npx su runuser": Interpreter(r"-\w*c|--commands?|--call"),
     "awk gawk mawk nawk": Interpreter(
         "-e|--source", "-F -v -i -l --assign --field-separator", first=True, unless="-f|--file|-E"
     ),
@@ -68,17 +66,12 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "lua luajit rscript r osascript julia elixir groovy scala racket swift": Interpreter(
         r"-\w*[eE]|--eval", "-l"
     ),
-    "npx": Interpreter(r"-\w*c|--call"),
-    "su runuser script flock": Interpreter(
-        r"-\w*c|--(session-)?command", "-s -g -G -w", operands=1, unless="-u|--user"
-    ),
     "env": Interpreter(r"-\w*S|--split-string", "-u -C"),
 }
 _WRAPPERS: Mapping[str, int] = {
     "env nohup setsid time nice ionice stdbuf strace sudo doas xargs busybox npx uvx bunx": 0,
     "timeout uv poetry pdm hatch rye conda npm pnpm yarn bundle": 1,
     "docker podman kubectl": 2,
-    "find flock": 99,
 }
 INTERPRETERS = {name: how for names, how in _INTERPRETERS.items() for name in names.split()}
 WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.split()}
@@ -130,7 +123,6 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
     """The index of the program that a wrapper runs."""
-    known = INTERPRETERS.keys() | WRAPPERS.keys()
     at = start
     while at < len(words):
         word = words[at]
@@ -139,13 +131,11 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
             if own == 0:
                 break
             # `uv add` and the like run nothing; `timeout` has a number there.
-            if at == start and own < 9 and not re.match(RUNNING, word):
+            if at == start and not re.match(RUNNING, word):
                 return len(words)
             own -= 1
         at += 1 + (word in VALUED.split())
-    named = (i for i in range(start, len(words)) if program_name(words[i]) in known)
-    # What looks like the program may be the value of an option.
-    return at if at < len(words) and HOLE in words[at] else next(named, at)
+    return at
 
 
 def _code_words(
@@ -153,7 +143,6 @@ def _code_words(
 ) -> Iterator[int]:
     valued = how.valued.split()
     is_next = False
-    operands = how.operands
     while index < len(words) and not re.match(how.unless, words[index]):
         word = words[index]
         if word[:2] in valued or word in valued:
@@ -170,12 +159,10 @@ def _code_words(
                 return
             is_next = False
         elif word[:1] not in ("-", "+") or HOLE in word:
-            if not operands:
-                is_script = how.script and word.lstrip("-").startswith(HOLE)
-                is_code = is_script or (how.first and word[:1] != "-")
-                yield from [index] if is_code and not only_flags else []
-                return
-            operands -= 1
+            is_script = how.script and word.lstrip("-").startswith(HOLE)
+            is_code = is_script or (how.first and word[:1] != "-")
+            yield from [index] if is_code and not only_flags else []
+            return
         elif f"-{word[-1]}" in valued and word[1:2] != "-":
             # The last letter of a cluster takes the next word: `-euo pipefail`.
             index += 1
