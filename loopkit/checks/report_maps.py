@@ -259,13 +259,9 @@ def _of_item(fit: _Fit, item: DataType) -> Found:
             yield _no_field(fit, (key,), path, found)
     if isinstance(severity := _at(item, fit.form.severity), DataType):
         yield from _words(fit, "severities", severity, fit.form.severities)
-    if isinstance(code := _at(item, fit.form.parts.code), DataType) and fit.form.parts.codes:
-        yield from _words(fit, "codes", code, fit.form.parts.codes)
     origin = None if fit.form.origin is None else _at(item, fit.form.origin)
     if isinstance(origin, DataType):
-        # A missing or null value leaves it open.
-        words = (origin.items or origin).replace(optional=False)
-        yield from _words(fit, "origins", words, fit.form.origin_words)
+        yield from _words(fit, "origins", origin.items or origin, fit.form.origin_words)
 
 
 def _words(fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]) -> Found:
@@ -274,8 +270,6 @@ def _words(fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object
     if not allowed:
         # They cannot be listed.
         return
-    # An optional value that is left out is null.
-    allowed = (*allowed, *(("null",) if datatype.optional else ()))
     known = {fold(word) for word in words}
     unknown = ", ".join(f"`{word}`" for word in allowed if fold(word) not in known)
     if unknown:
@@ -337,8 +331,6 @@ def check_silent_schemas(subject: Subject) -> Found:
 def _remedy(silence: Silence) -> str:
     if silence.words == {"file"}:
         return "in a JSON Schema another file is named by `$ref: PATH`"
-    if silence.words <= DEFINITIONS:
-        return "name the part that is meant: `$ref: '#/$defs/NAME'`"
     meant = next(filter(None, map(_keyword_like, sorted(silence.words))), None)
     return f"did you mean `{meant}`?" if meant else "add one, such as `type`; `{}` allows anything"
 
