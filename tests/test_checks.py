@@ -147,7 +147,7 @@ def chain(states, links):
             edges[-1] = f"{{target: {ways[-1]}}}"
             rows.append(f"  s{rank}_{place}:")
             rows.append(f"    transitions: [{', '.join(edges)}]")
-    rows.append("  done: {final: success}")
+    rows.append("  done: {final: success, result: start}")
     return "\n".join(rows)
 
 

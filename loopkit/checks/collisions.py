@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 
 from loopkit.checks.subject import Found, Subject, Texts, of_machine, of_rules, of_states
@@ -93,12 +93,8 @@ def check_fields(subject: Subject, name: str, state: StateBase) -> Found:
         written = {field: (*path, *field_place(state.asked_form, field)) for field in fields}
         routed = {ORIGIN} if name in subject.told_what_was_found else set()
         built_in = OF_EVERY_STATE.union(state.said, RESERVED, (CAME_FROM,), routed)
-        yield from _shadowing(subject, written, built_in)
-        for field, place in written.items():
-            if field in subject.graph.artifacts or field in subject.states:
-                kind = "an artifact" if field in subject.graph.artifacts else "a state"
-                message = f"`{field}` is also {kind}: feedback could not tell them apart"
-                yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
+        others = subject.graph.artifacts.keys() | subject.states.keys()
+        yield from _shadowing(subject, written, built_in, "feedback", others)
     for agent in state.asks:
         yield from _check_answer(subject, name, agent)
     output = state.output_at(name)
@@ -115,20 +111,24 @@ def _check_answer(subject: Subject, name: str, agent: str) -> Found:
     named = own_names(subject.graph, name)
     heads = dict.fromkeys(fact.partition(".")[0] for fact in named)
     written = {head: (*path, *field_place(schema or {}, head)) for head in heads}
-    yield from _shadowing(subject, written, OF_EVERY_STATE)
-    for head, place in written.items():
-        if head in subject.states and head not in named:
-            message = f"`{head}` is also a state: guards could not tell their fields apart"
-            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
+    others = subject.states.keys() - named.keys()
+    yield from _shadowing(subject, written, OF_EVERY_STATE, "guards", others)
 
 
-def _shadowing(subject: Subject, written: Mapping[str, DocPath], built_in: frozenset[str]) -> Found:
+def _shadowing(
+    subject: Subject, written: Mapping[str, DocPath], built_in: Set[str], who: str = "",
+    others: Set[str] = frozenset(),
+) -> Found:  # fmt: skip
     for field, place in written.items():
         if field in KEYWORDS:
             yield _reserved(subject, place, field)
         elif field in built_in:
             message = f"the field `{field}` would hide the built-in name `{field}`"
             yield subject.problem(place, "shadowed-name", message, ANOTHER)
+        if field in others:
+            kind = "an artifact" if field in subject.graph.artifacts else "a state"
+            message = f"`{field}` is also {kind}: {who} could not tell them apart"
+            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
 
 
 @of_machine()
@@ -200,13 +200,12 @@ def check_origins(subject: Subject) -> Found:
             remedy = "list the origins in the order in which they work, each once"
             yield subject.problem(("origins", index), "origin-order", message, remedy)
     for at, name in _names_of_origins(subject):
-        if name not in machine.origins and machine.origins:
+        if name not in machine.origins:
             message = f"`{name}` is not among the origins"
-            remedy = did_you_mean(name, machine.origins) or "add it to `origins` at the top"
-            yield subject.problem(at, "unknown-origin", message, remedy)
-        elif name not in machine.origins:
-            message = f"`{name}` is no origin: the machine declares none"
-            remedy = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
+            if not machine.origins:
+                message = f"`{name}` is no origin: the machine declares none"
+            add = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
+            remedy = did_you_mean(name, machine.origins) or add
             yield subject.problem(at, "unknown-origin", message, remedy)
 
 

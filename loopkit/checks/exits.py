@@ -141,10 +141,6 @@ def _why_dead(table: Table, exit_: Exit) -> tuple[str, str]:
     return "the ones before it cover every case", MOVE_UP
 
 
-LONGEST_WAY = 12
-"""The most steps of a path that are shown; of a longer path, the last ones."""
-
-
 def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[Problem]:
     """The problems of a machine after exploring all its runs.
 
@@ -210,9 +206,8 @@ def how_reached(found: Stuck) -> str:
         if n
     }
     held = values_in_words({**found.inputs, **spent})
-    steps = [*(step.state for step in found.way), found.state]
-    shown = ["…", *steps[-LONGEST_WAY:]] if len(steps) > LONGEST_WAY else steps
-    return f"a run gets there by {' → '.join(shown)}" + (f", with {held}" if held else "")
+    way = arrows([*(step.state for step in found.way), found.state])
+    return f"a run gets there by {way}" + (f", with {held}" if held else "")
 
 
 def _untaken(subject: Subject, bounds: Bounds) -> Found:

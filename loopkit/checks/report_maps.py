@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -331,13 +330,9 @@ def check_silent_schemas(subject: Subject) -> Found:
 def _remedy(silence: Silence) -> str:
     if silence.words == {"file"}:
         return "in a JSON Schema another file is named by `$ref: PATH`"
-    meant = next(filter(None, map(_keyword_like, sorted(silence.words))), None)
+    near = (closest(word, sorted(keywords()), 0.75) for word in sorted(silence.words))
+    meant = next(filter(None, near), None)
     return f"did you mean `{meant}`?" if meant else "add one, such as `type`; `{}` allows anything"
-
-
-@lru_cache(maxsize=256)
-def _keyword_like(word: str) -> str | None:
-    return closest(word, sorted(keywords()), 0.75)
 
 
 def _placed(subject: Subject, problem: Problem, path: DocPath) -> Problem:
@@ -350,7 +345,6 @@ def _placed(subject: Subject, problem: Problem, path: DocPath) -> Problem:
     return problem
 
 
-@lru_cache(maxsize=8)
 def _document(text: str, file: str) -> Document | None:
     """A file with its places; None for JSON with tabs where YAML allows none."""
     with suppress(ProblemsFound):
