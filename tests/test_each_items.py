@@ -540,7 +540,6 @@ def test_edges_that_lead_nowhere_or_in_a_circle_are_faults(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("after", "told"),
     [
-        ("input.edges", "`input.edges` leads to no edges"),
         ("input.edge", "`input` has no field `edge`"),
         ("other.edges", "does not start with the item"),
     ],
