@@ -99,12 +99,6 @@ def test_a_command_that_does_not_write_its_file_is_a_content_fault(desk: Desk) -
     assert desk.play(FILED.replace("SHELL", "echo done")).outcome == "lost"
 
 
-def test_a_file_that_may_be_missing_has_to_be_judged_or_caught(desk: Desk) -> None:
-    machine = FILED.replace("    on_error: {content: lost}\n", "").replace("SHELL", "true")
-    codes = [problem.code for problem in desk.problems(machine)]
-    assert "content-unhandled" in codes
-
-
 def test_a_command_leaves_a_file_and_fields_of_it(desk: Desk) -> None:
     shell = 'printf "FAILED a\\nok b\\nFAILED c\\nFAILED a\\n" > report.txt; echo done'
     played = desk.play(FILED.replace("SHELL", shell))

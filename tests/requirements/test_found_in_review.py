@@ -699,8 +699,3 @@ async def test_a_run_that_is_stopped_between_two_tries_does_not_wait_for_the_nex
     assert stopped.suspended.reason == "interrupted"
     assert (desk.folder / "tries").read_text(encoding="utf-8") == "tried\n"
     await app.close()
-
-
-def test_a_list_of_lists_is_a_type_like_any_other(desk: Desk) -> None:
-    machine = "loopkit: 1\ninput: {a: {type: [[str]]}}\nstates: {done: {final: success}}\n"
-    assert [problem.code for problem in desk.problems(machine)] == ["starts-at-end"]

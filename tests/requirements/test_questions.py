@@ -102,13 +102,6 @@ def test_before_the_timeout_a_person_answers(durable: Desk) -> None:
     assert played.state.answers["gate"].by == "person"
 
 
-def test_a_timeout_needs_a_choice_that_goes_forward(desk: Desk) -> None:
-    absent = GATE.replace("OPTIONS", "timeout: 1h\n    otherwise: bad")
-    assert {problem.code for problem in desk.problems(absent)} == {"otherwise-revises"}
-    silent = GATE.replace("OPTIONS", "timeout: 1h")
-    assert {problem.code for problem in desk.problems(silent)} == {"missing-otherwise"}
-
-
 FORM = """
 loopkit: 1
 states:
