@@ -137,21 +137,6 @@ def test_a_report_that_was_left_over_is_never_read(desk: Desk) -> None:
     assert not (desk.folder / "report.json").exists()
 
 
-def test_a_report_of_an_earlier_attempt_is_no_report_of_this_one(desk: Desk) -> None:
-    """S1.22: the first attempt's report says fail; the second time the program writes nothing."""
-    code = """
-import pathlib
-if not pathlib.Path("ran").exists():
-    pathlib.Path("ran").touch()
-    pathlib.Path("report.json").write_text(
-        '{"verdict": "fail", "findings": [{"message": "No.", "severity": "error"}]}')
-"""
-    rule = {"command": python(code), "parse": "report", "file": "report.json"}
-    played = ruled(desk, rule, "one", "two")
-    assert [report.verdict for report in played.reports] == ["fail", "incomplete"]
-    assert played.outcome == "broken"
-
-
 @pytest.mark.parametrize(
     ("report", "text", "verdict", "says"),
     [
@@ -206,16 +191,6 @@ def test_how_a_program_ended_is_one_thing_and_its_verdict_another(
         [(message, _)] = found(played)
         assert message.endswith("exit code 1, although nothing that it reports blocks:\nwhy")
         assert "the exit code counts" in played.reports[0].answers[0].reason
-
-
-def test_a_program_that_is_not_there_is_no_fault_of_the_author(desk: Desk) -> None:
-    """S1.39: an error with what to do about it; no attempt is spent."""
-    played = ruled(desk, {"command": ["no-such-linter"], "parse": "sarif"})
-    assert played.outcome == "broken"
-    assert played.state.attempts["draft"] == 1
-    [answer] = played.reports[0].answers
-    assert (answer.verdict, answer.error_class) == ("error", "fatal")
-    assert "install it, or write its path" in answer.reason
 
 
 # Tries of its own

@@ -265,14 +265,6 @@ def test_a_judge_whose_score_is_none_is_asked_again(desk: Desk, score: object) -
     assert '- "score": a number from 0 to 10' in played.prompts("one")[0]
 
 
-def test_of_attempts_with_as_many_findings_the_best_score_wins(desk: Desk) -> None:
-    """X.6: fewest blocking, then fewest warnings, then the score, then the earliest."""
-    scores = [3, 7, 5, 7, 2, 1]
-    said = [found("error", f"A{i}", score=score) for i, score in enumerate(scores)]
-    played = play(desk, by=SCORING, one=said)
-    assert (played.outcome, played.result) == ("exhausted", {"plan": "plan 2"})
-
-
 BEST = """
 loopkit: 1
 input: {text: str}

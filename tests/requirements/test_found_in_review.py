@@ -54,28 +54,6 @@ def test_a_fresh_author_of_data_is_sent_its_previous_data_and_the_feedback(desk:
     assert listed(second) == "- Two tags are needed."
 
 
-REFUSING = loop(
-    "[{min_chars: 3}]",
-    {"valid": "done", "cap_reached": "failed"},
-    "{revise: draft}",
-    top="""
-agents:
-  author:
-    command: [sh, -c, 'test -e seen && echo a good text || { touch seen; exit 9; }']
-    errors: [{exit: 9, class: content}]
-""",
-    draft="draft: {agent: author, prompt: Write., output: text}",
-    result="text",
-)
-
-
-def test_an_error_that_counts_as_content_goes_to_the_judging_state(desk: Desk) -> None:
-    played = desk.play(REFUSING)
-    assert played.outcome == "done"
-    assert [report.verdict for report in played.reports] == ["fail", "pass"]
-    assert "exit code 9" in played.reports[0].findings[0].message
-
-
 ADVISING = loop(
     "[{judge: critic, severity: warning, code: TONE}]",
     {'valid and "TONE" in codes': "advised"},
@@ -192,37 +170,6 @@ def test_a_comment_behind_a_condition_may_be_left_out_and_the_question_tells_its
     assert (change.takes_comment, change.needs_comment) == (True, False)
     assert question.edit == "text"
     assert question.form["stars"] == {"type": "int", "minimum": 1, "maximum": 5}
-
-
-COUNTED = loop(
-    "[{require: text.count < 300, message: Too long.}]",
-    {"valid": "done"},
-    "{target: failed}",
-    top="",
-    draft="make: {render: plain words, output: text}",
-)
-
-
-def test_the_message_of_a_rule_does_not_hide_that_it_could_not_be_tried(desk: Desk) -> None:
-    (report,) = desk.play(COUNTED).reports
-    assert report.findings[0].message != "Too long."
-    assert "JSON" in report.findings[0].message
-
-
-WARNED = loop(
-    "[{max_chars: 3, severity: warning}]",
-    {},
-    "{revise: draft}",
-    "{target: done}",
-    top="agents: {author: {model: openai/m/x}}",
-    draft="draft: {agent: author, prompt: Write., output: text}",
-)
-
-
-def test_a_validate_state_revises_only_what_failed(desk: Desk) -> None:
-    played = desk.play(WARNED, scenario(agents={"author": ["too long", "short"]}))
-    assert played.route == ["draft", "judge", "done"]
-    assert played.reports[0].verdict == "warn"
 
 
 AGAIN = """

@@ -210,29 +210,6 @@ states:
       - {target: accepted}
   accepted: {final: success, result: plan}
 """
-EXHAUSTED = "  exhausted: {final: failure, result: plan, pick: PICK}\n"
-
-
-@pytest.mark.parametrize(
-    ("plans", "best"),
-    [
-        (["", "ab", "a"], "ab"),
-        (["a b", "ab c", "a"], "ab c"),
-        (["b", "a", "x"], "b"),
-        (["", "x", "ac"], "ac"),
-    ],
-    ids=["fewest-errors", "then-fewest-warnings", "then-the-earliest", "a-late-one"],
-)
-def test_the_best_of_all_attempts_is_the_result(desk: Desk, plans: list[str], best: str) -> None:
-    head, _, rest = BEST.partition("  ask:\n")
-    tail = rest[rest.index("  accepted:") :]
-    machine = head.replace("ENDING", "exhausted") + tail
-    script = scenario(agents={"author": plans})
-    for pick, result in (("best", best), ("last", plans[-1])):
-        ending = EXHAUSTED.replace("PICK", pick)
-        assert desk.play(machine + ending, script).result == {"plan": result}
-
-
 def test_the_best_is_shown_and_taken_when_the_run_goes_forward(durable: Desk) -> None:
     script = scenario(agents={"author": ["x", "ab", "a", "later"]})
     asked = durable.play(BEST.replace("ENDING", "ask"), script)

@@ -260,20 +260,3 @@ def test_infeasible_that_nothing_catches_suspends_with_the_reason(desk: Desk) ->
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "content"
     assert "`draft` declared that it can't be done" in played.state.suspended.message
-
-
-def test_the_best_attempt_counts_by_who_found_the_defects(desk: Desk) -> None:
-    """Fewest blocking findings of rules first; a code that sounds like a judge is none."""
-    machine = loop(
-        "[{matches: goal, code: judge_goal}, {judge: critic, always: true}]",
-        {"valid": "done", "cap_reached": "exhausted"},
-        "{revise: draft}",
-        top="""
-limits: {revisions: 1}
-agents: {author: {model: some/model}, critic: {command: [none]}}
-""",
-        ends="exhausted: {final: failure, result: plan, pick: best}",
-    )
-    critic = [fails("A", "B", "C"), PASS]
-    played = desk.play(machine, scenario(agents={"author": ["goal", "x"], "critic": critic}))
-    assert played.result == {"plan": "goal"}
