@@ -398,28 +398,6 @@ def test_the_time_that_a_baseline_takes_counts(desk: Desk) -> None:
     assert played.state.usage.time_s > 0.5
 
 
-@pytest.mark.parametrize(
-    ("rule", "warns"),
-    [
-        ({}, False),
-        ({"parse": "junit"}, False),
-        ({"baseline": True}, True),
-        ({"parse": "lines"}, True),
-        ({"parse": "sarif"}, True),
-        ({"parse": "report"}, True),
-    ],
-)
-def test_a_transition_for_warnings_is_taken_only_where_a_program_can_give_some(
-    desk: Desk, rule: dict[str, Any], warns: bool
-) -> None:
-    machine = MACHINE.replace("RULE", json.dumps({"command": ["tool"], **rule}))
-    machine = machine.replace("REVISIONS", "1").replace(
-        "- {guard: valid,", '- {guard: verdict == "warn", target: refused}\n      - {guard: valid,'
-    )
-    codes = [problem.code for problem in desk.problems(machine)]
-    assert ("dead-transition" in codes) != warns, codes
-
-
 def test_a_rule_that_the_input_rules_out_takes_no_baseline(desk: Desk) -> None:
     rule = {**LINTED, "command": ["no-such-linter"], "guard": 'input.path == "x"'}
     played = ruled(desk, rule, "done")
