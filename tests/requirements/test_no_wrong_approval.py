@@ -87,7 +87,7 @@ states:
   plan: {render: Brew tea., next: judge}
   judge:
     validate: plan
-    by: [{judge: one}, {judge: two}, {judge: three}]
+    by: [{judge: one, rubric: &of [Good.]}, {judge: two, rubric: *of}, {judge: three, rubric: *of}]
     combine: majority
     block: warning
     transitions:
