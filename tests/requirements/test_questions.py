@@ -210,6 +210,8 @@ states:
       - {target: accepted}
   accepted: {final: success, result: plan}
 """
+
+
 def test_the_best_is_shown_and_taken_when_the_run_goes_forward(durable: Desk) -> None:
     script = scenario(agents={"author": ["x", "ab", "a", "later"]})
     asked = durable.play(BEST.replace("ENDING", "ask"), script)
