@@ -233,11 +233,6 @@ def test_a_rule_that_cannot_judge_counts_whatever_the_quorum(desk: Desk) -> None
     assert played.reports[0].verdict == "incomplete"
 
 
-def test_a_finding_counts_before_a_reviewer_who_is_missing(desk: Desk) -> None:
-    played = play(desk, one=[fails("A"), PASS], two=[CRASHED, PASS], three=[PASS, PASS])
-    assert [report.verdict for report in played.reports] == ["fail", "pass"]
-
-
 # -- scores --------------------------------------------------------------------------------
 
 SCORING = "[{judge: one, score: {min: 0, max: 10}}]"

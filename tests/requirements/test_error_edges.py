@@ -8,7 +8,7 @@ import pytest
 
 from loopkit.engine.events import Decided
 from tests.machines import loop
-from tests.support import PASS, Desk, Played, scenario
+from tests.support import PASS, Desk, Played, fails, scenario
 
 AUTHOR = """
 loopkit: 1
@@ -149,6 +149,20 @@ def test_an_incomplete_report_goes_to_the_edge_of_its_worst_missing_answer(
     played = judged(desk, first, second)
     assert played.outcome == outcome
     assert played.reports[0].verdict == "incomplete"
+
+
+def test_a_fail_counts_although_another_answer_is_missing(desk: Desk) -> None:
+    """`fail` is stricter than `incomplete`: the author can work already."""
+    script = scenario(
+        agents={
+            "author": ["plan", "better"],
+            "first": [fails("Vague."), PASS],
+            "second": [{"fault": "connection"}, PASS],
+        }
+    )
+    played = desk.play(panel(TABLE), script)
+    assert played.outcome == "accepted"
+    assert [report.verdict for report in played.reports] == ["fail", "pass"]
 
 
 def test_an_incomplete_report_that_nothing_catches_suspends_and_says_who_is_missing(
