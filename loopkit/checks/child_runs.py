@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from loopkit.checks.subject import Found, Subject, of_machine, of_states
+from loopkit.checks.subject import Found, Subject, in_full, of_machine, of_states
 from loopkit.checks.templates import Use, explain
 from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
@@ -276,7 +276,9 @@ def _unread(subject: Subject, path: DocPath, written: str, names: Mapping[str, S
         else:
             # A missing list has no items.
             continue
-        yield subject.problem(path, told.code, told.message, told.help)
+        known = [first, *steps][: text[: fault.column - 1].count("[")]
+        meant = in_full(told.help, "".join(f"{step}." for step in known))
+        yield subject.problem(path, told.code, told.message, meant)
 
 
 def _walk(shape: Shape, steps: Sequence[str]) -> Shape | Flaw:
@@ -288,7 +290,8 @@ def _walk(shape: Shape, steps: Sequence[str]) -> Shape | Flaw:
             return f"`{way}` is no list", "give the path of a list"
         if inner is None:
             known = shape.fields if isinstance(shape, Fields) else ()
-            return f"`{way}` has no field `{step}`", did_you_mean(step, known)
+            meant = in_full(did_you_mean(step, known), f"{way}.")
+            return f"`{way}` has no field `{step}`", meant
         shape = inner
         way = way + (step if step == ITEMS or not way else f".{step}")
     return shape

@@ -21,7 +21,15 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from loopkit.checks.subject import Found, Subject, of_machine, of_rules, of_states, target_path
+from loopkit.checks.subject import (
+    Found,
+    Subject,
+    in_full,
+    of_machine,
+    of_rules,
+    of_states,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Severity, closest, did_you_mean
 from loopkit.language.agents import (
@@ -170,7 +178,8 @@ def check_agent_choices(subject: Subject) -> Found:
             continue
         faults = list(check(parse(choice.template), subject.entering[name]))
         for fault in faults:
-            yield subject.problem((*path, "from"), fault.code, fault.message, fault.help)
+            meant = in_full(fault.help, choice.template[3 : fault.column - 1])
+            yield subject.problem((*path, "from"), fault.code, fault.message, meant)
         if not faults:
             yield from _words(subject, path, choice)
         agents = subject.machine.agents_at(name)

@@ -41,6 +41,11 @@ Texts = Iterator[tuple[DocPath, str]]
 StatePath = tuple[str, ...]
 
 
+def in_full(remedy: str, holder: str) -> str:
+    """A remedy for a part of a dotted name, with what stands before that part."""
+    return remedy.replace("did you mean `", f"did you mean `{holder}", 1)
+
+
 class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     """One machine under examination, with its source text."""
 

@@ -154,6 +154,9 @@ def check_errors(subject: Subject, name: str, state: WorkingState) -> Found:
 @of_machine()
 def check_outputs(subject: Subject) -> Found:
     for name, filled in subject.machine.states_of(FilledState).items():
+        if filled.output_at(name).else_ is not None:
+            message = "a filled template is the artifact, whatever its file holds"
+            yield subject.no_effect(("states", name, "output", "else"), message)
         if filled.adds and filled.output_at(name).file is None:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
