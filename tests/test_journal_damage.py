@@ -292,21 +292,25 @@ def test_a_run_whose_row_holds_something_else_hides_none_beside_it(
     assert re.match(r"error: run .* is damaged: row 1 of the runs is not what was", told)
 
 
+@pytest.mark.parametrize(
+    ("version", "told_as"),
+    [(7, "another version of loopkit"), (1, "an earlier version of loopkit")],
+)
 @pytest.mark.parametrize("way", ["$.nothing", "$.text"])
-def test_a_record_of_a_newer_version_is_refused_by_its_number_whether_it_would_fit_or_not(
-    waiting: str, way: str, cli: CommandLine
+def test_a_record_of_another_version_is_refused_by_its_number_whether_it_would_fit_or_not(
+    waiting: str, way: str, version: int, told_as: str, cli: CommandLine
 ) -> None:
     place = place_of("waiting")
-    keyed("waiting", "version", 7)()
+    keyed("waiting", "version", version)()
     change("UPDATE records SET data = json_remove(data, ?) WHERE type = 'waiting'", way)
-    newer = f"record {place} has version 7, this loopkit reads version 2"
+    number = f"record {place} has version {version}, this loopkit reads version 2"
     for argv in COMMANDS:
         code, told = told_of(argv, waiting, cli)
         assert code == 4
-        assert told.startswith(f"error: run {waiting!r} is of another version of loopkit: {newer};")
-        assert "upgrade" in told
+        assert told.startswith(f"error: run {waiting!r} is of {told_as}: {number}")
+        assert ("upgrade this one" if version > 2 else "start a new run") in told
     code, rows, told = listed(cli)
-    assert (code, newer in told) == (4, True)
+    assert (code, number in told) == (4, True)
     assert rows[waiting].startswith("unreadable record")
 
 

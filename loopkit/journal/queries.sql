@@ -1,15 +1,21 @@
 -- Every statement that the SQLite journal executes, by name.
--- A migration may hold several statements; no statement contains a semicolon of its own.
+-- `tables` holds several; no statement contains a semicolon of its own.
 
--- name: migration_1
+-- name: tables
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL UNIQUE,
     machine TEXT NOT NULL,
     definition TEXT NOT NULL,
     created_at REAL NOT NULL,
-    owner TEXT
+    owner TEXT,
+    due_at REAL,
+    -- A JSON list of labels: the run was submitted, and any process with these labels drives it.
+    needs TEXT,
+    format INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
 -- With a rowid: large rows were twice as slow without one.
 CREATE TABLE records (
     run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -20,15 +26,11 @@ CREATE TABLE records (
     data TEXT NOT NULL,
     PRIMARY KEY (run_id, seq)
 ) STRICT;
-CREATE TABLE late_records (
+-- SQLite gives the number of a removed row to the next one where it was the last.
+CREATE TABLE removals (
     id INTEGER PRIMARY KEY,
-    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    epoch INTEGER NOT NULL,
-    at REAL NOT NULL,
-    type TEXT NOT NULL,
-    data TEXT NOT NULL
+    newest INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX late_records_by_run ON late_records (run_id);
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY,
     run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -44,37 +46,6 @@ CREATE TABLE definitions (
     digest TEXT PRIMARY KEY,
     text TEXT NOT NULL
 ) STRICT
-
--- name: migration_2
--- SQLite gives the number of a removed row to the next one where it was the last.
-CREATE TABLE removals (
-    id INTEGER PRIMARY KEY,
-    newest INTEGER NOT NULL
-) STRICT
-
--- name: stand_in_2
--- For who may only read a journal of version 1, in which nothing was noted.
-CREATE TEMP TABLE removals (
-    id INTEGER PRIMARY KEY,
-    newest INTEGER NOT NULL
-)
-
--- name: migration_3
--- A run with `needs`, a JSON list of labels, was submitted: any process with these labels drives it.
-ALTER TABLE runs ADD COLUMN due_at REAL;
-ALTER TABLE runs ADD COLUMN needs TEXT;
-CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
--- What waits for a time says so in its last record. A child goes on with its family.
-UPDATE runs SET due_at = (
-    SELECT 0.0 + iif(type = 'waiting', json_extract(data, '$.expires_at'),
-        iif(type = 'suspended' AND instr(run, '/') = 0, json_extract(data, '$.resume_at'), NULL))
-    FROM (SELECT type, data FROM records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1)
-    WHERE json_valid(data)
-)
-
--- name: migration_4
-ALTER TABLE runs ADD COLUMN format INTEGER NOT NULL DEFAULT 1
 
 -- name: insert_run
 INSERT INTO runs (run, machine, definition, needs, created_at, owner, format)

@@ -46,7 +46,6 @@ from loopkit.journal.files import (
     Writer,
     connect,
     connect_to_read,
-    locked,
     open_folder,
 )
 from loopkit.journal.records import (
@@ -574,9 +573,8 @@ class SqliteJournal:
         return await self._read(_newest)
 
     def place_in(self, text: str) -> Place | None:
-        # Before version 3 of the tables, a number stood before that of the row.
-        row = re.fullmatch(r"(?:[0-9]+\.)?([0-9]{1,18})", text)
-        return Place((int(row[1]),)) if row else None
+        is_row = re.fullmatch("[0-9]{1,18}", text)
+        return Place((int(text),)) if is_row else None
 
     async def remove(self, *runs: str) -> None:
         above = tuple(f"{run}/" for run in runs)
@@ -590,27 +588,15 @@ class SqliteJournal:
         if self._folder is not None:
             # The runs are removed, also where a full disk or somebody who writes keeps their room.
             with suppress(JournalError):
-                await self._give_room_back(self._folder)
+                await self._give_room_back()
 
-    async def _give_room_back(self, folder: Path) -> None:
-        """Shrink the file by what was removed, in steps between which others can write.
-
-        A file that was made before this was possible is written anew, once, where nobody else has
-        it open. SQLite keeps the numbers of rows in a table with an index.
-        """
-        if not await self.writer.read(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]):
-            await self.writer.read(partial(self._write_anew, folder))
+    async def _give_room_back(self) -> None:
+        """Shrink the file by what was removed, in steps between which others can write."""
         before = 0
         while (left := await self.writer.write(_shrink)) not in (0, before):
             before = left
             await asyncio.sleep(_LET_OTHERS_WRITE_S)
         await self.writer.read(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
-
-    def _write_anew(self, folder: Path, db: sqlite3.Connection) -> None:
-        with locked(folder):
-            if self.lock.is_alone():
-                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                db.execute("VACUUM")
 
     def _remove(self, db: sqlite3.Connection, runs: Sequence[str]) -> None:
         before = _newest(db)

@@ -7,7 +7,6 @@ that was killed goes on where it was.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import psycopg
 
 from loopkit.journal.contents import host_label
 from loopkit.journal.errors import JournalError, JournalUnusable, unusable
-from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
+from loopkit.journal.files import SQL, is_unused, made
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import VERSION, Database, portions
 from loopkit.journal.postgres.queue import migrate_queue
@@ -173,11 +172,6 @@ class _Copying:
 
     async def _runs(self) -> list[RunRow]:
         """All runs, the oldest first."""
-        if self.source.writer.look(_version) < len(MIGRATIONS):
-            raise JournalUnusable(
-                f"the journal {self.folder!r} is of an earlier loopkit; change its tables by "
-                "`loopkit runs ls` there"
-            )
         found = await self.source.runs(limit=MAX_INTEGER, children=True)
         for row in found:
             if row.damage is not None:
@@ -231,7 +225,3 @@ class _Copying:
     def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
         cursor = self.db.execute(self.database[name].encode(), values)
         return cursor.fetchall() if cursor.description else []
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
