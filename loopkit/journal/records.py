@@ -107,6 +107,42 @@ class Placed(NamedTuple):
     record: Record
 
 
+class Change(msgspec.Struct, eq=False):
+    """What an owner wants to be done to its run, or to a new one, whole or not at all."""
+
+    run: str
+    row: int
+    """0 for a new run."""
+    epoch: int
+    seq: int
+    """The run's last record before it."""
+    records: Sequence[NewRecord] = ()
+    consumes: Sequence[str] = ()
+    releases: bool = False
+    due: float | None = None
+    unless: Sequence[str] = ()
+    settles: Sequence[Settlement] = ()
+    machine: str = ""
+    definition: str = ""
+    needs: Sequence[str] | None = None
+    owner: str = ""
+    """Of a new run."""
+    texts: Sequence[str] = ()
+    """Of the records, for a store that needs them more than once."""
+    job: Any = None
+    seen: int = 0
+    """The version of the file at which the run is known to be like this."""
+
+    @property
+    def end(self) -> int:
+        return self.seq + len(self.records)
+
+    @property
+    def created_at(self) -> float:
+        """A new run is as old as the first record behind its claim, if there is one."""
+        return self.records[:2][-1].at
+
+
 NOW = 0.0
 """As the time at which a run is due: at once."""
 
@@ -209,6 +245,13 @@ def owner_of(claim: tuple[Any, ...] | None = None) -> Owner:
         raise JournalUnusable(
             "a claim in the journal cannot be read; restore the journal from a copy"
         ) from error
+
+
+def sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
+    """Records of a run; raises RunDamaged."""
+    for seq, epoch, at, *_ in found:
+        refuse_impossible(run, seq, epoch, at)
+    return [Record(*record) for record in found]
 
 
 class AccountStanding(NamedTuple):

@@ -150,7 +150,8 @@ class _Copying:
             place = self.database.place
             raise JournalError(f"all {len(runs):,} runs of {self.folder!r} are in {place} already")
         for (digest,) in await self._read("digests"):
-            self._ask("store_definition", digest, await self.source.definition(digest))
+            text = await self.source.definition(digest)
+            self._ask("store_definition", digest=digest, text=text)
         trees = defaultdict[str, list[tuple[str, str]]](list)
         for digest, run in self.source.contents.kept():
             trees[root_of(run)].append((run, digest))
@@ -222,6 +223,6 @@ class _Copying:
     async def _read(self, name: str, *values: str) -> list[tuple[Any, ...]]:
         return await self.source.writer.read(lambda db: db.execute(SQL[name], values).fetchall())
 
-    def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        cursor = self.db.execute(self.database[name].encode(), values)
+    def _ask(self, name: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
+        cursor = self.db.execute(self.database[name].encode(), named or values)
         return cursor.fetchall() if cursor.description else []
