@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from loopkit.journal.contents import ContentStore
+from loopkit.journal.contents import Contents
 from loopkit.journal.errors import (
     ClaimLost,
     JournalError,
@@ -206,7 +206,7 @@ class Journal(ABC):
     """Whether records are written as text at once, and not when somebody asks for them."""
     limits: SharedLimits | None = None
     """What its processes have to keep together; None where there is only one."""
-    contents: ContentStore
+    contents: Contents
     closed = False
 
     def __init__(self, clock: Callable[[], float]) -> None:

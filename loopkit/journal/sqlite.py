@@ -107,8 +107,6 @@ def _reader(view: View, place: str) -> Writer:
 
 
 class SqliteJournal(Journal):
-    contents: Contents
-
     def __init__(
         self,
         folder: Path | None,

@@ -122,7 +122,7 @@ async def copy(folder: Path, url: str) -> tuple[str, int, int]:
     with closing(database.connect()) as db:
         database.require(db)
         source = open_sqlite(folder, time.time, readonly=True)
-        shared = SharedContents(database, local=source.contents)
+        shared = SharedContents(database, folder=folder)
         try:
             done = await _Copying(source, str(folder), database, db, shared).copy()
         except psycopg.Error as error:
@@ -204,7 +204,7 @@ class _Copying:
         here, source = SharedContents(self.database), self.source.contents
         with made(here.state):
             ids = source.objects(digest)
-            here.local.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
+            here.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
         return False
 
     async def _copy_run(self, row: RunRow, labels: Sequence[str]) -> None:

@@ -164,8 +164,6 @@ def open_postgres(
 
 
 class PostgresJournal(Journal):
-    contents: SharedContents
-
     def __init__(
         self,
         database: Database,
@@ -394,7 +392,7 @@ class PostgresJournal(Journal):
             refuse_text("the name of the run", run)
 
         await self._until_free(lambda: self.write(lambda db, _: self._remove(db, runs)))
-        await forget_removed(self.contents.local, self.has)
+        await forget_removed(self.contents, self.has)
 
     async def _remove(self, db: Connection, runs: Sequence[str]) -> None:
         sql, family = self._database, dict[int, tuple[str, str | None]]()
