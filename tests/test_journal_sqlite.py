@@ -590,19 +590,6 @@ def _busy(path: Path) -> None:
             two.execute("BEGIN IMMEDIATE")
 
 
-def _read_only(path: Path) -> None:
-    path.touch()
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-        db.execute("CREATE TABLE t (x)")
-
-
-def _full(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("CREATE TABLE t (x)")
-        db.execute("PRAGMA max_page_count = 2")
-        db.execute("INSERT INTO t VALUES (zeroblob(100000))")
-
-
 def _missing(path: Path) -> None:
     with closing(sqlite3.connect(path / "nowhere" / "x.db")) as db:
         db.execute("SELECT 1")
@@ -612,8 +599,6 @@ def _missing(path: Path) -> None:
     ("fail", "cause"),
     [
         (_busy, "another process keeps it locked .*; wait for that process, or stop it"),
-        (_read_only, "it cannot be written .*; check who owns it"),
-        (_full, "the disk is full .*; free some space"),
         (_missing, "the file cannot be opened .*; check that it is a file"),
     ],
 )
@@ -633,7 +618,7 @@ class Anything(dict[str, int]):
         return 0
 
 
-@pytest.mark.parametrize("name", SQL.keys() - {"tables"})
+@pytest.mark.parametrize("name", sorted(SQL.keys() - {"tables"}))
 async def test_every_query_fits_the_tables(folder: Path, name: str) -> None:
     async with opened(folder):
         pass

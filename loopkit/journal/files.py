@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from loopkit.journal.errors import JournalError, JournalUnusable, is_sqlite, unusable
+from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unusable
 
 STATE_FOLDER = ".loopkit"
 DATABASE = "journal.db"
@@ -416,7 +416,7 @@ class Writer:
 
     def refuse_closed(self) -> None:
         if self.closed:
-            raise JournalError(f"the journal {self._place} is closed; open it again")
+            raise JournalClosed(self._place)
 
     def _ask(self, job: Job[T]) -> Job[T]:
         self.refuse_closed()

@@ -13,7 +13,7 @@ import asyncio
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -31,17 +31,19 @@ from loopkit.journal.files import Job
 from loopkit.journal.records import (
     CLAIMED,
     MAX_INTEGER,
+    AccountStanding,
     Change,
+    Circuit,
     Due,
     History,
     InboxMessage,
     NewRecord,
     Place,
     Placed,
+    Rate,
     Record,
     RunRow,
     Settlement,
-    SharedLimits,
     Standing,
     refuse_impossible,
     refuse_records,
@@ -53,6 +55,102 @@ from loopkit.journal.records import (
 MOST_BYTES = 4_000_000
 """Of records to read at once; the last record may exceed them."""
 EMPTY = "it has no records"
+
+
+Ask = Callable[[str, Any], Awaitable[list[tuple[Any, ...]]]]
+"""The rows of a statement in a transaction."""
+
+
+class SharedLimits:
+    """What the processes of one journal keep together. Every request may raise JournalUnusable.
+
+    Times are those of the database. What is done again as an answer was lost does no more.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        transact: Callable[[Callable[[Ask], Awaitable[Any]]], Awaitable[Any]],
+    ) -> None:
+        self._journal = journal
+        self._transact = transact
+
+    async def open_account(self, account: str, limit: float | None, spent: float) -> None:
+        """Set the limit of an account; a new one has `spent` so much before."""
+        await self._journal.execute("open_account", (account, limit, spent))
+
+    async def standing(self, account: str) -> AccountStanding | None:
+        """None if there is no such account."""
+        values = {"account": account, "owner": self._journal.owner}
+        found = await self._journal.look("standing", values)
+        return AccountStanding(*found[0]) if found else None
+
+    async def hold(self, account: str, run: str, key: str, usd: float) -> bool:
+        """Hold an amount for a call, instead of what was held for its key; 0 frees that.
+
+        False, and nothing is held, if there is no room. What is held outlives this process, because
+        the call may have been made: it is settled with the record of its reply or of its doubt.
+        """
+        owner = await self._journal.present()
+        values = {"account": account, "run": run, "key": key, "usd": usd, "owner": owner}
+
+        async def work(ask: Ask) -> bool:
+            await ask("free_hold", values)
+            if usd:
+                if not await ask("hold", values):
+                    return False
+                await ask("note_hold", values)
+            return True
+
+        return bool(await self._transact(work))
+
+    async def free_others(self, run: str, keys: Collection[str]) -> None:
+        """Free what an earlier owner of a run has held for calls that it did not come to record."""
+        await self._journal.execute("free_other_holds", (run, [*keys]))
+
+    async def circuits(self) -> Mapping[str, Circuit]:
+        """Those of all providers that have failed since they last answered."""
+        found = await self._journal.look("circuits")
+        return {name: Circuit(*circuit) for name, *circuit in found}
+
+    async def record_failure(
+        self, provider: str, closed_s: float, threshold: int, opens_s: float
+    ) -> None:
+        """Note a failure after which nobody may call for `closed_s`, as the provider says; at the
+        `threshold` of failures in a row for `opens_s` at least."""
+        values = {"provider": provider, "closed": closed_s, "opens": opens_s}
+        await self._journal.execute("record_failure", {**values, "threshold": threshold})
+
+    async def record_answer(self, provider: str) -> None:
+        """Note that the provider answered, if only to refuse."""
+        await self._journal.execute("record_answer", (provider,))
+
+    async def probe(self, provider: str) -> bool:
+        """Whether this process may call to see if the provider answers again; only one may."""
+        values = {"provider": provider, "owner": await self._journal.present()}
+        return bool(await self._journal.execute("probe", values))
+
+    async def release_probe(self, provider: str) -> None:
+        """Let another process see to that."""
+        await self._journal.execute("release_probe", (provider, self._journal.owner))
+
+    async def take_calls(
+        self, provider: str, held: int, wanted: int, rate: Rate
+    ) -> tuple[int, float]:
+        """How many of the `wanted` calls may be made now besides the `held` ones of this process,
+        and when to ask for the others. The calls of a process that was killed count no more."""
+        owner = await self._journal.present()
+
+        async def work(ask: Ask) -> tuple[int, float]:
+            [(ahead_s,)] = await ask("lock_provider", (provider,))
+            [(elsewhere,)] = await ask("calls_elsewhere", (provider, owner))
+            granted, wait_s = rate.grant(wanted, held + elsewhere, ahead_s)
+            await ask("use_minute", (granted * rate.interval_s, provider))
+            await ask("note_calls", (provider, owner, held + granted))
+            return granted, wait_s
+
+        granted, wait_s = await self._transact(work)
+        return granted, wait_s
 
 
 class Claim:

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 from loopkit.journal.contents import Contents, forget_removed
 from loopkit.journal.errors import (
-    ClaimLost,
     JournalError,
     JournalUnusable,
     MessageWaits,
@@ -31,6 +30,7 @@ from loopkit.journal.errors import (
     RunDamaged,
     RunExists,
     SequenceConflict,
+    TakenOver,
     UnknownRun,
     unusable,
 )
@@ -235,10 +235,8 @@ class SqliteJournal(Journal):
         """Raise ClaimLost or SequenceConflict if others have written to the run."""
         seq, epoch = _head(db, change.row, change.run)[:2]
         if epoch != change.epoch:
-            raise ClaimLost(
-                f"run {change.run!r} was taken over by {_newest_owner(db, change.row)}; this claim "
-                f"on it (epoch {change.epoch}, now {epoch}) appends nothing more"
-            )
+            owner = _newest_owner(db, change.row)
+            raise TakenOver(change.run, owner, epoch=change.epoch, now=epoch)
         if seq != change.seq:
             raise SequenceConflict(change.run, expected=change.seq, found=seq)
 

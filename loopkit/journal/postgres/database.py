@@ -35,6 +35,7 @@ from loopkit.journal.errors import (
     NotInInbox,
     RunExists,
     SequenceConflict,
+    TakenOver,
     unusable,
 )
 from loopkit.journal.files import Job, parse_queries
@@ -661,10 +662,7 @@ class Attempt:
         if head is None:
             return ClaimLost(f"run {change.run!r} was removed; this claim on it has ended")
         claims = await rows(db, self._sql["newest_claim"], (change.row, CLAIMED))
-        return ClaimLost(
-            f"run {change.run!r} was taken over by {owner_of(*claims)}; this claim "
-            f"on it (epoch {change.epoch}, now {head.epoch}) appends nothing more"
-        )
+        return TakenOver(change.run, owner_of(*claims), epoch=change.epoch, now=head.epoch)
 
     async def _begin(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -13,6 +13,7 @@ import psycopg
 from loopkit.journal.contents import forget_removed
 from loopkit.journal.errors import (
     ClaimLost,
+    JournalClosed,
     JournalError,
     JournalUnusable,
     OnlyRead,
@@ -22,7 +23,7 @@ from loopkit.journal.errors import (
     unusable,
 )
 from loopkit.journal.files import Job
-from loopkit.journal.port import EMPTY, MOST_BYTES, Claim, Journal
+from loopkit.journal.port import EMPTY, MOST_BYTES, Ask, Claim, Journal, SharedLimits
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
@@ -40,13 +41,10 @@ from loopkit.journal.postgres.queue import heed_hints, hint
 from loopkit.journal.records import (
     CLAIMED,
     MAX_INTEGER,
-    AccountStanding,
     Change,
-    Circuit,
     Due,
     Place,
     Placed,
-    Rate,
     Record,
     owner_of,
     refuse_format,
@@ -55,78 +53,6 @@ from loopkit.journal.records import (
     refuse_texts,
     refuse_time,
 )
-
-
-class PostgresLimits:
-    """Times are those of the database. What is done again as an answer was lost does no more."""
-
-    def __init__(self, database: Database, journal: PostgresJournal) -> None:
-        self._sql = database
-        self._journal = journal
-
-    async def open_account(self, account: str, limit: float | None, spent: float) -> None:
-        await self._journal.execute("open_account", (account, limit, spent))
-
-    async def standing(self, account: str) -> AccountStanding | None:
-        values = {"account": account, "owner": self._journal.owner}
-        found = await self._journal.look("standing", values)
-        return AccountStanding(*found[0]) if found else None
-
-    async def hold(self, account: str, run: str, key: str, usd: float) -> bool:
-        owner = await self._journal.present()
-        values = {"account": account, "run": run, "key": key, "usd": usd, "owner": owner}
-
-        async def work(db: Connection, _: int) -> bool:
-            sql = self._sql
-            await rows(db, sql["free_hold"], values)
-            if not usd:
-                return True
-            if not await rows(db, sql["hold"], values):
-                return False
-            await rows(db, sql["note_hold"], values)
-            return True
-
-        return await self._journal.write(work)
-
-    async def free_others(self, run: str, keys: Collection[str]) -> None:
-        await self._journal.execute("free_other_holds", (run, [*keys]))
-
-    async def circuits(self) -> Mapping[str, Circuit]:
-        found = await self._journal.look("circuits")
-        return {name: Circuit(*circuit) for name, *circuit in found}
-
-    async def record_failure(
-        self, provider: str, closed_s: float, threshold: int, opens_s: float
-    ) -> None:
-        values = {"provider": provider, "closed": closed_s, "opens": opens_s}
-        await self._journal.execute("record_failure", {**values, "threshold": threshold})
-
-    async def record_answer(self, provider: str) -> None:
-        await self._journal.execute("record_answer", (provider,))
-
-    async def probe(self, provider: str) -> bool:
-        values = {"provider": provider, "owner": await self._journal.present()}
-        return bool(await self._journal.execute("probe", values))
-
-    async def release_probe(self, provider: str) -> None:
-        await self._journal.execute("release_probe", (provider, self._journal.owner))
-
-    async def take_calls(
-        self, provider: str, held: int, wanted: int, rate: Rate
-    ) -> tuple[int, float]:
-        owner = await self._journal.present()
-
-        async def work(db: Connection, _: int) -> tuple[int, float]:
-            sql = self._sql
-            [(ahead_s,)] = await rows(db, sql["lock_provider"], (provider,))
-            [(elsewhere,)] = await rows(db, sql["calls_elsewhere"], (provider, owner))
-            granted, wait_s = rate.grant(wanted, held + elsewhere, ahead_s)
-            await rows(db, sql["use_minute"], (granted * rate.interval_s, provider))
-            await rows(db, sql["note_calls"], (provider, owner, held + granted))
-            return granted, wait_s
-
-        return await self._journal.write(work)
-
 
 T = TypeVar("T")
 _LONGEST_TURN_S, _NEXT_TURN_S = 1.0, 0.02
@@ -185,7 +111,7 @@ class PostgresJournal(Journal):
         self._working = set[asyncio.Task[None]]()
         self._follows: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self.contents = SharedContents(database)
-        self.limits = PostgresLimits(database, self)
+        self.limits = SharedLimits(self, self._transact)
 
     @property
     def owner(self) -> str:
@@ -218,7 +144,7 @@ class PostgresJournal(Journal):
 
     def _refuse_closed(self) -> None:
         if self.closed:
-            raise JournalError(f"the journal {self._database.place} is closed; open it again")
+            raise JournalClosed(self._database.place)
 
     def give_up_if_overdue(self) -> None:
         if self._presence is not None and self._presence.is_overdue:
@@ -277,6 +203,12 @@ class PostgresJournal(Journal):
     async def write(self, work: Work[T]) -> T:
         self.refuse()
         return await self._ask(work, CHANGE)
+
+    async def _transact(self, work: Callable[[Ask], Awaitable[T]]) -> T:
+        sql = self._database
+        return await self.write(
+            lambda db, _: work(lambda name, values: rows(db, sql[name], values))
+        )
 
     async def claim(self, run: str) -> Claim:
         refuse_text("the name of the run", run)
