@@ -254,9 +254,11 @@ WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
 
 -- name: to_claim
 -- A submitted run whose owner was killed is due at once.
-SELECT epoch, owner, coalesce(
+SELECT runs.epoch, owner, coalesce(
     extract(epoch FROM due_at)::float8, CASE WHEN owner IS NOT NULL AND submitted THEN 0 END
-), format FROM @runs WHERE id = %s
+), format, head.* FROM @runs AS runs LEFT JOIN LATERAL (
+    SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+) AS head ON true WHERE id = %s
 
 -- name: own
 UPDATE @runs SET epoch = %s, owner = %s, format = greatest(format, @FORMAT) WHERE id = %s
@@ -264,9 +266,6 @@ UPDATE @runs SET epoch = %s, owner = %s, format = greatest(format, @FORMAT) WHER
 -- name: newest_claim
 SELECT coalesce(owner, ''), at, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
 WHERE run_id = %s AND type = %s ORDER BY seq DESC LIMIT 1
-
--- name: head
-SELECT seq, epoch, at FROM @records WHERE run_id = %s ORDER BY seq DESC LIMIT 1
 
 -- name: whole
 -- Of a run, the number of a record that is missing, and its last record.

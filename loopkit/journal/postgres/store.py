@@ -234,18 +234,17 @@ class PostgresJournal(Journal):
         if not locked:
             raise UnknownRun(run)
         row = locked[0][0]
-        [(epoch, before, due, known)] = await rows(db, sql["to_claim"], (row,))
+        [(epoch, before, due, known, seq, *head)] = await rows(db, sql["to_claim"], (row,))
         refuse_format(run, known)
         await self._refuse_owner(db, run, row, before)
-        head = await rows(db, sql["head"], (row,))
-        if not head:
+        if seq is None:
             raise RunDamaged(run, EMPTY)
-        refuse_impossible(run, *head[0])
-        seq, record = head[0][0] + 1, self.claimed()
+        refuse_impossible(run, seq, *head)
         await rows(db, sql["own"], (epoch + 1, owner, row))
-        values = [row], [seq], [epoch + 1], [record.at], [record.type], [record.text]
+        new = self.claimed()
+        values = [row], [seq + 1], [epoch + 1], [new.at], [new.type], [new.text]
         await rows(db, sql["insert_records"], values)
-        return Claim(self, run, row, epoch + 1, seq, due)
+        return Claim(self, run, row, epoch + 1, seq + 1, due)
 
     async def _refuse_owner(self, db: Connection, run: str, row: int, owner: str | None) -> None:
         """Raise RunBusy for a run with a living owner, unless an answer to a claim was lost here.
