@@ -12,7 +12,7 @@ CREATE TABLE runs (
     due_at REAL,
     -- A JSON list of labels: the run was submitted, and any process with these labels drives it.
     needs TEXT,
-    format INTEGER NOT NULL
+    format INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
