@@ -23,10 +23,10 @@ from loopkit.proof.bounds.configurations import (
     shortest_ways,
 )
 from loopkit.proof.bounds.exact import UNKNOWN, Exact, Picture
-from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Range
+from loopkit.proof.bounds.splitting import MOST_PARTS
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes.analysis import Analysis
 
@@ -70,13 +70,12 @@ def explore(
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
-    analysis = fold_inputs(analysis, given)
     children = None
     if measures and any(analysis.machine.states_of(ChildrenState)):
         # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(
-        Variables(analysis, given),
+        Variables(analysis, given, has_begun=present is not None),
         Asking(analysis, price, children),
         {
             a.state: tuple(b.condition for b in assumptions if b.state == a.state)
@@ -137,7 +136,7 @@ def _settle(
         spent = {counter for e in graph.edges if e.id not in untaken for counter in e.counters}
         if graph.by_id.keys() <= taken and all(map(plans.is_used_up, spent)):
             break
-    unfilled = {c: 0 for c in graph.caps if c not in spent and variables.inputs.cap(c).high > 0}
+    unfilled = {c: 0 for c in graph.caps if c not in spent and variables.inputs.most(c) > 0}
     nothing = Range(None, UNKNOWN)
     return Bounds(nothing, nothing, nothing, untaken=untaken, unfilled=unfilled)
 
@@ -147,7 +146,6 @@ def _children(
 ) -> Children:
     def explore_child(child: Analysis, known: Given, inner: Children) -> Exact | Bracket:
         flat = flat_facts({"input": known})
-        child = fold_inputs(child, flat)
         asking = Asking(child, price_in(child.machine), inner)
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 
