@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from loopkit.language.guard.grammar import Guard, names_in
+from loopkit.language.guard.grammar import Guard, constants, names_in
 from loopkit.language.guard.kleene import UNKNOWN, truth
 from loopkit.proof.bounds.variables import (
     Region,
@@ -142,7 +142,8 @@ def _parts(
     """The parts of a region that decide a smallest condition in different ways."""
     region, others = open_[fact], names_in(condition) - {fact}
     if others <= context.keys():
-        return split(region, lambda value: truth(condition, {**context, fact: value}))
+        near = [*constants(condition), *(context[other] for other in others)]
+        return split(region, lambda value: truth(condition, {**context, fact: value}), near)
     # Of two inputs the smaller one goes first; a fact of the state's own work has any value.
     most = max(len(open_[other]) if other in open_ else MOST_VALUES for other in others)
     return one_by_one(region) if len(region) <= most else [region]

@@ -10,6 +10,8 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
+from math import floor
 from typing import Literal, NamedTuple
 
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
@@ -325,12 +327,24 @@ Region = tuple[object, ...] | range
 """The values of an input, or of what is left of a counter, that nothing distinguishes so far."""
 
 
-def split(region: Region, decide: Callable[[object], object]) -> list[Region]:
-    """Split into parts whose values all decide a condition alike."""
+def split(
+    region: Region, decide: Callable[[object], object], near: Iterable[object] = ()
+) -> list[Region]:
+    """Split into parts whose values all decide a condition alike.
+
+    `near` has all numbers at which the decision can change in a range; its parts are ranges.
+    """
+    if isinstance(region, range):
+        numbers = {floor(number) for number in near if isinstance(number, int | float)}
+        cuts = {n + step for n in numbers for step in (0, 1) if n + step in region}
+        ends = sorted({region.start, region.stop, *cuts})
+        runs = groupby(map(range, ends, ends[1:]), key=lambda run: decide(run[0]))
+        found = [list(run) for _, run in runs]
+        return [range(run[0].start, run[-1].stop) for run in found]
     told: dict[object, list[object]] = {}
     for value in region:
         told.setdefault(decide(value), []).append(value)
-    return [tuple(part) for part in told.values()] if len(told) > 1 else [region]
+    return [tuple(part) for part in told.values()]
 
 
 def one_by_one(region: Region) -> list[Region]:
@@ -413,7 +427,7 @@ class Inputs:
             if name in given:
                 yield name, (given[name],)
             elif whole and (name in self.caps.values() or len(whole) <= MOST_SINGLE):
-                yield name, (*whole, *none)
+                yield name, (*whole, *none) if none else whole
             elif name in enough:
                 yield name, tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
 
