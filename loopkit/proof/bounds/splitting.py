@@ -20,7 +20,7 @@ from loopkit.proof.bounds.variables import (
 )
 from loopkit.proof.outcomes.table import MOST_VALUES, undecided
 
-MOST_PARTS = 250
+MOST_PARTS = 600
 """The most parts of a configuration in a state; the inputs and caps of the others are undecided."""
 Found = tuple[Variable, list[Region], int]
 """A variable, the parts of its region, and how many guards are decided for all of them."""

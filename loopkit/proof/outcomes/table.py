@@ -285,7 +285,7 @@ class Space:
         self._by_value = by_value
         self._conditions = conditions
         self._deciding = cache(self._deciding_dimensions)
-        self._distinct: dict[int, Dimension] = {}
+        self._distinct = cache(lambda index: self._without_alike(dimensions[index]))
         self._of: dict[str, list[int]] = {}
         for index, dimension in enumerate(dimensions):
             for fact in dict.fromkeys(fact for row in dimension for fact in row):
@@ -321,10 +321,8 @@ class Space:
                 here = (context[fact], UNKNOWN)
                 fitting = tuple(row for row in left if row.get(fact, UNKNOWN) in here)
                 left = fitting if fitting and context[fact] is not UNKNOWN else left
-            if left is dimension and index not in self._distinct:
-                self._distinct[index] = self._without_alike(dimension)
             is_whole = left is dimension
-            dimensions.append(self._distinct[index] if is_whole else self._without_alike(left))
+            dimensions.append(self._distinct(index) if is_whole else self._without_alike(left))
             if len(left) == 1:
                 begun = self._choose(begun, index, left[0])
         return dimensions, begun
@@ -348,10 +346,14 @@ class Space:
         facts = {fact for row in rows for fact in row}
         if len(rows) < 3 or facts & self._by_value:
             return rows
-        named = [(part, self._facts_in(part)) for part in self._conditions]
-        alone = [part for part, names in named if names <= facts and names == names_in(part)]
-        mixed = (names for part, names in named if part not in alone)
-        telling = Telling(alone, sorted(facts & frozenset[str]().union(*mixed)))
+        alone: list[ast.expr] = []
+        mixed: set[str] = set()
+        for part in self._conditions:
+            if (names := self._facts_in(part)) <= facts and names == names_in(part):
+                alone.append(part)
+            else:
+                mixed |= names
+        telling = Telling(alone, sorted(facts & mixed))
         first: dict[object, Row] = {}
         for row in rows:
             first.setdefault(telling.of(row), row)
