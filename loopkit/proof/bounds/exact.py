@@ -118,7 +118,10 @@ class Exact:
         some = [c for c in self._graph.caps if not is_used_up(c) and most(c) > 0]
         is_much = len(some) * len(self._explored.found) > MOST_STEPS
         for counter in some:
-            yield counter, None if is_much else self._most_spent(counter)
+            spent = None if is_much else self._most_spent(counter)
+            is_held = counter not in self._variables.behind_total
+            if is_held or (spent is not None and spent < most(counter)):
+                yield counter, spent
 
     def _most_spent(self, counter: str) -> int:
         """The most moves in a row that spend a counter without a reset between them."""

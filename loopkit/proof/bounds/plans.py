@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.moves import (
     Move,
     Moves,
@@ -95,10 +95,7 @@ class Plans:
         return plan
 
     def is_used_up(self, counter: str) -> bool:
-        """Whether some explored run uses up a counter, or may do so where that is not held."""
-        caps = self.variables.inputs.caps
-        if counter in self.variables.behind_total and caps[counter] == caps[TOTAL]:
-            return True
+        """Whether some explored run uses up a counter that is held."""
         return counter in self._filled or bool(self._spent & self._full.get(counter, 0))
 
     def parts(self, name: str, held: int) -> list[int]:
