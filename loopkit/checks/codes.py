@@ -1,11 +1,12 @@
 """Every code of a problem, in the table `codes.txt`, from which `docs/checks.md` is made.
 
-A row has the code; `error`, `warning` or `note`, and `key` where its place is the key, both as far
-as the check does not say otherwise; its meaning, an example, and what to do.
+Each has the code, with `error`, `warning` or `note`, and `key` where its place is the key, both as
+far as the check does not say otherwise; then its meaning, an example, and what to do.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -21,12 +22,8 @@ class Code(Value, frozen=True):
 
 
 TABLE = Path(__file__).with_name("codes.txt")
-_ROWS = (row.split(" | ") for row in TABLE.read_text(encoding="utf-8").splitlines() if " | " in row)
+ENTRY = re.compile(r"(?m)^([a-z0-9-]+): (\w+)( key)?\n    (.+)\n    (.+)\n    (.+)$")
 CODES: Mapping[str, Code] = {
-    code: Code(
-        meaning.replace("\\|", "|"),
-        cast("Severity", kind.removesuffix(" key")),
-        kind.endswith(" key"),
-    )
-    for code, kind, meaning, *_ in _ROWS
+    code: Code(meaning, cast("Severity", severity), bool(key))
+    for code, severity, key, meaning, *_ in ENTRY.findall(TABLE.read_text(encoding="utf-8"))
 }
