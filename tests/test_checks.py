@@ -21,9 +21,8 @@ from loopkit.checks.exits import check_exits
 from loopkit.checks.subject import Subject
 from loopkit.document.problems import ProblemsFound, place_of, render
 from loopkit.document.reading import read_file
-from loopkit.language.guard.evaluate import compile_guard
+from loopkit.language.guard.evaluate import compile_guard, truth
 from loopkit.language.guard.grammar import parse
-from loopkit.language.guard.kleene import truth
 from loopkit.language.load import load_document, load_text
 from tests.support import MACHINES
 

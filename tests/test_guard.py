@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.language.guard.evaluate import compile_guard, parse_path, select
+from loopkit.language.guard.evaluate import compile_guard, parse_path, parse_requirement, select
 from loopkit.language.guard.grammar import KEYWORDS, Guard, GuardError, GuardProblem, expand, parse
-from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
 
 NAMES = {

@@ -17,9 +17,8 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REVISING, SCORE
-from loopkit.language.guard.evaluate import ITEMS, parse_path
+from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
 from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
-from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase

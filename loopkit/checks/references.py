@@ -43,7 +43,7 @@ from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import field_place, parse_record
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import ID_PATTERN
 from loopkit.language.states import FinalState

@@ -31,9 +31,8 @@ from loopkit.document.problems import Problem, ProblemsFound, closest, did_you_m
 from loopkit.document.reading import read
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import ToolBase
-from loopkit.language.guard.evaluate import ITEMS, parse_path
+from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
 from loopkit.language.guard.grammar import GuardError
-from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states import State
 from loopkit.language.states.each import ChildrenState

@@ -19,10 +19,15 @@ from loopkit import plugins
 from loopkit.engine.findings import Answer, Finding
 from loopkit.language.datatypes.datatype import NotationError, conform, value_at, violation
 from loopkit.language.datatypes.notation import parse_type
-from loopkit.language.guard.evaluate import ITEMS, compile_guard, parse_path, select
+from loopkit.language.guard.evaluate import (
+    ITEMS,
+    compile_guard,
+    parse_path,
+    parse_requirement,
+    select,
+)
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.grammar import parse as parse_guard
-from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse

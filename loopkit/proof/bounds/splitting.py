@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from loopkit.language.guard.evaluate import UNKNOWN, truth
 from loopkit.language.guard.grammar import Guard, constants, names_in
-from loopkit.language.guard.kleene import UNKNOWN, truth
 from loopkit.proof.bounds.variables import (
     Region,
     Values,
