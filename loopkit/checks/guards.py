@@ -153,7 +153,8 @@ def remedy_for(
         return _of_score(subject, state if name == SCORE else head, name)
     answer = subject.machine.data_type(state) if subject.machine.agents_at(state) else None
     if answer is not None and head in (answer.fields or {}):
-        return "guards know only single values; `require:` judges lists and mappings"
+        near = did_you_mean(name, own_names(subject.graph, state)) if field else ""
+        return near or "guards know only single values; `require:` judges lists and mappings"
     if field:
         author = next(iter(subject.graph.artifacts.get(head, ())), head)
         if f"{author}.{field}" in types:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped] # ships no types
+from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
@@ -237,7 +239,16 @@ def _first(value: object, schema: Mapping[str, Any], most: int | None) -> list[V
 
 
 def _resolver_of(schema: Mapping[str, Any]) -> Resolver:
-    return REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
+    root = DRAFT202012.create_resource(schema)
+    uri = root.id() or ""
+    # What is not crawled is crawled again for each reference.
+    return _metaschemas().with_resource(uri, root).crawl().resolver(uri)
+
+
+@lru_cache(maxsize=1)
+def _metaschemas() -> Registry[Resource[Any]]:
+    crawled: Registry[Resource[Any]] = REGISTRY.crawl()
+    return crawled
 
 
 def _shown(reference: str) -> str:
