@@ -80,6 +80,20 @@ def test_the_remedy_for_a_missing_workspace_names_both_places_and_works(
     assert (invoke(["run", "app/m.yaml"]), capsys.readouterr().out) == (0, f"{project}/proj\n")
 
 
+def test_the_remedy_for_a_path_that_is_filled_in_keeps_its_template(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("app/m.yaml", "{path: '{{ input.name }}'}")
+    assert invoke(["run", "app/m.yaml", "--set", "name=gone"]) == 2
+    assert f"({project}/gone, where it was before" in capsys.readouterr().err
+    (project / "app/proj").rmdir()
+    assert invoke(["run", "app/m.yaml", "--set", "name=proj"]) == 2
+    remedy = re.findall("`(path: .*?)`", capsys.readouterr().err)[0]
+    write("app/m.yaml", f"{{{remedy}}}")
+    assert invoke(["run", "app/m.yaml", "--set", "name=proj"]) == 0
+    assert capsys.readouterr().out == f"{project}/proj\n"
+
+
 @pytest.mark.parametrize("workspace", ["", "{path: missing}", "{path: .., create: true}"])
 def test_another_workspace_can_be_given_for_a_run(
     workspace: str, project: Path, capsys: pytest.CaptureFixture[str]

@@ -420,7 +420,7 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         else:
             state = active.contents.folder
             before = Path.cwd() if state is None else state.parent
-            folder = existing(folder, relative, active.folder, before)
+            folder = existing(folder, relative, written.path, active.folder, before)
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:

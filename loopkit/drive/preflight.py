@@ -143,7 +143,8 @@ class _Wanted:
             place = place_of(own, start, self.inputs)
             if place is not None and not own.create:
                 lack = "" if place.is_dir() else "does not exist"
-                remedy = remedy_for_missing(own.path, start, state_folder().parent)
+                told = (_filled(own.path, self.inputs) or own.path, own.path)
+                remedy = remedy_for_missing(*told, start, state_folder().parent)
                 yield Need(f"workspace {place}", lack, PATHS_START, remedy, is_sure=True)
 
     def _ask(self, agent: str, *, is_sure: bool) -> None:
