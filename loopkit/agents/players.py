@@ -48,7 +48,7 @@ from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandT
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
 from loopkit.scenario.cases import Scenario
-from loopkit.scenario.playbill import Playbill, misnamed_parts
+from loopkit.scenario.playable import Playable, misnamed_parts
 from loopkit.scenario.script import (
     ANY,
     CRASH,
@@ -559,7 +559,7 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 
     A place or a choice may belong to a definition with which the run began.
     """
-    for one in misnamed_parts((), scenario, Playbill(Graph(machine))):
+    for one in misnamed_parts((), scenario, Playable(Graph(machine))):
         if one.code not in ("unknown-place", "unknown-choice"):
             place = ".".join(map(str, one.at))
             raise NotRunnable(f"the scenario's `{place}`: {one.message}; {one.help}")

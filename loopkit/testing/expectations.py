@@ -26,7 +26,7 @@ from loopkit.scenario.cases import (
     ExpectedFinding,
     ExpectedPrompt,
 )
-from loopkit.scenario.playbill import Playbill
+from loopkit.scenario.playable import Playable
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
 from loopkit.testing.playing import Child, FamilyRun, Miss, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
@@ -467,7 +467,7 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     if (refused := run.refused) is not None:
         message = f"the answer was refused: {refused.message}"
         yield _failure(suite, _place(suite, at, refused), "refused", message)
-    for path, message in leftovers(suite.case(case), suite.playbill, run):
+    for path, message in leftovers(suite.case(case), suite.playable, run):
         yield _failure(suite, (*at, *path), "unused", message, help="delete it")
 
 
@@ -522,7 +522,7 @@ Leftover = tuple[DocPath, str]
 """Its place in the case, and what is left over."""
 
 
-def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+def leftovers(case: Case, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
     """Everything of a case's own that was not used; what all cases share may be left over."""
     suspended = sum(isinstance(event, Suspended) for event in run.plain_events)
     yield from _unused(("resumes",), suspended, len(case.resumes), "resume")
@@ -530,7 +530,7 @@ def leftovers(case: Case, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
 
 
 def _in_family(
-    parts: Parts, bill: Playbill, run: FamilyRun, called: str = ""
+    parts: Parts, bill: Playable, run: FamilyRun, called: str = ""
 ) -> Iterator[Leftover]:
     for at, message in _in_run(parts, bill, run):
         yield at, f"`{called}`: {message}" if called else message
@@ -548,7 +548,7 @@ def _in_family(
                 yield (*said.at, *path), message
 
 
-def _in_run(case: Parts, bill: Playbill, run: FamilyRun) -> Iterator[Leftover]:
+def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
     state, events = run.state, run.plain_events
     asked = [task for key, task in state.tasks.items() if not is_of_program(key)]
     for agent, role in case.agents.items():
@@ -581,7 +581,7 @@ def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iter
                 yield (*at, index, used), f"call {used + 1} of attempt {index + 1} is never made"
 
 
-def _results(place: str, bill: Playbill, state: RunState, events: Sequence[Event]) -> int:
+def _results(place: str, bill: Playable, state: RunState, events: Sequence[Event]) -> int:
     visits = [
         event.visit + ((event.state, place) in state.baselines)
         for event in events

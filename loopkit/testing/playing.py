@@ -34,7 +34,7 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
-from loopkit.scenario.playbill import Playbill
+from loopkit.scenario.playable import Playable
 from loopkit.scenario.script import ANY, CHILDREN
 from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
@@ -114,7 +114,7 @@ async def _play_into(played: list[Run], suite: Suite, name: str) -> None:
 
 async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
     written = json.loads(suite.written.script_json(name))
-    resolved = json.dumps(complete(written, suite.playbill), ensure_ascii=False)
+    resolved = json.dumps(complete(written, suite.playable), ensure_ascii=False)
     script = Script(read_resolved(resolved), resolved, digest_of(resolved))
     case = suite.case(name)
     resumes = list(case.resumes)
@@ -217,7 +217,7 @@ class PlayedApp(App):
         return ask
 
 
-def complete(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
+def complete(parts: Mapping[str, Any], bill: Playable) -> dict[str, Any]:
     """The parts of a run, with an empty one for every agent and command that has none.
 
     Its children get the same, so that nothing real is called.
@@ -234,13 +234,13 @@ def complete(parts: Mapping[str, Any], bill: Playbill) -> dict[str, Any]:
     return parts_of_all
 
 
-def _complete_children(said: Any, bill: Playbill, state: ChildrenState) -> Any:
+def _complete_children(said: Any, bill: Playable, state: ChildrenState) -> Any:
     if not state.has_keys:
         return _complete_visits(said, bill)
     return {key: _complete_visits(item, bill) for key, item in {ANY: {}, **said}.items()}
 
 
-def _complete_visits(said: Any, bill: Playbill) -> list[Any]:
+def _complete_visits(said: Any, bill: Playable) -> list[Any]:
     return [complete(one, bill) for one in (said if isinstance(said, list) else [said])]
 
 

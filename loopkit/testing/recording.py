@@ -50,7 +50,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redact_data, redactor
 from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
-from loopkit.scenario.playbill import Playbill
+from loopkit.scenario.playable import Playable
 from loopkit.scenario.script import CHILDREN, PARTS
 from loopkit.testing.expectations import expectations_of, run_case
 from loopkit.testing.playing import FamilyRun
@@ -315,8 +315,8 @@ class Tape:
     files: dict[str, str] = field(default_factory=dict)
 
     @cached_property
-    def bill(self) -> Playbill:
-        return Playbill(self.program.graph)
+    def bill(self) -> Playable:
+        return Playable(self.program.graph)
 
     def note(self, before: RunState, stored: Stored) -> None:
         """Note an event; `before` is the state of the run before it."""

@@ -36,9 +36,9 @@ from loopkit.scenario.cases import (
     Scenario,
     load_file,
 )
-from loopkit.scenario.playbill import (
+from loopkit.scenario.playable import (
     Misnamed,
-    Playbill,
+    Playable,
     misnamed_children,
     misnamed_parts,
     unknown,
@@ -160,8 +160,8 @@ class Suite:
         return self.written.source
 
     @cached_property
-    def playbill(self) -> Playbill:
-        return Playbill(Graph(self.machine.machine))
+    def playable(self) -> Playable:
+        return Playable(Graph(self.machine.machine))
 
     def case(self, name: str) -> Case:
         return (self.written.scenario.cases or {})[name]
@@ -188,7 +188,7 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     suite = Suite(path, written, machine, inputs, machines)
     problems = [
         written.source.problem(one.at, one.code, one.message, help=one.help, key=one.is_key)
-        for one in misnamed(written.scenario, suite.playbill)
+        for one in misnamed(written.scenario, suite.playable)
     ]
     for name in written.names:
         inputs[name], faults = inputs_of(written, name, machine.machine)
@@ -226,7 +226,7 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def misnamed(scenario: Scenario, bill: Playbill) -> Iterator[Misnamed]:
+def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
     """Every name of a scenario that its machine does not have."""
     yield from misnamed_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
@@ -237,7 +237,7 @@ def misnamed(scenario: Scenario, bill: Playbill) -> Iterator[Misnamed]:
 
 
 def _in_expectations(
-    at: DocPath, expect: Expect, bill: Playbill, outcomes: Iterable[str]
+    at: DocPath, expect: Expect, bill: Playable, outcomes: Iterable[str]
 ) -> Iterator[Misnamed]:
     states = tuple(bill.machine.states)
     agents = tuple(bill.machine.agents)

@@ -182,7 +182,7 @@ _KEYWORDS: Mapping[str, Any] = {
     "uniqueItems": _unique_items,
 }
 KEYWORDS = frozenset(_KEYWORDS)
-_Validator: Any = extend(  # type: ignore[no-untyped-call]
+_Validator: Any = extend(  # type: ignore[no-untyped-call]  # jsonschema gives it no types
     Draft202012Validator,
     {
         word: _with_clock(keyword, is_reference=word in REFERENCES)

@@ -21,7 +21,7 @@ from loopkit.scenario.script import ANY, CHILDREN, Children, Parts
 
 
 @dataclass(frozen=True)
-class Playbill:
+class Playable:
     graph: Graph
 
     @property
@@ -54,9 +54,9 @@ class Playbill:
         return not named or any(rule.program for rule in rules)
 
     @cached_property
-    def children(self) -> dict[str, Playbill]:
+    def children(self) -> dict[str, Playable]:
         running = self.machine.states_of(ChildrenState)
-        return {name: Playbill(Graph(state.child)) for name, state in running.items()}
+        return {name: Playable(Graph(state.child)) for name, state in running.items()}
 
     @cached_property
     def called(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def unknown_keys(
         yield from unknown((*at, name), kind, name, known, is_key=True)
 
 
-def misnamed_parts(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Misnamed]:
+def misnamed_parts(at: DocPath, parts: Parts, bill: Playable) -> Iterator[Misnamed]:
     """The names in what is said in a run and in its children that its machine does not have."""
     yield from unknown_keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
     yield from unknown_keys((*at, "commands"), "command", parts.commands, bill.commands)
@@ -151,7 +151,7 @@ def misnamed_parts(at: DocPath, parts: Parts, bill: Playbill) -> Iterator[Misnam
             yield from misnamed_parts((*at, *said.at), said.said, bill.children[said.state])
 
 
-def misnamed_children(at: DocPath, children: Children[Any], bill: Playbill) -> Iterator[Misnamed]:
+def misnamed_children(at: DocPath, children: Children[Any], bill: Playable) -> Iterator[Misnamed]:
     """States that run no machine, and keys of items where there are none or the other way round."""
     yield from unknown_keys((*at, CHILDREN), "state with children", children, bill.children)
     states = bill.machine.states_of(ChildrenState)
