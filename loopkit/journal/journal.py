@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from loopkit import DISTRIBUTION
 from loopkit.journal.contents import ContentStore
 from loopkit.journal.errors import ClaimLost, JournalUnusable, NoTables
 from loopkit.journal.files import is_unused
@@ -69,7 +70,7 @@ def postgres() -> Iterator[None]:
         if error.name not in ("psycopg", "procrastinate"):
             raise
         raise JournalUnusable(
-            f"a journal in PostgreSQL needs {error.name}; install `loopkit[postgres]`"
+            f"a journal in PostgreSQL needs {error.name}; pip install '{DISTRIBUTION}[postgres]'"
         ) from error
 
 
