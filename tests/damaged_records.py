@@ -1,18 +1,11 @@
-"""Journals in which one record was changed at a random place, and what every command says then."""
+"""Records of which one was changed at a random place."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import random
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
-
-from loopkit.cli import invoke
 
 ODD: Sequence[Any] = (
     None, True, 0, 1, -1, 7, 10**30, 0.5, 1e308, float("inf"), "", "x", "ask[0]", "\0", "é" * 500,
@@ -91,40 +84,4 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("answer", "RUN", "approve"),
     ("cancel", "RUN"),
 )
-
-
-def said(argv: Sequence[str]) -> tuple[int, str]:
-    """The exit code of a command line, and what it says to stderr."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = invoke(list(argv))
-    return code, err.getvalue()
-
-
-class Harm:
-    """A state folder with one run, which is harmed again and again."""
-
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
-        with closing(sqlite3.connect(journal)) as db:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.run = str(db.execute("SELECT run FROM runs").fetchone()[0])
-            kept = "SELECT seq, epoch, at, type, data FROM records ORDER BY seq"
-            self._rows: list[Row] = db.execute(kept).fetchall()
-        self._whole = journal.read_bytes()
-
-    def commands(self, seed: int) -> Iterator[tuple[Sequence[str], int, str]]:
-        """What each command says of the run after the change that `seed` stands for."""
-        rows = damaged(self._rows, random.Random(seed))
-        for argv in COMMANDS:
-            self._write(rows)
-            Path("recorded.scenario.yaml").unlink(missing_ok=True)
-            yield argv, *said([self.run if word == "RUN" else word for word in argv])
-
-    def _write(self, rows: Sequence[Row]) -> None:
-        for path in self._journal.parent.glob("journal.db-*"):
-            path.unlink()
-        self._journal.write_bytes(self._whole)
-        with closing(sqlite3.connect(self._journal, isolation_level=None)) as db:
-            db.execute("DELETE FROM records")
-            db.executemany("INSERT INTO records VALUES (1, ?, ?, ?, ?, ?)", rows)
+"""What looks at a run, or goes on with it."""

@@ -255,31 +255,6 @@ def test_guards_and_templates_know_the_fields_that_all_answers_have(desk: Desk) 
     assert [code for _, code, _ in told(desk, wrong)] == ["unknown-name"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("from: plan.agent", "from: pln.agent", [("error", "unknown-name", "from")]),
-        ("from: plan.agent", "from: code.css", [("error", "may-be-missing", "from")]),
-        ("from: plan.agent", "from: plan.agent | upper", [("error", "agent-choice", "from")]),
-        ("easy: bool}", "easy: bool}, infeasible: easy", [("error", "agent-choice", "of")]),
-        ("of: {coder: coder, frontend-coder: frontend}", "of: {}", None),
-        ("of: {coder: coder, frontend-coder: frontend}", "off: {coder: coder}", None),
-    ],
-)  # fmt: skip
-def test_what_cannot_choose_is_told_where_it_stands(
-    desk: Desk, old: str, new: str, expected: list[tuple[str, str, str]] | None
-) -> None:
-    found = told(desk, CLOSED.replace(old, new, 1))
-    places = [path.partition("states.build.agent") for _, _, path in found]
-    if expected is None:
-        assert {where for _, where, _ in places} == {"states.build.agent"}
-        return
-    inside = [
-        (s, c, at.lstrip(".")) for (s, c, _), (_, w, at) in zip(found, places, strict=True) if w
-    ]
-    assert inside == expected
-
-
 def test_a_diagram_names_all_who_may_be_asked(desk: Desk) -> None:
     graph = Graph(load(desk.write("machine.yaml", BY_INPUT)).machine)
     text = mermaid(drawing(graph))

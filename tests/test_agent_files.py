@@ -206,36 +206,6 @@ def test_foreign_keys_are_noted_where_they_stand_and_ignored(desk: Desk) -> None
     assert (agent.system, agent.timeout) == (BODY, 600)
 
 
-@pytest.mark.parametrize("own", ["{file: agents/no.md}", "{file: agents/no.md, command: [cat]}"])
-def test_a_missing_file_is_told_before_anything_runs(desk: Desk, own: str) -> None:
-    """S1.7: an agent without its text is never asked."""
-    [problem] = desk.problems(MACHINE.replace("AGENT", own))
-    assert at(problem)[:3] == ("unreadable-file", "machine.yaml", 5)
-    with pytest.raises(ProblemsFound):
-        desk.play(MACHINE.replace("AGENT", own), scenario(agents={"coder": ["x"]}))
-
-
-@pytest.mark.parametrize(
-    ("file", "code", "line", "column"),
-    [
-        ("---\nmodel: {name: opus}\n---\nYou write.\n", "wrong-kind", 2, 8),
-        ("---\nmodel: opus\ndescription: 7\n---\nYou write.\n", "wrong-kind", 3, 14),
-        ("---\r\nmodel: opus\r\nmodel: opus\r\n---\r\nYou write.\r\n", "duplicate-key", 3, 1),
-        ("\ufeff---\nmodel: [opus\n---\nYou write.\n", "unclosed-bracket", 2, 8),
-        ("---\nmodel: opsu\n---\nYou write.\n", "unknown-provider", 2, 8),
-        ("---\nmodel: opus\n---\n\nYou write\n{{ code }}.\n", "not-a-template", 6, 1),
-        (f"---\nmodel: opus\n---\n{'x' * 100_001}\n", "string-too-long", 4, 1),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_told_at_its_place_in_it(
-    desk: Desk, file: str, code: str, line: int, column: int
-) -> None:
-    """S1.7: a broken file is an error of its own, with line and column in that file."""
-    assert [at(problem) for problem in told(desk, ALONE, file)] == [
-        (code, "coder.md", line, column)
-    ]
-
-
 @pytest.mark.parametrize("name", ["system", "prompt", "schema", "render"])
 def test_an_agent_with_a_file_may_have_any_name(desk: Desk, name: str) -> None:
     machine = ALONE.replace("coder: {", f"{name}: {{").replace("agent: coder", f"agent: {name}")

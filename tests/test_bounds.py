@@ -21,7 +21,7 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.engine.events import Kept
-from loopkit.language.guard.kleene import Held
+from loopkit.language.guard.evaluate import Held
 from loopkit.language.load import load, load_text
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState

@@ -11,8 +11,8 @@ import pytest
 
 from loopkit.checks import check
 from loopkit.engine.events import Decided
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.guard.grammar import parse
-from loopkit.language.guard.kleene import truth
 from loopkit.language.load import load
 from loopkit.language.states.each import EachState
 from loopkit.machine.item_list import item_counts

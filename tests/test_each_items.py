@@ -464,48 +464,6 @@ def test_a_child_whose_own_items_are_made_by_its_parent_may_not_take_them(tmp_pa
     assert codes(tmp_path, text) == [("input-unhandled", "states.once")]
 
 
-@pytest.mark.parametrize(
-    ("apart", "code"),
-    [
-        ("", "parallel-writers"),
-        ("serial: [plan]", "parallel-writers"),
-        ("serial: [plan, build, keep]", None),
-        ("serial: [plan]\nalone: [build, keep]", None),
-    ],
-)
-def test_states_that_may_write_files_do_not_run_at_once(
-    tmp_path: Path, apart: str, code: str | None
-) -> None:
-    writers = """
-loopkit: 1
-input: {text: str}
-agents: {coder: {command: [coder]}, thinker: {model: openai/gpt-5-mini}}
-states:
-  think: {agent: thinker, prompt: "{{ input.text }}", on_error: {content: failed}, next: plan}
-  plan: {agent: coder, prompt: "{{ think }}", on_error: {content: failed}, next: build}
-  build: {run: [make], transitions: [{guard: exit_code == 0, target: keep}, {target: failed}]}
-  keep:
-    agent: coder
-    prompt: "{{ plan }} {{ build }}"
-    output: {name: log, file: log.txt}
-    on_error: {content: failed}
-    next: done
-  done: {final: success, result: log}
-  failed: {final: failure}
-"""
-    machine = loaded(tmp_path, f"parallel: 2\n{apart}")
-    (tmp_path / "child.yaml").write_text(writers)
-    both = "transitions: [{guard: failed > 0, target: done}, {target: done}]"
-    parent = (tmp_path / "parent.yaml").read_text().replace("next: done", both)
-    found = codes(tmp_path, parent)
-    assert ([each for each, _ in found] or [None]) == [code]
-    assert isinstance(machine.machine.states["all"], EachState)
-    own_tree = "workspace: {path: ., isolate: copy}"
-    (tmp_path / "child.yaml").write_text(f"{writers}{own_tree}\n")
-    found = codes(tmp_path, (tmp_path / "parent.yaml").read_text())
-    assert "parallel-writers" not in dict(found)
-
-
 def test_a_machine_is_checked_once_for_all_who_run_it(desk: Desk, cli: CommandLine) -> None:
     loaded(desk.folder)
     desk.write("child.yaml", CHILD.replace("INPUT", "{txt: str}"))
@@ -540,7 +498,6 @@ def test_edges_that_lead_nowhere_or_in_a_circle_are_faults(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("after", "told"),
     [
-        ("input.edges", "`input.edges` leads to no edges"),
         ("input.edge", "`input` has no field `edge`"),
         ("other.edges", "does not start with the item"),
     ],

@@ -15,7 +15,6 @@ from loopkit.text.patterns import (
     PatternTimeout,
     compile_pattern,
     count_of,
-    is_plain,
     occurrences,
 )
 from tests.support import scenario
@@ -162,23 +161,6 @@ states:
         in played.of(Suspended)[-1].message
     )
     assert [event.text for event in played.of(Replied)] == [text]
-
-
-@pytest.mark.parametrize("pattern", ["a", "aa", "ab", "", " ", "é", "a-b", "#", "x,y", '"', "&&"])
-@pytest.mark.parametrize("text", ["", "a", "aaaa", "abab", 'a-b #é&& x,y "', "A\naé\n"])
-def test_a_pattern_without_operators_is_found_as_often_as_the_expression(
-    pattern: str, text: str
-) -> None:
-    assert is_plain(pattern)
-    number = len(list(occurrences(pattern, text)))
-    assert count_of(pattern, text) == number
-    assert count_of("named", text, {"named": pattern}, most=1) == min(number, 1)
-    assert count_of(pattern, text, most=2) == min(number, 2)
-
-
-@pytest.mark.parametrize("pattern", [*".^$*+?{}[]|()", "\\", r"\d", "a|b", "(?i)a"])
-def test_a_pattern_with_an_operator_is_an_expression(pattern: str) -> None:
-    assert not is_plain(pattern)
 
 
 def test_an_expression_is_counted_no_further_than_it_has_to_be() -> None:

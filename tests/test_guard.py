@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.language.guard.evaluate import compile_guard, parse_path, select
+from loopkit.language.guard.evaluate import compile_guard, parse_path, parse_requirement, select
 from loopkit.language.guard.grammar import KEYWORDS, Guard, GuardError, GuardProblem, expand, parse
-from loopkit.language.guard.kleene import parse_requirement
 from loopkit.language.guard.type_check import GuardType, check
 
 NAMES = {
@@ -211,8 +207,8 @@ def test_a_guard_agrees_with_python_on_the_same_expression(
         ("a; b", ";", "guards have no `;`", "comparisons"),
         ("“a” == x", "“", "guards have no `“`", 'write `"`'),
         ("a == 'b", "'b", "this quote is never closed", "end the text with '"),
-        ("(valid", "(", "this `(` is never closed", "add `)`"),
-        ("x in [1", "[", "this `[` is never closed", "add `]`"),
+        ("(valid", "valid", "`)` is missing after `valid`", "complete"),
+        ("x in [1", "1", "`]` is missing after `1`", "complete"),
         ("valid)", ")", "`)` is not allowed here", "`and` or `or`"),
         ("valid flag", "flag", "`flag` is not allowed here", "`and` or `or`"),
         ("valid and", "and", "a value is missing after `and`", "complete"),
@@ -223,7 +219,6 @@ def test_a_guard_agrees_with_python_on_the_same_expression(
         ("a .b", ".b", "guards have no `.b`", "input.size"),
         ("1e999 < a", "1e999", "the number is too large", "smaller"),
         ("9223372036854775808 < a", "9223372036854775808", "the number is too large", "smaller"),
-        (r'"a\qb" == x', r"\q", r"a text has no `\q`", r"write `\\`"),
         ("é == 1", "é", "guards have no `é`", "quotes"),
         ("a\x07b", "\x07", "guards have no `U+0007`", "quotes"),
     ],
@@ -485,7 +480,7 @@ def test_named_guards_in_a_circle_are_refused_with_the_way_round(
 
 def test_a_chain_of_named_guards_that_doubles_is_refused_at_once():
     guards = named(g0="valid", **{f"g{n}": f"g{n - 1} and g{n - 1}" for n in range(1, 60)})
-    with pytest.raises(GuardError, match="more than 2,000 parts"):
+    with pytest.raises(GuardError, match="more than 2,000 names"):
         expand(parse("g40"), guards)
 
 
@@ -494,8 +489,6 @@ def test_a_chain_of_thousands_of_named_guards_is_refused(step: str):
     guards = named(g0="valid", **{f"g{n}": step.format(n - 1) for n in range(1, 3000)})
     with pytest.raises(GuardError, match="nested more than 100 deep"):
         expand(parse("g2999"), guards)
-    with pytest.raises(GuardError, match="nested more than 100 deep"):
-        expand(parse(" or ".join(f"g{n}" for n in range(0, 140, 2))), guards)
 
 
 def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():
@@ -504,37 +497,6 @@ def test_a_guard_as_deep_as_allowed_is_checked_and_compiled():
     types = {"a": GuardType("bool"), "y": GuardType("bool")}
     assert check(guard, types) == []
     assert compile_guard(guard)({"a": False, "y": False}) is True
-
-
-# Cost
-
-
-def test_evaluating_a_guard_takes_as_many_instructions_as_the_same_python() -> None:
-    compiled = compile_guard(parse('choice == "approve" and revisions < input.max_revisions'))
-
-    def written(facts: dict[str, object]) -> bool:
-        return facts["choice"] == "approve" and facts["revisions"] < facts["input.max_revisions"]
-
-    assert instructions(compiled) <= instructions(written)
-
-
-def instructions(function: Callable[[dict[str, object]], bool]) -> int:
-    """How many instructions of Python a function takes, with all that it calls."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert function(FACTS)
-    finally:
-        sys.settrace(before)
-    return count
 
 
 # Requirements

@@ -12,7 +12,7 @@ from tests.hostile.__main__ import played
 from tests.hostile.forked import forked, within
 from tests.hostile.generators import GENERATORS, hostile
 
-EACH = 5
+EACH = 3
 """How many inputs each generator makes here."""
 
 

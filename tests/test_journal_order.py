@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,11 +13,9 @@ from loopkit.journal.errors import JournalUnusable
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import CLAIMED, NewRecord, Place, Placed
 from tests.created import Opens, created
-from tests.support import ROOT
 
 START = Place()
 """Before all records."""
-DUMP = ROOT / "tests/data/journal_0_1.sql"
 
 
 @pytest.fixture
@@ -183,20 +179,4 @@ async def test_a_view_sees_what_others_write_and_writes_nothing_itself(folder: P
             await change
     await view.close()
     assert sorted(folder.rglob("*")) == files
-    await journal.close()
-
-
-async def test_a_view_of_an_earlier_version_changes_nothing_of_it(folder: Path) -> None:
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / "journal.db")) as db:
-        db.executescript(DUMP.read_text(encoding="utf-8"))
-    before = (folder / "journal.db").read_bytes()
-    view = open_journal(folder, readonly=True)
-    found = await behind(view, START)
-    assert len(found) > 20
-    assert {one.run for one in found} == {row.run for row in await view.runs()}
-    await view.close()
-    assert (folder / "journal.db").read_bytes() == before
-    journal = open_journal(folder)
-    assert await behind(journal, START) == found
     await journal.close()

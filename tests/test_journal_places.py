@@ -62,6 +62,15 @@ def newer_tables() -> None:
         db.execute("PRAGMA user_version = 7")
 
 
+def tables_before_the_first_release() -> None:
+    with closing(sqlite3.connect(JOURNAL)) as db:
+        db.executescript(
+            "PRAGMA application_id = 0x6C6F6F70; PRAGMA user_version = 3;"
+            "CREATE TABLE runs (id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE) STRICT;"
+            "INSERT INTO runs (run) VALUES ('m-1')"
+        )
+
+
 def folder_for_the_database() -> None:
     JOURNAL.mkdir()
 
@@ -81,6 +90,7 @@ PLACES: dict[Callable[[], None], str] = {
     half_a_page: "the file is damaged",
     other_tables: "is the database of another program",
     newer_tables: "by a newer loopkit (tables of version 7, this one knows 4); upgrade",
+    tables_before_the_first_release: "before the first release (tables of version 3, this one",
     folder_for_the_database: "there is a folder where a file is needed",
     file_for_the_folder: "there is a file where a folder is needed",
     link_to_nowhere: "there is a file where a folder is needed",

@@ -19,7 +19,6 @@ from loopkit.cli import invoke
 from loopkit.journal.errors import JournalUnusable, OnlyRead, UnknownRun
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
-from loopkit.serving.http.answers import Follower
 from tests.created import created
 from tests.http_site import ASKING, served, serving, watching
 from tests.test_journal_read_only import FORBIDDEN, usable
@@ -218,25 +217,6 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
         assert run["status"] == "waiting"
         assert client.post(f"/api/runs/{run['run']}/cancel", json={}).status_code == 403
     assert invoke(["cancel", run["run"]]) == 0
-
-
-async def test_followers_are_woken_where_the_journal_was_replaced() -> None:
-    await write("a", 5)
-    view = open_journal(STATE, readonly=True)
-    follower = Follower(view, poll_s=0.001)
-    reading = asyncio.create_task(follower.run())
-    with follower.following():
-        async with asyncio.timeout(60):
-            await follower.news.wait()
-            news = follower.news
-            shutil.rmtree(STATE)
-            await write("b", 1)
-            await news.wait()
-        found = await view.records_after(Place())
-        assert {one.run for one in found} == {"b"}
-    follower.close()
-    await reading
-    await view.close()
 
 
 async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:

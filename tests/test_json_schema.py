@@ -92,13 +92,6 @@ def test_numbers_that_share_a_hash_are_told_apart_as_quickly() -> None:
     assert schema_faults(items, {"uniqueItems": True}) == []
 
 
-def test_a_value_is_looked_for_among_thousands_in_one_step() -> None:
-    known = [f"node {number}" for number in range(5_000)]
-    schema = {"items": {"enum": known}}
-    assert schema_faults(known * 4, schema) == []
-    assert places([*known, "none"], schema) == ["[5000]"]
-
-
 def test_large_data_has_the_time_that_it_needs() -> None:
     fields = {
         "id": {"type": "integer"},
@@ -171,7 +164,7 @@ def test_a_message_about_large_data_is_short_and_says_the_cause() -> None:
         ("abc", {"maxLength": 2}, "'abc' is too long (3, at most 2)"),
         ("", {"minLength": 1}, "'' should be non-empty"),
         ([1, 2], {"prefixItems": [{}], "items": False},
-         "Expected at most 1 items but found more: 2"),
+         "Expected at most 1 item but found 1 extra: 2"),
         (1, False, "1 is not allowed here"),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from loopkit.engine.findings import Answer
 from loopkit.language.validators import Rules
 from loopkit.language.validators.command import CommandRule
-from loopkit.text.json_text import NoJson, extract_json, json_in
+from loopkit.text.json_text import NoJson, extract_json, is_alone, json_in
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.validators.command import Unreadable, read_findings
 from loopkit.validators.data import JudgedArtifact
@@ -115,7 +115,7 @@ def test_a_list_that_is_searched_often_holds_what_is_equal() -> None:
     "text",
     [
         "x\n" * 2_000_000 + '{"x ' * 10_000,
-        "x" * 4_000_000 + '{"a": 1} ' * 10_000,
+        "x" * 4_000_000 + "".join(f'{{"a": {number}}} ' for number in range(10_000)),
         "[" * 2_000_000,
         '{"a": ' * 500_000,
         ("[" * 60 + "x") * 20_000,
@@ -137,7 +137,8 @@ def test_the_place_of_broken_json_is_right_far_behind_in_a_text() -> None:
 
 def test_a_value_stands_alone_where_only_blanks_are_beside_it() -> None:
     text = " \t[1]\u00a0\n[2] x\nx [3]\n[4]\n[\n5\n]"
-    assert json_in(text).alone == (True, False, False, True, True)
+    alone = [is_alone(text, *span) for span in json_in(text).spans]
+    assert alone == [True, False, False, True, True]
 
 
 def test_a_reason_quotes_only_the_start_of_a_number_and_a_key() -> None:

@@ -184,7 +184,7 @@ def test_runs_end_whether_their_client_reads_or_not_and_each_call_is_answered() 
         assert server.end()[0] == 0
 
 
-def test_of_what_a_client_does_not_read_the_oldest_is_left_out() -> None:
+def test_a_client_that_reads_late_is_told_all_of_it() -> None:
     with RawServer(Path.cwd(), "machines", "long.yaml") as server:
         server.call(1, "long", {}, token="t")
         until(lambda: list(runs().values()) == ["finished"], "the end of the run")
@@ -193,8 +193,8 @@ def test_of_what_a_client_does_not_read_the_oldest_is_left_out() -> None:
             if "method" in said:
                 told.append(said["params"]["message"])
         assert said["result"]["structuredContent"]["outcome"] == "done"
-    # There were four for each revision. What a pipe holds was written, and the last were kept.
-    assert 1_000 < len(told) < 2_500
+    # Four for each revision, of which a pipe holds a part.
+    assert len(told) > 4 * 700
     assert told[-1] == "done (success), although the last verdict on `note` is fail"
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
-from loopkit.engine.events import Alerted, Entered, Intended, Kept
-from loopkit.engine.telemetry import Figures
+from loopkit.engine.events import Intended
 from loopkit.language.load import load
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
@@ -19,96 +16,12 @@ MACHINE = ROOT / "machines/phase_feedback.yaml"
 CASES = YAML(typ="safe").load(MACHINE.with_suffix(".scenario.yaml"))
 
 
-def played(desk: Desk, name: str, cost_usd: float = 0.0) -> Played:
-    """A case of the scenario as a run, in which each call costs so much."""
+def played(desk: Desk, name: str) -> Played:
+    """A case of the scenario as a run."""
     case = CASES["cases"][name]
-    priced = {
-        agent: [_priced(call, cost_usd) for call in case["agents"].get(agent, ())]
-        for agent in load(MACHINE).machine.agents
-    }
-    parts = {"scenario": 1, "agents": priced, "answers": case.get("answers", {})}
+    agents = {agent: case["agents"].get(agent, []) for agent in load(MACHINE).machine.agents}
+    parts = {"scenario": 1, "agents": agents, "answers": case.get("answers", {})}
     return desk.play(MACHINE, json.dumps(parts), CASES["input"])
-
-
-def _priced(written: Any, cost_usd: float) -> Any:
-    if isinstance(written, list):
-        return [_priced(call, cost_usd) for call in written]
-    call = written if isinstance(written, dict) else {"reply": written}
-    return {**call, "cost_usd": cost_usd}
-
-
-def figures(run: Played) -> Figures:
-    counted = Figures()
-    for event in run.events:
-        counted.take(event)
-    return counted
-
-
-EXAMPLE = "a missing requirement goes back to planning, and the design is made anew"
-
-
-def test_s2_39_a_missing_login_is_told_with_where_it_was_made_and_what_it_has_cost(
-    desk: Desk,
-) -> None:
-    """S2.5, S2.7, S2.39, S2.41; the case has its path."""
-    run = played(desk, EXAMPLE, cost_usd=0.01)
-    [defect] = figures(run).defects
-    assert (defect.injected, defect.detected) == (("planning",), "design_review")
-    assert (defect.severity, defect.code, defect.status) == ("critical", "Security", "resolved")
-    assert defect.attempts == {"planning": 1, "design": 1}
-    assert defect.cost_usd == pytest.approx(0.02)
-
-
-MIXED = "each phase gets its own findings of a mixed report"
-
-
-def test_s2_8_a_design_that_is_redone_for_a_new_plan_is_told_what_waited_for_it(desk: Desk) -> None:
-    """S2.8."""
-    run = played(desk, MIXED)
-    assert run.route[3:7] == ["design_review", "planning", "check_plan", "design"]
-    assert "The list is open to everybody." in run.prompts("designer")[1]
-
-
-def test_s2_15_what_a_round_counts_is_declared(desk: Desk) -> None:
-    """S2.15: corrections of plan and design together, whoever works; reviews count for none."""
-    run = played(desk, MIXED)
-    assert run.state.attempts["planning"] == run.state.attempts["design"] == 2
-    assert run.state.counters == {"budget:design": 1, "total": 1}
-
-
-def test_s2_23_braces_of_a_report_arrive_as_they_are(desk: Desk) -> None:
-    """S2.23."""
-    run = played(desk, "two defects of one interface stay two, each with the phase that made it")
-    assert "at any length. (GET /users{?page,{{n}}})" in run.prompts("planner")[1]
-
-
-def test_s2_42_half_of_the_work_done_again_raises_an_alert(desk: Desk) -> None:
-    """S2.42."""
-    run = played(desk, "a plan in a circle is sent back three times, and twice by a person")
-    assert [(event.corrections, event.works) for event in run.of(Alerted)] == [(2, 3)]
-    assert not played(desk, EXAMPLE).of(Alerted)
-
-
-def test_s2_10_a_design_is_kept_whose_units_and_interfaces_have_not_changed(desk: Desk) -> None:
-    """S2.10."""
-    run = played(desk, "a design stays as it is where nothing that it needs has changed")
-    assert [event.state for event in run.of(Kept)] == ["design", "code"]
-    assert [event.state for event in run.of(Entered)].count("design") == 2
-    assert len(run.prompts("designer")) == 1
-
-
-@pytest.mark.parametrize("name", CASES["cases"])
-def test_s2_12_no_path_goes_back_more_than_three_times_a_pair_or_ten_in_all(
-    name: str, desk: Desk
-) -> None:
-    """S2.12, S2.14."""
-    counters = played(desk, name).state.counters
-    assert counters.get("total", 0) <= 10
-    assert all(
-        spent <= (2 if counter.startswith(("budget:test", "escalated")) else 3)
-        for counter, spent in counters.items()
-        if counter != "total"
-    )
 
 
 def test_s2_16_at_the_limit_of_all_a_person_has_everything_on_the_table(desk: Desk) -> None:
@@ -121,27 +34,6 @@ def test_s2_16_at_the_limit_of_all_a_person_has_everything_on_the_table(desk: De
     assert {name for name, why in closed.items() if not why} == {"approve", "reject"}
     assert "--set limits.total_revisions=11" in closed["replan"]
     assert {"plan", "design_spec", "source"} <= run.state.artifacts.keys()
-
-
-def test_s2_33_a_plan_that_breaks_its_form_never_reaches_the_designer(desk: Desk) -> None:
-    """S2.33."""
-    run = played(desk, "a plan in a circle is sent back three times, and twice by a person")
-    assert run.prompts("designer") == []
-
-
-def test_s2_37_tests_that_fail_go_back_to_the_coder_with_what_failed(desk: Desk) -> None:
-    """S2.37."""
-    run = played(desk, "a program that can't be built goes back to the coder, at most twice")
-    assert "main is missing." in run.prompts("coder")[1]
-    assert run.state.counters["budget:test"] == 2
-    assert run.state.reports["test"].verdict == "fail"
-
-
-def test_s2_40_figures_of_each_phase_follow_from_its_reviews(desk: Desk) -> None:
-    """S2.40."""
-    phases = {phase.state: phase for phase in figures(played(desk, EXAMPLE, 0.01)).phases}
-    assert phases["design_review"].found == 1
-    assert phases["test"].found == 0
 
 
 def test_s2_44_whoever_only_judges_is_a_cheaper_model(desk: Desk) -> None:

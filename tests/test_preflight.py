@@ -90,6 +90,13 @@ def test_what_a_run_surely_needs_is_told_from_what_it_may_need(
     assert {n.name.split()[1] for n in needs if n.lack and not n.is_sure} == noted
 
 
+def test_one_of_the_variables_of_a_provider_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = machine(JUDGE, "j: {model: openrouter/m}")
+    assert [need.is_missing for need in given(text)] == [True, True]
+    monkeypatch.setenv("OR_API_KEY", SECRET)
+    assert [need.name for need in given(text) if need.is_missing] == ["program none"]
+
+
 def listed(said: str) -> list[str]:
     """The names in a list of what is missing."""
     _, _, said = said.partition("issing here")

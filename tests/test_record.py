@@ -487,7 +487,7 @@ def test_what_is_written_is_read_as_it_was(value: dict[str, Any], indent: int) -
     assert read(to_yaml(value, indent), "made.yaml").plain() == value
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", sorted((ROOT / "machines").glob("*.scenario.yaml")))
 def test_the_cases_that_we_ship_can_be_recorded(path: Path, step: int, tmp_path: Path) -> None:
     known = Machines()

@@ -47,7 +47,7 @@ def test_a_server_that_only_shows_works_where_nothing_can_be_written(
         with serving(under=tuple(FORBIDDEN)) as server, server.client() as client:
             assert client.get(f"/api/runs/{run}").json()["summary"]["status"] == "waiting"
             assert client.get(f"/api/runs/{run}/artifacts/letter/1").status_code == 200
-            with client.stream("GET", "/api/events?from=0.0",
+            with client.stream("GET", "/api/events?from=0",
                                headers={"Accept": "text/event-stream"}) as events:  # fmt: skip
                 assert any('"waiting"' in line for line in events.iter_lines())
             server.process.send_signal(signal.SIGTERM)

@@ -209,7 +209,7 @@ async def test_an_event_that_cannot_be_read_is_told_as_such_and_stops_no_stream(
     strange = [NewRecord("of_the_future", 1.0, "{}"), NewRecord("emitted", 1.0, "{")]
     await claim.append([*strange, event(1)], releases=True)
     async with served(STATE) as site:
-        async with watching(site.client, "/api/events?from=0.0") as events:
+        async with watching(site.client, "/api/events?from=0") as events:
             found = [await anext(events) for _ in range(6)]
         assert ["unreadable" in one.data for one in found[1:]] == [False, False, True, True, False]
         assert found[3].data["type"] == "of_the_future"

@@ -19,7 +19,7 @@ from loopkit.engine.events import Held, InDoubt, Replied
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError
 from loopkit.journal.journal import Journal, open_journal
-from loopkit.journal.records import SharedLimits
+from loopkit.journal.port import SharedLimits
 from loopkit.language.load import Loaded, load
 from loopkit.scenario.cases import load_scenario
 from tests.support import scenario

@@ -232,7 +232,7 @@ def test_an_artifact_has_its_first_value_before_any_state_works(durable: Desk) -
 
 def test_a_first_value_that_cannot_be_made_refuses_the_input(desk: Desk) -> None:
     machine = FIRST.replace("input.notes }}", "input.notes / 2 }}")
-    with pytest.raises(InvalidInput, match=r"`artifacts.found`: .*takes numbers only"):
+    with pytest.raises(InvalidInput, match=r"`artifacts.found`: .*does not fit its data"):
         complete_input(load(desk.write("machine.yaml", machine)).machine, {"notes": "x"})
 
 

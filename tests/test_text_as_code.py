@@ -27,22 +27,19 @@ sh -c @|/bin/bash -lc @|bash -euxc @|bash -euo pipefail -c @|bash -c -e @|sh -ce
 sh -c -- @|zsh -fc @|fish -c @|python3.12 -c @|python -Wignore -Ic @|python -X importtime -c @
 python -c@|python -m @|node -e @|node --eval=@|node -pe @|node --require x -e @|deno eval @
 bun -e @|perl -pe @|perl -Mstrict -lane @|perl -e 1 -e @|ruby -ne @|php -r @|lua5.4 -e @
-Rscript -e @|osascript -e x -e @|pwsh -NoProfile -Command a @|powershell.exe -c @|env A=1 sh -c @
+Rscript -e @|osascript -e x -e @|pwsh -NoProfile -Command @|powershell.exe -c @|env A=1 sh -c @
 env -S @|timeout -k 5 10 sh -c @|nice -n 5 bash -c @|sudo -u me sh -c @|xargs -I{} sh -ec @
 nohup sh -c @|stdbuf -oL sh -c @|uv run --with x python -c @|poetry run python -c @|npx -c @
 npx tsx -e @|npm exec -- sh -c @|docker exec -it box sh -c @|docker run --rm -e A=1 img sh -c @
 docker compose exec web sh -c @|find . -exec sh -c @ ;|flock lock sh -c @|busybox sh -c @|su -c @
 ssh -p 22 host @|watch -n 5 @|timeout 5 env nice sh -c @|@|bin/@|timeout 5 @|env A=1 @|sudo @
 uv run @|docker exec box @|nice -n 5 @|sh @|sh -@|python -@|julia -E @
-flock .lock -c @|flock -w 5 .lock -c @|script -qc @ /dev/null|script log -c @|su bob -c @
-su - bob -c @|runuser -l bob -c @|taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
+taskset 1 sh -c @|chroot / sh -c @|runuser -u bob -- sh -c @
 chrt -f 9 bash -c @|bwrap --dev /dev /dev node -e @|systemd-run --user perl -e @|gosu bob sh -c @
 nix develop -c sh -c @|direnv exec . sh -c @|pipenv run python -c @|awk @|gawk -F : -v a=1 @ file
 mawk -- @|awk -e @|sed @
 sed -n -e @|sed -ne @|sed -i --expression=@ file|sed -e p -e @|busybox awk @|nu -c @|xonsh -c @
-rbash -c @|guile -c @|cmd /c @|cmd.exe /s /C dir @|docker run --entrypoint sh img -c @
-docker run --entrypoint=python -e A=1 img -c @|docker run --entrypoint @ img|sh -c eval~"$1" sh @
-bash -c set~-e;eval~"$@" _ a @|sh -c sh~-c~"$2" sh a @|docker compose run --rm web @
+rbash -c @|guile -c @
 """
 HARMLESS = r"""
 sh -c x sh @|sh -c x -- @|bash -euo pipefail -c x _ @|python -c x @|python s.py -c @
@@ -52,7 +49,7 @@ docker exec box cat @|uv run s.py @|uv add @|npm install @|xargs grep @|sh s.sh 
 codex exec @|npx prettier @|sudo -u @ cat|echo @
 docker compose up @|docker compose -f x.yml up @|strace -o @ ls|git commit -m sh~-c~@
 grep python @|awk -f prog @|awk p @|awk -v a=@ p|sed -f prog @|sed -n p @|sed -e p @
-runuser -u bob grep -c @|flock .lock grep -c @|sh -c eval~"$1" sh true @|sh -c echo~"$1" sh @
+runuser -u bob grep -c @|flock .lock grep -c @|sh -c echo~"$1" sh @
 docker run -e A=@ img cat|docker run --entrypoint cat img @|ssh host
 """
 TYPED = """
@@ -140,12 +137,6 @@ def test_numbers_and_words_of_the_machine_are_no_text(text: str, own_folder: Pat
     Path("child.yaml").write_text(CHILD)
     found = errors(["sh", "-c", text], TYPED)
     assert found == (["states.save.run.2"] if text in UNSAFE else [])
-
-
-def test_a_shell_elsewhere_reads_code_from_stdin():
-    text = MACHINE.replace("RUN", 'RUN, stdin: "echo {{ title }}"')
-    assert errors(["ssh", "host", "bash -s"], text) == ["states.save.stdin"]
-    assert errors(["ssh", "host", "cat"], text) == []
 
 
 def test_a_prompt_to_which_nothing_is_added_is_no_text_of_others():

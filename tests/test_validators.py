@@ -128,6 +128,17 @@ async def test_a_guard_that_names_what_is_not_known_is_an_error():
     )
 
 
+async def test_a_text_is_looked_for_with_or_without_regard_to_capitals():
+    for more, verdict in (({}, "fail"), ({"ignore_case": True}, "pass")):
+        assert (await judge({"contains": "Tea", **more}, text("Some TEA."))).verdict == verdict
+    rule = {"not_contains": " tea ", "ignore_case": True}
+    found = (await judge(rule, text("Some TEA.\nMilk.\nTea."))).findings
+    assert [(one.message, one.line) for one in found] == [
+        ("`tea` is not allowed", 1),
+        ("`tea` is not allowed", 3),
+    ]
+
+
 async def test_judges_are_left_to_the_caller():
     rules = [{"judge": "critic"}, {"min_chars": 9}]
     [finding] = (await judge(rules, text("x"))).findings

@@ -124,13 +124,3 @@ def test_a_text_is_added_once_wherever_the_process_is_killed(tmp_path: Path) -> 
             assert point["outcome"] == "done"
             written = tmp_path / "work" / point["point"] / "docs/tea.md"
             assert written.read_text() == "- tea\n", point
-
-
-@pytest.mark.parametrize(
-    ("output", "key"),
-    [("{name: entry, append: true}", "append"), ("{name: entry, file: x, else: reply}", "else")],
-)
-def test_a_key_that_no_template_can_use_is_told(desk: Desk, output: str, key: str) -> None:
-    machine = log().replace('{name: entry, file: "docs/{{ input.text }}.md", append: true}', output)
-    [problem] = [p for p in desk.problems(machine) if p.code == "no-effect"]
-    assert problem.path == f"states.note.output.{key}"

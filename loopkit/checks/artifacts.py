@@ -14,7 +14,7 @@ from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.states import State
 from loopkit.language.states.kinds import FilledState, ValidateState
 from loopkit.language.states.state import StateBase

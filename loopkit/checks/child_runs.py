@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
-from loopkit.checks.subject import Found, Subject, of_machine, of_states
+from loopkit.checks.subject import Found, Subject, in_full, of_machine, of_states
 from loopkit.checks.templates import Use, explain
 from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
@@ -32,8 +31,9 @@ from loopkit.language.states.kinds import MadeData
 from loopkit.language.template.grammar import Anything, Fields, Items, Scalar, Shape
 from loopkit.language.template.rendering import Template, check, parse, parse_if_valid
 from loopkit.machine.graph import writers
-from loopkit.machine.item_list import ENDS, item_counts, step_into, types_at
+from loopkit.machine.item_list import item_counts, step_into, types_at
 from loopkit.machine.scope import shape_of
+from loopkit.text.json_text import entries_of, texts_in
 
 APART = ("serial", "alone", "group", "exclusive")
 
@@ -41,13 +41,11 @@ APART = ("serial", "alone", "group", "exclusive")
 @of_states(ChildrenState)
 def check_finals_of_children(subject: Subject, name: str, state: ChildrenState) -> Found:
     # Reported in the child's own file.
-    child = subject.loaded.children.get(name)
-    if child is None:
-        return
+    source = subject.loaded.children[name].source
     for final in state.child.finals.keys() & {*WITHOUT_END}:
         message = f"`{final}` is what becomes of a child that comes to no final state"
         path, remedy = ("states", final), "choose another name"
-        yield child.source.problem(path, "reserved-name", message, help=remedy, key=True)
+        yield source.problem(path, "reserved-name", message, help=remedy, key=True)
 
 
 @of_states(EachState)
@@ -132,26 +130,16 @@ def _may_misfit(subject: Subject, state: ChildrenState) -> str | None:
     # Then more than its type decides whether an input is valid.
     is_needed = chooses or bool(state.child.states_of(ChildrenState))
     for field, value in state.input.items():
-        known = wanted.field(field)
-        if known is not None and _is_made_unfit(subject, state, value, known, is_needed=is_needed):
-            return field
+        if (known := wanted.field(field)) is None:
+            continue
+        for steps, text in texts_in(value):
+            taken = known.at(ITEMS if isinstance(step, int) else step for step in steps)
+            read = parse_if_valid(text)
+            if read is None or read.names <= state.names_given:
+                continue
+            if is_needed or not _fits(subject, state, read, taken or DataType({})):
+                return field
     return None
-
-
-def _is_made_unfit(
-    subject: Subject, state: ChildrenState, value: object, known: DataType, *, is_needed: bool
-) -> bool:
-    again = partial(_is_made_unfit, subject, state, is_needed=is_needed)
-    if isinstance(value, str):
-        read = template_of(value)
-        if read is None or read.names <= state.names_given:
-            return False
-        return is_needed or not _fits(subject, state, read, known)
-    if isinstance(value, Mapping):
-        return any(again(v, known.field(k) or DataType({})) for k, v in value.items())
-    if isinstance(value, list):
-        return any(again(inner, known.items or DataType({})) for inner in value)
-    return False
 
 
 def _fits(subject: Subject, state: ChildrenState, read: Template, known: DataType) -> bool:
@@ -196,7 +184,7 @@ def _wrong(
     subject: Subject, state: ChildrenState, path: DocPath, value: object, known: DataType
 ) -> Found:
     """Values that are the same in every run and never fit."""
-    read = template_of(value)
+    read = parse_if_valid(value) if isinstance(value, str) else None
     if read is not None and read.names:
         made = _never_fitting(subject, state, read, known)
         wants = "takes a list" if known.items is not None else "takes fields"
@@ -212,12 +200,8 @@ def _wrong(
             if why := first_misfit(value, known):
                 yield subject.problem(path, "child-input", f"`{path[-1]}` {why}")
     else:
-        parts = list[tuple[str | int, object, DataType | None]]()
-        if isinstance(value, Mapping):
-            parts = [(key, inner, known.field(key)) for key, inner in value.items()]
-        elif isinstance(value, list):
-            parts = [(index, inner, known.items) for index, inner in enumerate(value)]
-        for step, inner, wanted in parts:
+        for step, inner in entries_of(value):
+            wanted = known.items if isinstance(step, int) else known.field(step)
             if wanted is not None:
                 yield from _wrong(subject, state, (*path, step), inner, wanted)
 
@@ -247,16 +231,9 @@ def _kind(known: DataType) -> str:
     return known.scalar or inner
 
 
-def template_of(value: object) -> Template | None:
-    return parse_if_valid(value) if isinstance(value, str) else None
-
-
 def _is_fixed(value: object) -> bool:
-    if isinstance(value, str):
-        return "{{" not in value and "{%" not in value and "{#" not in value
-    if isinstance(value, Mapping):
-        return all(map(_is_fixed, value.values()))
-    return all(map(_is_fixed, value)) if isinstance(value, list) else True
+    marks = ("{{", "{%", "{#")
+    return not any(mark in text for _, text in texts_in(value) for mark in marks)
 
 
 Flaw = tuple[str, str]
@@ -299,7 +276,9 @@ def _unread(subject: Subject, path: DocPath, written: str, names: Mapping[str, S
         else:
             # A missing list has no items.
             continue
-        yield subject.problem(path, told.code, told.message, told.help)
+        known = [first, *steps][: text[: fault.column - 1].count("[")]
+        meant = in_full(told.help, "".join(f"{step}." for step in known))
+        yield subject.problem(path, told.code, told.message, meant)
 
 
 def _walk(shape: Shape, steps: Sequence[str]) -> Shape | Flaw:
@@ -311,7 +290,8 @@ def _walk(shape: Shape, steps: Sequence[str]) -> Shape | Flaw:
             return f"`{way}` is no list", "give the path of a list"
         if inner is None:
             known = shape.fields if isinstance(shape, Fields) else ()
-            return f"`{way}` has no field `{step}`", did_you_mean(step, known)
+            meant = in_full(did_you_mean(step, known), f"{way}.")
+            return f"`{way}` has no field `{step}`", meant
         shape = inner
         way = way + (step if step == ITEMS or not way else f".{step}")
     return shape
@@ -344,9 +324,10 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Found
     paths += ((("exclusive", index), path) for index, path in enumerate(state.exclusive or ()))
     for key, written in paths:
         first, *rest = parse_path(written)
-        found: Flaw | None
+        found: Shape | Flaw | None
         if key[0] == "after" and written in state.edge_paths:
-            found = _flaw_of_edges(subject.entering[name], written)
+            steps = parse_path(written.removesuffix(ITEMS) + ITEMS)
+            found = _walk(Fields(subject.entering[name]), steps)
         elif first != state.as_:
             message = f"`{written}` does not start with the item, which is `{state.as_}`"
             found = message, f"write `{state.as_}.{written}`"
@@ -354,17 +335,6 @@ def _inside(subject: Subject, name: str, state: EachState, item: Shape) -> Found
             leads = _walk(Fields({first: item}), (first, *rest))
             found = _flaw_of_texts(leads, written, is_single=key[0] in single)
         yield from _problems(subject, ("states", name, *key), found)
-
-
-def _flaw_of_edges(names: Mapping[str, Shape], written: str) -> Flaw | None:
-    """Whether a path may lead to edges that are written by themselves."""
-    edge = _walk(Fields(names), parse_path(written.removesuffix(ITEMS) + ITEMS))
-    is_pair = isinstance(edge, Fields) and any({*ends} <= edge.fields.keys() for ends in ENDS)
-    if isinstance(edge, tuple):
-        return edge
-    if is_pair or isinstance(edge, Items | Anything):
-        return None
-    return f"`{written}` leads to no edges", "an edge is [FROM, TO] or {from, to}"
 
 
 def _flaw_of_texts(shape: Shape | Flaw, path: str, *, is_single: bool) -> Flaw | None:

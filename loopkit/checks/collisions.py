@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 
 from loopkit.checks.subject import Found, Subject, Texts, of_machine, of_rules, of_states
@@ -50,8 +50,6 @@ def check_ids(subject: Subject) -> Found:
         if name in subject.states and is_other:
             message = f"`{name}` is also a state, and it does not write this artifact"
             yield subject.problem(path, "name-collision", message, ANOTHER)
-    if "artifact" in subject.machine.validators:
-        yield _reserved(subject, ("validators", "artifact"), "artifact")
     # The name of an item hides no other name that templates beside it may read.
     for path, name in _items(subject):
         if name in OF_WORK.union(KEYWORDS):
@@ -95,12 +93,8 @@ def check_fields(subject: Subject, name: str, state: StateBase) -> Found:
         written = {field: (*path, *field_place(state.asked_form, field)) for field in fields}
         routed = {ORIGIN} if name in subject.told_what_was_found else set()
         built_in = OF_EVERY_STATE.union(state.said, RESERVED, (CAME_FROM,), routed)
-        yield from _shadowing(subject, written, built_in)
-        for field, place in written.items():
-            if field in subject.graph.artifacts or field in subject.states:
-                kind = "an artifact" if field in subject.graph.artifacts else "a state"
-                message = f"`{field}` is also {kind}: feedback could not tell them apart"
-                yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
+        others = subject.graph.artifacts.keys() | subject.states.keys()
+        yield from _shadowing(subject, written, built_in, "feedback", others)
     for agent in state.asks:
         yield from _check_answer(subject, name, agent)
     output = state.output_at(name)
@@ -117,20 +111,24 @@ def _check_answer(subject: Subject, name: str, agent: str) -> Found:
     named = own_names(subject.graph, name)
     heads = dict.fromkeys(fact.partition(".")[0] for fact in named)
     written = {head: (*path, *field_place(schema or {}, head)) for head in heads}
-    yield from _shadowing(subject, written, OF_EVERY_STATE)
-    for head, place in written.items():
-        if head in subject.states and head not in named:
-            message = f"`{head}` is also a state: guards could not tell their fields apart"
-            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
+    others = subject.states.keys() - named.keys()
+    yield from _shadowing(subject, written, OF_EVERY_STATE, "guards", others)
 
 
-def _shadowing(subject: Subject, written: Mapping[str, DocPath], built_in: frozenset[str]) -> Found:
+def _shadowing(
+    subject: Subject, written: Mapping[str, DocPath], built_in: Set[str], who: str = "",
+    others: Set[str] = frozenset(),
+) -> Found:  # fmt: skip
     for field, place in written.items():
         if field in KEYWORDS:
             yield _reserved(subject, place, field)
         elif field in built_in:
             message = f"the field `{field}` would hide the built-in name `{field}`"
             yield subject.problem(place, "shadowed-name", message, ANOTHER)
+        if field in others:
+            kind = "an artifact" if field in subject.graph.artifacts else "a state"
+            message = f"`{field}` is also {kind}: {who} could not tell them apart"
+            yield subject.problem(place, "name-collision", message, ANOTHER, key=True)
 
 
 @of_machine()
@@ -138,12 +136,9 @@ def check_named_guards(subject: Subject) -> Found:
     facts = {name for state in subject.states for name in own_names(subject.graph, state)}
     taken = facts | OF_EVERY_STATE | {CAME_FROM} | SAID | OF_REPORTS.keys()
     for name in subject.machine.guards:
-        path: DocPath = ("guards", name)
-        if name in KEYWORDS:
-            yield _reserved(subject, path, name)
-        elif name in taken:
+        if name in taken:
             message = f"the named guard `{name}` would hide the fact `{name}`"
-            yield subject.problem(path, "shadowed-name", message, ANOTHER)
+            yield subject.problem(("guards", name), "shadowed-name", message, ANOTHER)
 
 
 OF_MAP = "add `key:` with the path to what it calls a finding in every round"
@@ -205,13 +200,12 @@ def check_origins(subject: Subject) -> Found:
             remedy = "list the origins in the order in which they work, each once"
             yield subject.problem(("origins", index), "origin-order", message, remedy)
     for at, name in _names_of_origins(subject):
-        if name not in machine.origins and machine.origins:
+        if name not in machine.origins:
             message = f"`{name}` is not among the origins"
-            remedy = did_you_mean(name, machine.origins) or "add it to `origins` at the top"
-            yield subject.problem(at, "unknown-origin", message, remedy)
-        elif name not in machine.origins:
-            message = f"`{name}` is no origin: the machine declares none"
-            remedy = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
+            if not machine.origins:
+                message = f"`{name}` is no origin: the machine declares none"
+            add = f"add `origins: [{name}]` at the top, with all states that can inject a defect"
+            remedy = did_you_mean(name, machine.origins) or add
             yield subject.problem(at, "unknown-origin", message, remedy)
 
 

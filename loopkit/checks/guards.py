@@ -1,28 +1,40 @@
 """Checks of guards and of conditions on data: their syntax, names and types.
 
 The codes are those of the guard language; `unknown-name` gets its remedy here, which says where the
-name is known or what to write instead.
+name is known or what to write instead. What only code computes gets the rule that says it.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
-from loopkit.checks.computed import instead_of_condition, instead_of_guard
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import DataType
-from loopkit.language.facts import BOOL, OF_REPORTS, OF_REVISING, SCORE, VERDICT
-from loopkit.language.guard.evaluate import parse_path
-from loopkit.language.guard.grammar import ELSEWHERE, Guard, GuardError, GuardProblem
-from loopkit.language.guard.kleene import parse_requirement
+from loopkit.language.facts import BOOL, OF_REVISING, SCORE
+from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
+from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.scope import over, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
 from loopkit.values import Value
+
+_LENGTH = r"(?:len\((?P<of>[\w.]+)\)|(?P<on>[\w.]+)\s*\|\s*(?:length|count)\b)"
+_COMPARED = re.compile(rf"{_LENGTH}\s*(?P<sign>[<>]=?|==)\s*(?P<number>\d+)")
+_LIMITS = {">": (("min", 1),), ">=": (("min", 0),), "<": (("max", -1),), "<=": (("max", 0),)}
+_OF_EACH = re.compile(r"(?P<each>[\w.\[\]]*\[\])\.(?P<require>[\w.]+ *(?:[<>=!]|in |not ).*)")
+_WORD = re.compile(
+    r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\.?[A-Za-z_]\w*(?=\s*\())
+      | (?P<path>[A-Za-z_]\w*(?:\[\])?(?:\.[A-Za-z_][\w-]*(?:\[\])?(?![\w(]))*)""",
+    re.VERBOSE,
+)
 
 
 class Use(Value, frozen=True):
@@ -43,9 +55,21 @@ def check_named(subject: Subject) -> Found:
 
 
 def _computed(subject: Subject, fault: GuardProblem, text: str) -> GuardProblem:
+    """The fault, with a rule of the state that judges what the guard computes as its remedy."""
     if fault.help != ELSEWHERE:
         return fault
-    return fault.replace(help=instead_of_guard(text, subject.graph.artifacts))
+    found = _COMPARED.search(text)
+    artifact = (found["of"] or found["on"]) if found else ""
+    if found is None or artifact not in subject.graph.artifacts:
+        known = "`min_chars`, `min_words`, `contains`, `matches` or `require`"
+        remedy = f"let a rule of a `validate` state judge it ({known}), and write `guard: valid`"
+        return fault.replace(help=f"{remedy};\nwhat none of them says, a `python` rule does")
+    number, limits = int(found["number"]), _LIMITS.get(found["sign"], (("min", 0), ("max", 0)))
+    rules = ", ".join(f"{{{end}_chars: {number + more}}}" for end, more in limits)
+    whose = f"the state that validates `{artifact}`"
+    return fault.replace(
+        help=f"add the rule `{rules}` to `by:` of {whose}, and write `guard: valid`"
+    )
 
 
 def _is_reported_elsewhere(subject: Subject, name: str) -> bool:
@@ -125,18 +149,21 @@ def remedy_for(
     head, _, field = name.partition(".")
     if head == "input":
         return _of_input(subject.scope.input, name)
-    if head == "reports":
-        head, field = field.partition(".")[0], VERDICT
     if name == SCORE or (field == SCORE and head in subject.judges):
         return _of_score(subject, state if name == SCORE else head, name)
-    if remedy := _of_this_state(subject, state, name):
-        return remedy
+    answer = subject.machine.data_type(state) if subject.machine.agents_at(state) else None
+    if answer is not None and head in (answer.fields or {}):
+        near = did_you_mean(name, own_names(subject.graph, state)) if field else ""
+        return near or "guards know only single values; `require:` judges lists and mappings"
     if field:
-        author = head if head in subject.states else _author(subject, head)
+        author = next(iter(subject.graph.artifacts.get(head, ())), head)
         if f"{author}.{field}" in types:
             return f"write `{author}.{field}`: the state `{author}` writes `{head}`"
         return _of_state(subject, state, author, field)
-    return _of_others(subject, types, name)
+    known = next((one for one in subject.states if f"{one}.{name}" in types), None)
+    if known is not None:
+        return f"write `{known}.{name}`"
+    return "only `human` states have it" if name == "choice" else ""
 
 
 def _of_score(subject: Subject, state: str, name: str) -> str:
@@ -148,56 +175,24 @@ def _of_score(subject: Subject, state: str, name: str) -> str:
     return f"add {'`score: {}` to ' if asked else ''}{judge}, and write `{name} != none and …`"
 
 
-def _author(subject: Subject, artifact: str) -> str:
-    return next(iter(subject.graph.artifacts.get(artifact, ())), "")
-
-
 def _of_input(datatype: DataType | None, name: str) -> str:
-    if name == "input":
-        return "name one of its fields: `input.…`"
-    known = ["input"]
-    for step in name.split(".")[1:]:
-        fields = (datatype.fields or {}) if datatype else {}
-        if step not in fields:
-            return did_you_mean(name, [".".join([*known, field]) for field in fields])
-        datatype = fields[step]
-        known.append(step)
+    holder, _, field = name.rpartition(".")
+    held = datatype and datatype.at(holder.split(".")[1:])
+    fields = (held.fields if held else None) or {}
+    if field not in fields:
+        return did_you_mean(name, [f"{holder or name}.{one}" for one in fields])
     return "it is a list or a mapping; guards compare single values, so judge it with `require:`"
 
 
 def _of_state(subject: Subject, here: str, state: str, field: str) -> str:
-    if state not in subject.states:
-        return ""
-    own = own_names(subject.graph, state)
+    own = own_names(subject.graph, state) if state in subject.states else {}
     if field not in own:
-        return did_you_mean(field, own) or f"the state `{state}` leaves nothing that guards know"
+        return did_you_mean(field, own)
     way = subject.way_without(("facts", state), here)
     if way and state in way[:-1]:
         told = f"an answer of `{state}` that violates its schema has no fields:"
         return f"{told} let the rule `{{require: {field} …}}` judge it, and write `guard: valid`"
     return f"`{state}` does not work {on_path(way)}" if way else ""
-
-
-def _of_this_state(subject: Subject, name: str, field: str) -> str:
-    """The remedy for a name of a field in the answer of the state's own agent."""
-    datatype = subject.machine.data_type(name) if subject.machine.agents_at(name) else None
-    head, *steps = field.split(".")
-    known = datatype and (datatype.fields or {}).get(head)
-    if not known:
-        return ""
-    if near := did_you_mean(field, own_names(subject.graph, name)) if steps else "":
-        return near
-    return "guards know only single values; `require:` judges lists and mappings"
-
-
-def _of_others(subject: Subject, types: Mapping[str, GuardType], name: str) -> str:
-    dotted = [f"{state}.{name}" for state in subject.states]
-    known = next((one for one in dotted if one in types), None)
-    if known is not None:
-        return f"write `{known}`"
-    if name in OF_REPORTS:
-        return "only `validate` states have it"
-    return "only `human` states have it" if name == "choice" else ""
 
 
 @of_rules(RuleBase)
@@ -211,5 +206,50 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
             fault = error.problem
             if fault.is_computed and read is parse_requirement:
                 each = getattr(placed.rule, "each", None)
-                fault = fault.replace(help=instead_of_condition(text, each))
+                fault = fault.replace(help=_instead_of_condition(text, each))
             yield subject.fault((*placed.path, *at), fault)
+
+
+def _instead_of_condition(text: str, each: str | None) -> str:
+    """The remedy for a condition on data: `count`, or a `python` rule with the lines to write."""
+    counted = re.sub(_LENGTH, lambda length: f"{length['of'] or length['on']}.count", text)
+    if counted != text and not re.search(r"[(\[+*/|-]", counted):
+        return f"write `{counted}`"
+    if each is None and (one := _OF_EACH.fullmatch(text)):
+        return f"write `{{require: '{one['require']}', each: \"{one['each']}\"}}`"
+    told = 'write `python: "rules:check"` instead, and beside the machine file, in `rules.py`:'
+    python = "…" if each is not None else _in_python(text)
+    return f'{told}\ndef check(data, context):\n    return [] if {python} else ["…"]'
+
+
+def _in_python(text: str) -> str:
+    """The condition in Python, as far as it reads so; else dots."""
+
+    def word(found: re.Match[str]) -> str:
+        head, _, rest = (path := found["path"] or "").partition(".")
+        if not path or path in KEYWORDS:
+            return found[0]
+        return _path(rest, "context.input") if head == "input" else _path(path, "data")
+
+    written = _WORD.sub(word, text)
+    with suppress(SyntaxError):
+        nodes = [*ast.walk(ast.parse(written, mode="eval"))]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        fields = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        is_known = names <= {"data", "context", "each", *vars(builtins)} and fields <= {"input"}
+        if is_known and not re.search(r"\bfor\b|\|", text):
+            return written
+    return "…"
+
+
+def _path(path: str, own: str) -> str:
+    """A path as Python reads it, such as `[each["b"] for each in data["a"]]` for `a[].b`."""
+    if path.endswith(".count"):
+        return f"len({_path(path.removesuffix('.count'), own)})"
+    *holders, last = (
+        "".join(f'["{step}"]' for step in part.split(".") if step) for part in path.split(ITEMS)
+    )
+    if not holders or (len(holders) == 1 and not last):
+        return own + "".join([*holders, last])
+    loops = (f"for each in {'each' if n else own}{steps}" for n, steps in enumerate(holders))
+    return f"[each{last} {' '.join(loops)}]"

@@ -4,7 +4,8 @@
 `unknown-target`, `unknown-provider`, `unknown-plugin`, `unknown-choice`, `unknown-field`,
 `starts-at-end`, `no-effect`, `agent-choice`, `reserved-option`, `wrong-kind`, `outside-judge`,
 `duplicate-choice`, `missing-otherwise`, `missing-timeout`, `unanswerable-form`,
-`otherwise-revises`. The file of a plug-in or a tool is read, never run.
+`otherwise-revises`, `unknown-model`, `unknown-option`, `bad-address`. The file of a plug-in or a
+tool is read, never run, and LiteLLM is not imported, because that takes seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import importlib
 import importlib.util
 import re
 import symtable
-import sys
 import tokenize
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -21,15 +21,29 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from loopkit.checks.subject import Found, Subject, of_machine, of_rules, of_states, target_path
+from loopkit.checks.subject import (
+    Found,
+    Subject,
+    in_full,
+    of_machine,
+    of_rules,
+    of_states,
+    target_path,
+)
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Severity, closest, did_you_mean
-from loopkit.language.agents import is_listed, known_providers, meant_model
+from loopkit.language.agents import (
+    is_listed,
+    known_providers,
+    listed_provider,
+    meant_model,
+    similar_model,
+)
 from loopkit.language.agents.model import Fallback, ModelAgent
 from loopkit.language.agents.tools import McpTool, PythonTool
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import field_place, parse_record
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import ID_PATTERN
 from loopkit.language.states import FinalState
@@ -49,12 +63,17 @@ Named = tuple[str, DocPath, str, Collection[str], str]
 
 @of_machine()
 def check_names(subject: Subject) -> Found:
-    named = (_parts, _of_revise_edges, _targets)
-    for kind, path, name, known, add in (each for of in named for each in of(subject)):
+    for kind, path, name, known, add in names_used(subject):
         if name not in known:
             code = {"state": "unknown-target", "MCP server": "unknown-server"}.get(kind)
             what = f"there is no {kind}"
             yield subject.unknown(path, code or f"unknown-{kind}", what, name, known, add)
+
+
+def names_used(subject: Subject) -> Iterator[Named]:
+    """Every name of a part that is declared elsewhere, in each place that uses it."""
+    for of in (_parts, _of_revise_edges, _targets):
+        yield from of(subject)
 
 
 def _parts(subject: Subject) -> Iterator[Named]:
@@ -159,7 +178,8 @@ def check_agent_choices(subject: Subject) -> Found:
             continue
         faults = list(check(parse(choice.template), subject.entering[name]))
         for fault in faults:
-            yield subject.problem((*path, "from"), fault.code, fault.message, fault.help)
+            meant = in_full(fault.help, choice.template[3 : fault.column - 1])
+            yield subject.problem((*path, "from"), fault.code, fault.message, meant)
         if not faults:
             yield from _words(subject, path, choice)
         agents = subject.machine.agents_at(name)
@@ -270,25 +290,88 @@ def asked_models(machine: Machine) -> Iterator[tuple[DocPath, ModelAgent | Fallb
             yield ("agents", name, "fallbacks", index), fallback
 
 
+_OPTIONS = """
+allowed_openai_params api_version audio betas cache_control cached_content caching
+context_management data_sources dimensions drop_params enable_thinking extra_body extra_headers
+extra_query frequency_penalty guardrails headers include input_cost_per_token keep_alive logit_bias
+logprobs max_completion_tokens max_output_tokens max_tokens mcp_servers metadata min_p mirostat
+mirostat_eta mirostat_tau modalities num_ctx num_gpu num_predict num_thread organization
+output_config output_cost_per_token parallel_tool_calls plugins prediction presence_penalty project
+prompt_cache_key prompt_cache_retention provider reasoning reasoning_effort reasoning_summary
+repeat_penalty repetition_penalty route safe_prompt safety_identifier safety_settings seed
+service_tier speed stop stop_sequences store system_instruction temperature tfs_z thinking
+thinking_budget thinking_level top_a top_k top_logprobs top_p transforms truncation typical_p user
+verbosity vertex_credentials vertex_location vertex_project web_search_options
+"""
+OPTIONS = frozenset(_OPTIONS.split())
+"""The options that providers take, as they and LiteLLM document them."""
+BESIDE = "delete it, or pass it on in `extra_body`"
+STRICT = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")
+"""Providers that refuse, or never see, an option that is none of these."""
+
+
+@of_machine()
+def check_options(subject: Subject) -> Found:
+    for path, asked in asked_models(subject.machine):
+        for option in sorted((asked.params or {}).keys() - OPTIONS - RESERVED.keys()):
+            plain = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0]}", option)
+            near = closest(plain.replace("-", "_").lower(), sorted(OPTIONS), 0.75)
+            is_strict = asked.base_url is None and all(
+                model.partition("/")[0] in STRICT for model in asked.model
+            )
+            if near or is_strict:
+                message = f"no provider is known to take the option `{option}`"
+                remedy = f"did you mean `{near}`?" if near else BESIDE
+                yield subject.problem((*path, "params", option), "unknown-option", message, remedy)
+
+
 USUAL = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
 
 
 @of_machine()
-def check_providers(subject: Subject) -> Found:
-    """LiteLLM knows each provider. A newer version may know more; a misspelt name is an error."""
+def check_model_names(subject: Subject) -> Found:
+    """A model has a known provider, and its name is not nearly that of another model.
+
+    A newer version of LiteLLM may know more providers; a misspelt one is an error.
+    """
     named = subject.machine.models
-    for path, model in unknown_models(subject.machine):
+    unknown = {model for _, model in unknown_models(subject.machine)}
+    own = [asked for _, asked in asked_models(subject.machine) if asked.base_url is not None]
+    at_own_address = {model for asked in own for model in asked.model}
+    for path, model in models_of(subject.machine):
         provider, slash, _ = model.partition("/")
-        near = meant_model(model) if slash else closest(model, named)
-        remedy = f"did you mean `{near}`?" if near else USUAL
-        severity: Severity = "error" if slash and near else "warning"
-        message = (
-            f"LiteLLM knows no provider `{provider}`" if slash else f"`{model}` has no provider"
-        )
+        code, near, remedy = "unknown-provider", "", USUAL
+        message = f"`{model}` has no provider"
+        if model in unknown:
+            message = f"LiteLLM knows no provider `{provider}`" if slash else message
+            near = meant_model(model) if slash else closest(model, named) or ""
+        elif not slash and (listed := listed_provider(model)):
+            remedy = f"write `{listed}/{model}`"
+        elif model not in at_own_address and (near := similar_model(model, STRICT)):
+            code, message = "unknown-model", f"LiteLLM lists no model `{model}`"
+        else:
+            continue
+        remedy = f"did you mean `{near}`?" if near else remedy
+        is_error = slash and near and code == "unknown-provider"
         if not slash and model in named:
             message, remedy = f"`{model}` is a name under `models:` itself", "write the model here"
-            severity = "error"
-        yield subject.problem(path, "unknown-provider", message, remedy, severity=severity)
+            is_error = True
+        severity: Severity = "error" if is_error else "warning"
+        yield subject.problem(path, code, message, remedy, severity=severity)
+
+
+@of_machine()
+def check_addresses(subject: Subject) -> Found:
+    for path, asked in asked_models(subject.machine):
+        address = asked.base_url
+        if address is None or "$" in address or re.match(r"https?://[^/\s]", address):
+            continue
+        rest = re.sub(r"^\w*:?/+", "", address)
+        local = re.match(r"(localhost|\d|[\w-]+:|[\w-]+\.local\b)", rest)
+        example = f"{'http' if local else 'https'}://{rest or 'localhost:8000'}"
+        message = f"`{address}` is no address: it does not begin with `http://` or `https://`"
+        remedy = f"write `{example}`"
+        yield subject.problem((*path, "base_url"), "bad-address", message, remedy)
 
 
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:
@@ -332,17 +415,15 @@ Flaw = tuple[str, str] | None
 
 
 def _flaw_of(named: PythonRule | PythonTool) -> Flaw:
-    flaw = _flaw_of_function if ":" in named.python else _flaw_of_entry_point
-    return flaw(named.python, named.folder)
-
-
-def _flaw_of_entry_point(name: str, _: str | None) -> Flaw:
+    if ":" in named.python:
+        return _flaw_of_function(named.python, named.folder)
     from loopkit.plugins import ENTRY_POINTS  # noqa: PLC0415 - few rules name one
 
     offered = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
     remedy = "install the package that offers it, or write `module:function`"
-    message = f"no installed package offers the plug-in `{name}`"
-    return None if name in offered else (message, did_you_mean(name, offered) or remedy)
+    message = f"no installed package offers the plug-in `{named.python}`"
+    near = did_you_mean(named.python, offered)
+    return None if named.python in offered else (message, near or remedy)
 
 
 def _flaw_of_function(name: str, folder: str | None) -> Flaw:
@@ -387,9 +468,7 @@ def _spec(module: str, folder: str | None) -> ModuleSpec | None:
     importlib.invalidate_caches()
     head, *rest = module.split(".")
     spec = PathFinder.find_spec(head, [folder]) if folder is not None else None
-    if spec is None and head in sys.modules:
-        spec = sys.modules[head].__spec__
-    elif spec is None:
+    if spec is None:
         with suppress(ImportError, ValueError):
             spec = importlib.util.find_spec(head)
     for step in rest:

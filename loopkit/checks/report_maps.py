@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -169,8 +168,14 @@ def check_counts(subject: Subject, placed: PlacedRule[MatchesRule]) -> Found:
         yield subject.problem((*placed.path, "count"), "empty-range", message, remedy)
 
 
-KINDS = {"a number": ("int", "num"), "true or false": ("bool",)}
-"""The types of the numbers and the checks of a report."""
+KINDS: Mapping[str, Callable[[DataType], bool]] = {
+    "a single word": lambda found: found.fields is None and found.items is None,
+    # A text stands for one finding.
+    "a list": lambda found: found.items is not None or (found.scalar == "str" and not found.values),
+    "a number": lambda found: found.scalar in ("int", "num"),
+    "true or false": lambda found: found.scalar == "bool",
+}
+TOLD = {"a single word": "the field that is the verdict", "a list": "the list of findings"}
 OF_FINDINGS = ("message", "severity", "code", "key", "origin", "location", "line")
 OF_FORM = ("severity", "origin")
 """Those among them whose paths the form itself has."""
@@ -185,14 +190,14 @@ class _Fit(Value, frozen=True):
     form: ReportForm
     report: DataType
 
-    def problem(self, key: str, code: str, message: str, remedy: str) -> Problem:
-        """A problem at a key of the map, or at the map where the key is not written."""
-        written = self.is_written(key)
-        path = (*self.path, key) if written else self.path
-        return self.subject.problem(path, code, message, remedy, key=not written)
+    def problem(self, at: DocPath, code: str, message: str, remedy: str) -> Problem:
+        """A problem at a place in the map, or at the map where that is not written."""
+        path = (*self.path, *at) if self.is_written(at[0]) else self.path
+        key = path == self.path or at[0] == "checks"
+        return self.subject.problem(path, code, message, remedy, key=key)
 
-    def is_written(self, key: str) -> bool:
-        return bool(getattr(self.form.parts, key) != getattr(ReportMap(), key))
+    def is_written(self, key: str | int) -> bool:
+        return bool(getattr(self.form.parts, str(key)) != getattr(ReportMap(), str(key)))
 
 
 @of_rules(JudgeRule)
@@ -206,51 +211,35 @@ def check_report_schemas(subject: Subject, placed: PlacedRule[JudgeRule]) -> Fou
         form = report_form_of(rule, agent, machine.levels, machine.origins)
         report = parse_fields(agent.schema_)
         fit = _Fit(subject, (*placed.path, "map"), rule.judge, form, report)
-        yield from _verdict(fit)
-        yield from _findings(fit)
-        yield from _results(fit)
+        for at, written, kind in _parts(fit):
+            yield from _part(fit, at, written, kind)
+        if isinstance(verdict := _at(report, form.verdict), DataType):
+            yield from _words(fit, "verdicts", verdict, form.verdicts)
+        findings = _at(report, form.parts.findings)
+        if isinstance(findings, DataType) and findings.items is not None:
+            yield from _of_item(fit, findings.items)
 
 
-def _verdict(fit: _Fit) -> Found:
-    found = _at(fit.report, fit.form.verdict)
-    if isinstance(found, tuple) and fit.form.has_verdict:
-        yield _no_field(fit, "verdict", fit.form.verdict, found)
-    elif isinstance(found, DataType) and (found.fields is not None or found.items is not None):
-        message = f"`{fit.form.verdict}` is not a single word in the schema of `{fit.judge}`"
-        yield fit.problem("verdict", "bad-path", message, "name the field that is the verdict")
-    elif isinstance(found, DataType):
-        yield from _words(fit, "verdicts", found, fit.form.verdicts)
-
-
-def _findings(fit: _Fit) -> Found:
-    path = fit.form.parts.findings
-    found = _at(fit.report, path)
-    if isinstance(found, tuple):
-        yield _no_field(fit, "findings", path, found)
-    elif found is not None and found.items is not None:
-        yield from _of_item(fit, found.items)
-    # A text stands for one finding.
-    elif found is not None and not _is_open(found) and (found.scalar != "str" or found.values):
-        message = f"`{path}` is not a list in the schema of `{fit.judge}`"
-        yield fit.problem("findings", "bad-path", message, "name the list of findings")
-
-
-def _results(fit: _Fit) -> Found:
-    parts = fit.form.parts
+def _parts(fit: _Fit) -> Iterator[tuple[DocPath, str, str]]:
+    """Every part of a report that the map reads: its place, its path and what it has to be."""
+    form, parts = fit.form, fit.form.parts
+    if form.has_verdict or isinstance(_at(fit.report, form.verdict), DataType):
+        yield ("verdict",), form.verdict, "a single word"
+    yield ("findings",), parts.findings, "a list"
     numbers: dict[DocPath, str | None] = {("met",): parts.met, ("checked",): parts.checked}
     numbers |= {("counts", severity): path for severity, path in parts.counts.items()}
-    places = [(at, path, "a number") for at, path in numbers.items() if path is not None]
-    places += [(("checks", path), path, "true or false") for path in parts.checks]
-    for at, path, kind in places:
-        found, place, is_key = _at(fit.report, path), (*fit.path, *at), at[0] == "checks"
-        if isinstance(found, tuple):
-            message = f"the schema of `{fit.judge}` has no field `{path}`"
-            remedy = did_you_mean(path, found)
-            yield fit.subject.problem(place, "unknown-field", message, remedy, key=is_key)
-        elif found is not None and not _is_open(found) and found.scalar not in KINDS[kind]:
-            message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
-            remedy = f"name a field that is {kind}"
-            yield fit.subject.problem(place, "bad-path", message, remedy, key=is_key)
+    yield from ((at, path, "a number") for at, path in numbers.items() if path is not None)
+    yield from ((("checks", path), path, "true or false") for path in parts.checks)
+
+
+def _part(fit: _Fit, at: DocPath, path: str, kind: str) -> Found:
+    found = _at(fit.report, path)
+    if isinstance(found, tuple):
+        yield _no_field(fit, at, path, found)
+    elif found is not None and not _is_open(found) and not KINDS[kind](found):
+        message = f"`{path}` is not {kind} in the schema of `{fit.judge}`"
+        remedy = f"name {TOLD.get(kind, f'a field that is {kind}')}"
+        yield fit.problem(at, "bad-path", message, remedy)
 
 
 def _is_open(found: DataType) -> bool:
@@ -266,16 +255,12 @@ def _of_item(fit: _Fit, item: DataType) -> Found:
         path: str | None = getattr(fit.form if key in OF_FORM else fit.form.parts, key)
         found = None if path is None else _at(item, path)
         if path and isinstance(found, tuple) and (key in required or fit.is_written(key)):
-            yield _no_field(fit, key, path, found)
+            yield _no_field(fit, (key,), path, found)
     if isinstance(severity := _at(item, fit.form.severity), DataType):
         yield from _words(fit, "severities", severity, fit.form.severities)
-    if isinstance(code := _at(item, fit.form.parts.code), DataType) and fit.form.parts.codes:
-        yield from _words(fit, "codes", code, fit.form.parts.codes)
     origin = None if fit.form.origin is None else _at(item, fit.form.origin)
     if isinstance(origin, DataType):
-        # A missing or null value leaves it open.
-        words = (origin.items or origin).replace(optional=False)
-        yield from _words(fit, "origins", words, fit.form.origin_words)
+        yield from _words(fit, "origins", origin.items or origin, fit.form.origin_words)
 
 
 def _words(fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object]) -> Found:
@@ -284,13 +269,11 @@ def _words(fit: _Fit, table: str, datatype: DataType, words: Mapping[str, object
     if not allowed:
         # They cannot be listed.
         return
-    # An optional value that is left out is null.
-    allowed = (*allowed, *(("null",) if datatype.optional else ()))
     known = {fold(word) for word in words}
     unknown = ", ".join(f"`{word}`" for word in allowed if fold(word) not in known)
     if unknown:
         message = f"`{table}` does not know {unknown}, which the schema of `{fit.judge}` allows"
-        yield fit.problem(table, "unknown-word", message, f"say under `{table}:` what it means")
+        yield fit.problem((table,), "unknown-word", message, f"say under `{table}:` what it means")
     for word in (word for word in getattr(fit.form.parts, table) if word not in allowed):
         near = next((one for one in allowed if fold(one) == fold(word)), None)
         message = f"the schema of `{fit.judge}` does not allow `{word}` there"
@@ -316,12 +299,12 @@ def _at(datatype: DataType, path: str) -> DataType | tuple[str, ...] | None:
     return found
 
 
-def _no_field(fit: _Fit, key: str, path: str, choices: tuple[str, ...]) -> Problem:
-    where = "the schema" if key in ("verdict", "findings") else "a finding in the schema"
+def _no_field(fit: _Fit, at: DocPath, path: str, choices: tuple[str, ...]) -> Problem:
+    where = "a finding in the schema" if at[0] in OF_FINDINGS else "the schema"
     message = f"{where} of `{fit.judge}` has no field `{path}`"
     near = did_you_mean(path, choices)
-    remedy = near if fit.is_written(key) else f"add `{key}:` with its path; {near}"
-    return fit.problem(key, "unknown-field", message, remedy.removesuffix("; "))
+    remedy = near if fit.is_written(at[0]) else f"add `{at[0]}:` with its path; {near}"
+    return fit.problem(at, "unknown-field", message, remedy.removesuffix("; "))
 
 
 _DATA = "a file of data is the default of an input: `{type: {...: any}, default: {file: %s}}`"
@@ -347,15 +330,9 @@ def check_silent_schemas(subject: Subject) -> Found:
 def _remedy(silence: Silence) -> str:
     if silence.words == {"file"}:
         return "in a JSON Schema another file is named by `$ref: PATH`"
-    if silence.words <= DEFINITIONS:
-        return "name the part that is meant: `$ref: '#/$defs/NAME'`"
-    meant = next(filter(None, map(_keyword_like, sorted(silence.words))), None)
+    near = (closest(word, sorted(keywords()), 0.75) for word in sorted(silence.words))
+    meant = next(filter(None, near), None)
     return f"did you mean `{meant}`?" if meant else "add one, such as `type`; `{}` allows anything"
-
-
-@lru_cache(maxsize=256)
-def _keyword_like(word: str) -> str | None:
-    return closest(word, sorted(keywords()), 0.75)
 
 
 def _placed(subject: Subject, problem: Problem, path: DocPath) -> Problem:
@@ -368,7 +345,6 @@ def _placed(subject: Subject, problem: Problem, path: DocPath) -> Problem:
     return problem
 
 
-@lru_cache(maxsize=8)
 def _document(text: str, file: str) -> Document | None:
     """A file with its places; None for JSON with tabs where YAML allows none."""
     with suppress(ProblemsFound):

@@ -41,6 +41,11 @@ Texts = Iterator[tuple[DocPath, str]]
 StatePath = tuple[str, ...]
 
 
+def in_full(remedy: str, holder: str) -> str:
+    """A remedy for a part of a dotted name, with what stands before that part."""
+    return remedy.replace("did you mean `", f"did you mean `{holder}", 1)
+
+
 class Subject(Analysis, frozen=True, dict=True, kw_only=True):
     """One machine under examination, with its source text."""
 
@@ -260,7 +265,6 @@ def target_path(edge: Edge) -> DocPath:
 CODE = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)", re.DOTALL)
 PATH = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*")
-HYPHENED = re.compile(r"[\w-]+")
 
 
 class Mentions(Value, frozen=True):
@@ -281,11 +285,8 @@ def in_code(text: str) -> Mentions:
     """The names in an expression: a guard, a condition, a path, the inside of a template."""
     bare = TEXT.sub(" ", text)
     paths = [re.split(r"\s*\.\s*", path) for path in PATH.findall(bare)]
-    texts = [found[1:-1] for found in TEXT.findall(text)]
-    quoted = [*texts, *(word for found in texts for word in re.findall(r"\w+", found))]
-    # In a guard that is a name, in a template it is arithmetic.
-    hyphened = HYPHENED.findall(bare)
-    names = frozenset([*(step for path in paths for step in path), *quoted, *hyphened])
+    # With a hyphen, a word of a guard is a name, and one of a template is arithmetic.
+    names = frozenset([*re.findall(r"\w+", text), *re.findall(r"[\w-]+", text)])
     return Mentions(names, frozenset(path[0] for path in paths if len(path) == 1))
 
 

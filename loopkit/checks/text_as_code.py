@@ -36,8 +36,6 @@ class Interpreter(Value, frozen=True):
     """The options that take a value."""
     script: str = ""
     """Where it reads code from stdin too: a list with code that prints its first argument."""
-    operands: int = 0
-    """How many operands may stand before the words of code."""
     first: bool = False
     """Whether the first operand is code."""
     unless: str = "(?!)"
@@ -49,8 +47,7 @@ PYTHON = Interpreter(r"-\w*[cm]", "-W -X", "-c, 'import sys; print(sys.argv[1])'
 NODE = Interpreter(
     r"-\w*[ep]|--eval|--print", "-r --require --import", "-e, 'console.log(process.argv[1])', --"
 )
-POWERSHELL = Interpreter("-(c|command|encodedcommand)$", "-executionpolicy")
-CMD = Interpreter(r"(?i)/[ckr]$", operands=9)
+POWERSHELL = Interpreter("(?i)-(c|command|encodedcommand)$", "-ExecutionPolicy")
 _INTERPRETERS: Mapping[str, Interpreter] = {
     "sh ash bash rbash dash ksh mksh zsh csh tcsh": SHELL,
     "fish": Interpreter(r"-\w*[cC]|--(init-)?command", "", "-c, 'echo $argv[1]'"),
@@ -61,8 +58,7 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "ruby": Interpreter(r"-\w*e", "-I -r", "-e, 'puts ARGV[0]', --"),
     "php": Interpreter(r"-\w*[rRBE]", "-d -c", "-r, 'echo $argv[1];', --"),
     "pwsh powershell": POWERSHELL,
-    "cmd": CMD,
-    "nu xonsh elvish guile": Interpreter(r"-\w*c|--commands?"),
+    "nu xonsh elvish guile npx su runuser": Interpreter(r"-\w*c|--commands?|--call"),
     "awk gawk mawk nawk": Interpreter(
         "-e|--source", "-F -v -i -l --assign --field-separator", first=True, unless="-f|--file|-E"
     ),
@@ -70,17 +66,12 @@ _INTERPRETERS: Mapping[str, Interpreter] = {
     "lua luajit rscript r osascript julia elixir groovy scala racket swift": Interpreter(
         r"-\w*[eE]|--eval", "-l"
     ),
-    "npx": Interpreter(r"-\w*c|--call"),
-    "su runuser script flock": Interpreter(
-        r"-\w*c|--(session-)?command", "-s -g -G -w", operands=1, unless="-u|--user"
-    ),
     "env": Interpreter(r"-\w*S|--split-string", "-u -C"),
 }
 _WRAPPERS: Mapping[str, int] = {
     "env nohup setsid time nice ionice stdbuf strace sudo doas xargs busybox npx uvx bunx": 0,
     "timeout uv poetry pdm hatch rye conda npm pnpm yarn bundle": 1,
     "docker podman kubectl": 2,
-    "find flock": 99,
 }
 INTERPRETERS = {name: how for names, how in _INTERPRETERS.items() for name in names.split()}
 WRAPPERS = {name: own for names, own in _WRAPPERS.items() for name in names.split()}
@@ -89,7 +80,7 @@ VALUED = (
     "-u -g -k -s -I -P -L -C -e -o -w -p "
     "--user --group --kill-after --signal --env --workdir --with"
 )
-RUNNING = r"[\d.\0]|(run|exec|x|dlx|compose)$"
+RUNNING = r"[\d.\0]|(run|exec|x|dlx)$"
 HOLE = "\0"
 WHOLE = re.compile(r"\s*\{\{[^{}]*\}\}\s*")
 """A program that is nothing but the text: whoever writes that means to run it."""
@@ -119,41 +110,20 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
         if name in ("ssh", "watch"):
             # They hand their words to a shell.
             yield from ((word, at) for word in range(at + 1, len(words)))
-            there = " ".join(words[at + 1 :]).split() if name == "ssh" else []
-            for index, how in enumerate(map(INTERPRETERS.get, map(program_name, there)), 1):
-                if how is not None:
-                    reads_stdin = len(there) in _code_words(there, index, how)
-                    yield from [(len(words), at)] if reads_stdin else []
-                    break
         if name in INTERPRETERS:
             yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
         if name not in WRAPPERS:
             break
         at = _wrapped(words, at + 1, WRAPPERS[name])
-    yield from _named_anywhere(words)
-
-
-def _named_anywhere(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Code behind the flag of an interpreter, whatever starts that."""
-    for at, word in enumerate(words):
-        is_entry = word.startswith("--entrypoint=") or words[at - 1 : at] == ["--entrypoint"]
-        program = word.removeprefix("--entrypoint=")
-        if is_entry and HOLE in program:
-            yield at, at
-        if how := INTERPRETERS.get(program_name(program)):
-            index = at + 1
-            if is_entry:
-                # Options of the container and its image stand between.
-                how = how.replace(operands=9)
-                while index < len(words) and words[index].startswith("-"):
-                    index += 1 + (words[index] in VALUED.split())
-            yield from ((code, at) for code in _code_words(words, index, how, only_flags=True))
+    # Behind the flag of an interpreter stands code, whatever starts that.
+    for at, how in enumerate(map(INTERPRETERS.get, map(program_name, words))):
+        if how is not None:
+            yield from ((code, at) for code in _code_words(words, at + 1, how, only_flags=True))
 
 
 def _wrapped(words: Sequence[str], start: int, own: int) -> int:
     """The index of the program that a wrapper runs."""
-    known = INTERPRETERS.keys() | WRAPPERS.keys()
-    at, before = start, ""
+    at = start
     while at < len(words):
         word = words[at]
         is_value = re.match(r"\w+=" if own else r"\w+=|[\d.]+\w?$", word)
@@ -161,15 +131,11 @@ def _wrapped(words: Sequence[str], start: int, own: int) -> int:
             if own == 0:
                 break
             # `uv add` and the like run nothing; `timeout` has a number there.
-            is_command = at == start or before == "compose"
-            if is_command and own < 9 and not re.match(RUNNING, word):
+            if at == start and not re.match(RUNNING, word):
                 return len(words)
-            own -= word != "compose"
-            before = word
+            own -= 1
         at += 1 + (word in VALUED.split())
-    named = (i for i in range(start, len(words)) if program_name(words[i]) in known)
-    # What looks like the program may be the value of an option.
-    return at if at < len(words) and HOLE in words[at] else next(named, at)
+    return at
 
 
 def _code_words(
@@ -177,10 +143,8 @@ def _code_words(
 ) -> Iterator[int]:
     valued = how.valued.split()
     is_next = False
-    operands = how.operands
-    takes_all = how.code in (POWERSHELL.code, CMD.code)
     while index < len(words) and not re.match(how.unless, words[index]):
-        word = words[index].lower() if how is POWERSHELL else words[index]
+        word = words[index]
         if word[:2] in valued or word in valued:
             index += word in valued
         elif flag := re.match(how.code, word):
@@ -189,33 +153,21 @@ def _code_words(
                 return
             index += f"-{word[-1]}" in valued
         elif is_next and (word[:1] not in ("-", "+") or how is PYTHON):
-            yield from range(index, len(words) if takes_all else index + 1)
-            yield from _evaluated(words, index) if how.code == SHELL.code else ()
+            yield index
             after = "".join(words[index + 1 : index + 2])
             if how in (SHELL, PYTHON, POWERSHELL) or not re.match(r"-+\w", after):
                 return
             is_next = False
         elif word[:1] not in ("-", "+") or HOLE in word:
-            if not operands:
-                is_script = how.script and word.lstrip("-").startswith(HOLE)
-                is_code = is_script or (how.first and word[:1] != "-")
-                yield from [index] if is_code and not only_flags else []
-                return
-            operands -= 1
+            is_script = how.script and word.lstrip("-").startswith(HOLE)
+            is_code = is_script or (how.first and word[:1] != "-")
+            yield from [index] if is_code and not only_flags else []
+            return
         elif f"-{word[-1]}" in valued and word[1:2] != "-":
             # The last letter of a cluster takes the next word: `-euo pipefail`.
             index += 1
         index += 1
     yield from [index] if how.script and not only_flags else []
-
-
-def _evaluated(words: Sequence[str], index: int) -> Iterator[int]:
-    """The arguments that the code of a shell, which is the word at `index`, runs as code itself."""
-    again = re.findall(r"\b(?:eval|\w*sh\s+-\w*c)\b[^\n;&|]*", words[index])
-    used = re.findall(r"\$\{?([\d@*])", "".join(again))
-    for at in range(index + 1, len(words)):
-        if {str(at - index - 1), "@", "*"}.intersection(used):
-            yield at
 
 
 Node = tuple[str, Path]
@@ -293,16 +245,11 @@ def _problem(
     return subject.problem(at, "text-as-code", message, remedy, severity=severity)
 
 
-class _Texts:
+class _Texts(Value, frozen=True):
     """Who wrote the texts that the templates of a machine print."""
 
-    def __init__(self, subject: Subject, given: Mapping[str, str] | None) -> None:
-        self._graph = subject.graph
-        self._children = subject.loaded.children
-        self._input = subject.scope.input
-        self._editing = {state.edits: name for name, state in subject.states.items()}
-        self._given = given
-        self._known: dict[Node, str] = {}
+    subject: Subject
+    given: Mapping[str, str] | None
 
     def wrote(self, state: str, text: str) -> Wrote | None:
         """Who wrote a part of what a template prints, and the name of that."""
@@ -311,26 +258,21 @@ class _Texts:
 
     def writer(self, start: Node) -> str:
         """Who wrote what is found at a node; "" for nobody but the machine."""
-        before: dict[Node, Node | None] = {start: None}
-        waiting, found = [start], ""
-        for node in waiting:
-            step = self._known[node] if node in self._known else self._follow(*node)
+        seen, waiting, found = {start}, [start], ""
+        while waiting:
+            step = self._follow(*waiting.pop())
             if not isinstance(step, str):
-                waiting += (fresh := [inner for inner in step if inner not in before])
-                before |= dict.fromkeys(fresh, node)
-            elif step in ("", USER):
-                found = step or found
-            else:
-                way: Node | None = node
-                while way is not None:
-                    self._known[way], way = step, before[way]
+                waiting += [inner for inner in dict.fromkeys(reversed(step)) if inner not in seen]
+                seen.update(step)
+            elif step not in ("", USER):
                 return step
-        self._known |= {start: found} if found else dict.fromkeys(before, "")
+            else:
+                found = step or found
         return found
 
     def _follow(self, name: str, path: Path) -> str | list[Node]:
         """Who wrote what a state reads under a path, or the nodes from which that is made."""
-        graph, (first, *rest) = self._graph, path
+        graph, (first, *rest) = self.subject.graph, path
         if name not in graph.states:
             agent, _, tool = name.partition(".")
             takes = graph.machine.agents[agent].callable_tools[tool].accepts
@@ -352,7 +294,7 @@ class _Texts:
             known = graph.machine.data_type(first)
             return "" if _is_word(by, rest) or _is_closed(known, rest) else _author(first, by)
         # Another machine may revise the first author of this one.
-        first_author = graph.first_author if self._given is not None else ""
+        first_author = graph.first_author if self.given is not None else ""
         if first == "feedback" and name not in graph.repeated and name != first_author:
             return ""
         own = [step for step in rest[first == "reports" :] if step != ITEMS]
@@ -361,20 +303,18 @@ class _Texts:
         return "" if is_own else TOLD.get(first, "")
 
     def _of_input(self, rest: Sequence[str]) -> str:
-        if _is_closed(self._input, rest):
+        if _is_closed(self.subject.scope.input, rest):
             return ""
-        if self._given is None:
+        if self.given is None:
             return USER
-        writers = [by for name, by in self._given.items() if name in rest[:1] or not rest]
+        writers = [by for name, by in self.given.items() if name in rest[:1] or not rest]
         return min(writers, key=lambda by: by == USER, default="")
 
     def _of_artifact(self, artifact: str, rest: Sequence[str]) -> str | list[Node]:
         made = list[Node]()
-        states = self._graph.states
-        machine = self._graph.machine
-        sources: list[tuple[str, object]] = [
-            (n, states[n]) for n in self._graph.artifacts[artifact]
-        ]
+        states, machine = self.subject.states, self.subject.machine
+        authors = self.subject.graph.artifacts[artifact]
+        sources: list[tuple[str, object]] = [(name, states[name]) for name in authors]
         if artifact in machine.artifacts:
             # It is made of the input, whichever state reads that.
             sources.append((machine.start, machine.first_values[artifact]))
@@ -384,25 +324,25 @@ class _Texts:
                 made += ((author, (*p, *inner)) for text, inner in parts for p in printed_by(text))
                 continue
             state = states[author]
-            known = self._graph.machine.data_type(author) or state.leaves
+            known = machine.data_type(author) or state.leaves
             output = state.output_at(author)
             extracted = output.fields if output is not None else {}
             is_word = _is_word(state, rest) and rest[0] not in extracted
             if rest and output is not None:
                 counted = isinstance(extracted.get(rest[0]), ExtractCount)
                 is_word = is_word or counted or ("digest" == rest[0] in output.beside)
-            if author in self._children:
+            if author in self.subject.loaded.children:
                 is_word = is_word or self._is_own_of_child(author, rest)
             # A faulty answer is a text whatever its schema says.
             if not (rest and (is_word or _is_closed(known, rest))):
                 return _author(author, state)
-        editing = self._editing.get(artifact)
+        editing = next((name for name, one in states.items() if one.edits == artifact), None)
         return _author(editing, states[editing]) if editing and not rest else made
 
     def _is_own_of_child(self, name: str, rest: Sequence[str]) -> bool:
         """Whether another machine writes a part of its results itself, whatever it is given."""
-        steps = rest[isinstance(self._graph.states[name], EachState) :]
-        child = Subject.of(self._children[name])
+        steps = rest[isinstance(self.subject.graph.states[name], EachState) :]
+        child = Subject.of(self.subject.loaded.children[name])
         if [*steps[:1]] != ["result"] or not child.graph.artifacts.keys() & {*steps[1:2]}:
             return False
         given = dict.fromkeys(child.machine.input, name)

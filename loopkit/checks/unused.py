@@ -1,21 +1,26 @@
-"""Checks of what a machine declares or makes and nothing uses.
+"""Checks of what is sound and hardly meant: parts that nothing uses, texts that are not filled in
+or cut off, rules that demand nothing, judges without criteria, and successes without a result.
 
-`unused`, `no-effect`, `infeasible-success`, `unread-verdict`, `unknown-field`, `wrong-kind`.
+`unused`, `no-effect`, `infeasible-success`, `unread-verdict`, `unknown-field`, `wrong-kind`,
+`not-filled-in`, `cut-off`, `no-demand`, `no-criteria`, `no-result`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 from loopkit.checks import guards, templates
 from loopkit.checks.artifacts import REPORT
-from loopkit.checks.references import is_plain_id, unknown_models
+from loopkit.checks.references import names_used, unknown_models
 from loopkit.checks.report_maps import pattern_places
 from loopkit.checks.subject import (
+    CODE,
     Found,
     Mentions,
     StatePath,
@@ -29,56 +34,64 @@ from loopkit.checks.subject import (
     of_states,
     target_path,
 )
+from loopkit.checks.templates import plain_texts
+from loopkit.checks.text_as_code import INTERPRETERS, WRAPPERS, program_name
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, closest
-from loopkit.language.agents.tools import McpTool, ToolBase
+from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.tools import ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
 from loopkit.language.guard.evaluate import ITEMS
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT
-from loopkit.language.states.kinds import FilledState, ValidateState
-from loopkit.language.states.state import WorkingState
+from loopkit.language.states.kinds import AgentState, FilledState, ValidateState
+from loopkit.language.states.state import ExtractSection, Output, WorkingState
+from loopkit.language.template.errors import TemplateError
+from loopkit.language.template.grammar import Anything, Fields, Shape, member
 from loopkit.language.template.rendering import OF_REPORTS, prints_value
+from loopkit.language.validators import LengthRule, MatchesRule, Rule, SectionRule
 from loopkit.language.validators.judge import JudgeRule
+from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.edges import Edge
-from loopkit.machine.scope import own_names
+from loopkit.machine.scope import own_names, shape_of
 from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
 from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
 from loopkit.proof.outcomes.table import Exit, Row, Table
+from loopkit.text.json_text import texts_in
 
 NUMBERS = ("int", "num")
 NOTED = frozenset({"model", "validator"})
 """What can be named on the command line, too, so that it is only noted."""
+SECTIONS = {
+    "model": "models",
+    "MCP server": "mcp",
+    "agent": "agents",
+    "validator": "validators",
+    "guard": "guards",
+    "pattern": "patterns",
+    "feedback": "feedback",
+    "budget": "limits.budgets",
+}
 
 
 @of_machine()
 def check_unused(subject: Subject) -> Found:
-    machine = subject.machine
-    agents = {placed.rule.judge for placed in subject.rules_of(JudgeRule)}
-    agents.update(*machine.authoring.values())
-    validators = {name for _, name in subject.validators_named}
-    patterns = {p for _, p in pattern_places(subject) if p in machine.patterns}
-    feedback = {edge.feedback for edge in subject.graph.edges if is_plain_id(edge.feedback or "")}
-    budgets = {name for _, written in subject.revise_edges for _, name in written.budgets}
-    sections: list[tuple[DocPath, str, Mapping[str, object], Set[object]]] = [
-        (("models",), "model", machine.models, _models(subject)),
-        (("mcp",), "MCP server", machine.mcp, {one.server for _, one in subject.tools_of(McpTool)}),
-        # A folder of agents may have more than are used.
-        (("agents",), "agent", machine.agents, agents | subject.source.roles),
-        (("validators",), "validator", machine.validators, validators),
-        (("guards",), "guard", machine.guards, _guards(subject)),
-        (("patterns",), "pattern", machine.patterns, patterns),
-        (("feedback",), "feedback", machine.feedback, feedback),
-        (("limits", "budgets"), "budget", machine.limits.budgets, budgets),
-    ]
-    for section, word, declared, used in sections:
+    patterns = {name for _, name in pattern_places(subject)} & subject.machine.patterns.keys()
+    used = {word: set[object]() for word in SECTIONS}
+    # A folder of agents may have more than are used.
+    used |= {"agent": {*subject.source.roles}, "pattern": {*patterns}}
+    used |= {"model": _models(subject), "guard": _guards(subject)}
+    for kind, _, name, *_ in names_used(subject):
+        used.get(kind, set()).add(name)
+    for word, section in SECTIONS.items():
+        declared: Mapping[str, object] = attrgetter(section)(subject.machine)
+        severity: Severity = "note" if word in NOTED else "warning"
         # An unknown name may mean one of these; it is reported elsewhere.
-        for name in declared if used <= {None, *declared} else ():
-            if name not in used:
-                severity: Severity = "note" if word in NOTED else "warning"
-                yield _unused(subject, (*section, name), word, severity)
+        for name in declared if used[word] <= declared.keys() else ():
+            if name not in used[word]:
+                yield _unused(subject, (*section.split("."), name), word, severity)
 
 
 def _models(subject: Subject) -> set[object]:
@@ -141,11 +154,10 @@ def check_errors(subject: Subject, name: str, state: WorkingState) -> Found:
 @of_machine()
 def check_outputs(subject: Subject) -> Found:
     for name, filled in subject.machine.states_of(FilledState).items():
-        written = filled.output_at(name)
-        if written.else_ is not None:
+        if filled.output_at(name).else_ is not None:
             message = "a filled template is the artifact, whatever its file holds"
             yield subject.no_effect(("states", name, "output", "else"), message)
-        if filled.adds and written.file is None:
+        if filled.adds and filled.output_at(name).file is None:
             message = "there is no file to which the text could be added"
             yield subject.no_effect(("states", name, "output", "append"), message, "add `file`")
     for name, state in subject.states.items():
@@ -401,20 +413,244 @@ def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "no
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:
-    for use in templates.uses(subject):
-        yield in_template(use.text)
-    for choice in subject.machine.choices.values():
-        yield in_template(choice.template)
-    for needing in subject.states.values():
-        yield from (in_template(f"{{{{ {path} }}}}") for path in needing.needed or ())
-    for state in subject.states.values():
-        paths = (path for lists in state.item_lists.values() for path in lists)
-        yield from (in_code(".".join(takewhile(ITEMS.__ne__, path))) for path in paths)
-    guards = (edge.guard for edge in subject.graph.edges)
-    of_rules = (placed.rule.guard for placed in subject.rules)
-    for guard in (*guards, *of_rules, *subject.machine.guards.values()):
-        yield in_code(guard or "")
-    for bound in subject.graph.caps.values():
-        yield in_code(str(bound))
-    for placed in subject.rules:
-        yield in_code(" ; ".join(placed.rule.mentions))
+    machine, states, rules = subject.machine, subject.states.values(), subject.rules
+    lists = (path for state in states for paths in state.item_lists.values() for path in paths)
+    guards = (*(edge.guard for edge in subject.graph.edges), *(one.rule.guard for one in rules))
+    yield from (in_template(use.text) for use in templates.uses(subject))
+    code = [
+        *(choice.from_ for choice in machine.choices.values()),
+        *(path for state in states for path in state.needed or ()),
+        *(".".join(takewhile(ITEMS.__ne__, path)) for path in lists),
+        *filter(None, (*guards, *machine.guards.values())),
+        *map(str, subject.graph.caps.values()),
+        *(text for placed in rules for text in placed.rule.mentions),
+    ]
+    yield from map(in_code, code)
+
+
+NAME = r"[a-z_]\w*(?:\.[a-z_]\w*)*"
+SINGLE = re.compile(rf"(?<![\w{{$%#/`\\])\{{\s*({NAME})\s*\}}(?![}}`/])")
+OF_SHELL = re.compile(r"(?<![$\\])\$\{([A-Za-z_]\w*)\}")
+DOLLAR = re.compile(rf"(?<![$\w\\])\$\{{\{{-?\s*({NAME})\s*-?\}}\}}")
+MONEY = re.compile(r"cost|price|usd|amount|total|sum|budget|fee|pay|dollar|spent|money|value")
+
+
+@of_machine()
+def check_braces(subject: Subject) -> Found:
+    """A name that is known at its place stands in single braces, or behind a `$`."""
+    given = shape_of(subject.scope.input)
+    told: set[DocPath] = set()
+    sent = ((path, text, {"input": given}) for path, text in plain_texts(subject))
+    filled = ((use.path, use.text, use.names) for use in templates.uses(subject))
+    for path, text, names in (*filled, *sent):
+        names = {} if names is None else names
+        if "{" not in text or path in told:
+            continue
+        told.add(path)
+        for found in DOLLAR.finditer(text):
+            first, *steps = (name := found[1]).split(".")
+            known = subject.scope.input.at(steps) if first == "input" else None
+            if not MONEY.search(name) and not (known and known.scalar in NUMBERS):
+                message = f"a `$` stands before the value of `{name}`, and is printed"
+                remedy = f"write `{{{{ {name} }}}}` alone"
+                yield _here(subject, path, found, message, remedy)
+        bare = CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+        for found in (*SINGLE.finditer(bare), *OF_SHELL.finditer(bare)):
+            written = found[1] if found[0][0] == "{" else found[1].lower()
+            name = _known(written, names, given)
+            if name and name.rpartition(".")[2] not in in_template(text).names:
+                message = f"`{found[0]}` is not filled in"
+                remedy = f"a template has two braces: `{{{{ {name} }}}}`"
+                yield _here(subject, path, found, message, remedy)
+
+
+def _known(written: str, names: Mapping[str, Shape], given: Shape) -> str:
+    """The name in a template that was meant by a word; empty where it is none."""
+    first, *steps = written.split(".")
+    if first not in names:
+        inputs = given.fields if isinstance(given, Fields) else {}
+        return f"input.{written}" if "input" in names and first in inputs and not steps else ""
+    shape: Shape | None = names[first]
+    for step in steps:
+        shape = None if shape is None or isinstance(shape, Anything) else member(shape, step)
+    return written if shape is not None and first != "item" else ""
+
+
+def _here(
+    subject: Subject, path: DocPath, found: re.Match[str], message: str, remedy: str
+) -> Problem:
+    text, at = found.string, found.start()
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    fault = TemplateError("not-filled-in", message, line, column, len(found[0]), remedy)
+    return subject.fault(path, fault).replace(severity="warning")
+
+
+VARIABLE = re.compile(r"\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]+)\b)")
+ARGUMENT = re.compile(rf"(?:[\w-]+=)?{VARIABLE.pattern}(?:[/:][\w./-]*)?")
+AS_WRITTEN = {"base_url", "api_key_env", "model", "path", "url", "file", "folder", "params"}
+PROGRAMS = {"run", "command", "resume"}
+OWN_WAYS = {*INTERPRETERS, *WRAPPERS, "ssh", "watch", "envsubst", "make", "tmux"}
+"""Programs that fill in variables, or hand their words to one that does."""
+PLACES = "in a machine file only the `headers` of an MCP server read variables"
+
+
+@of_machine()
+def check_variables(subject: Subject) -> Found:
+    """`${VAR}` stands where nothing fills it in."""
+    plain = subject.source.document.plain()
+    for path, text in texts_in(plain) if isinstance(plain, dict) else ():
+        keys = {step for step in path if isinstance(step, str)}
+        found = VARIABLE.search(text)
+        if found is None or path[0] in ("input", "tests") or "headers" in keys:
+            continue
+        name = found[1] or found[2]
+        if words := PROGRAMS & keys:
+            at = next(n for n, step in enumerate(path) if step in words) + 1
+            node = subject.source.document.node(path[:at])
+            listed = node.value if node is not None and isinstance(node.value, tuple) else ()
+            programs = {program_name(str(word.value)) for word in listed}
+            if not programs or programs & OWN_WAYS or not ARGUMENT.fullmatch(text):
+                continue
+            remedy = f"run it in a shell: `[sh, -c, '…']`, with `env: [{name}]` beside it"
+        elif not AS_WRITTEN & {path[-1], *path[-2:-1], *path[-3:-2]}:
+            continue
+        elif path[-1] == "api_key_env":
+            remedy = f"write the name alone: `api_key_env: {name}`"
+        else:
+            remedy = f"write the value itself; {PLACES}"
+        message = f"`{found[0]}` is not filled in: it is taken as it is written"
+        yield subject.problem(path, "not-filled-in", message, remedy)
+
+
+ENDED = re.compile(r"[.!?:;…\"')\]}]\s*$")
+GOES_ON = re.compile(r"#(?:\s?\d|\w|.*[.!?]\s*$)")
+ASIDE = re.compile(r"#+\s*(?:todo|fixme|noqa|xxx|note|yamllint|pylint|type:)", re.IGNORECASE)
+
+
+@of_machine()
+def check_comments(subject: Subject) -> Found:
+    """A plain text ends before a comment that reads like the rest of it."""
+    document = subject.source.document
+    rows = document.text.splitlines()
+    every = [*((use.path, use.text) for use in templates.uses(subject)), *plain_texts(subject)]
+    for path in dict.fromkeys(document.as_written(path) for path, _ in every):
+        node = document.node(path)
+        if node is None or node.style != "plain" or " " not in node.raw:
+            continue
+        end = node.span.end_column - 1
+        rest = rows[node.span.end_line - 1][end:] if node.span.file == document.file else ""
+        comment = rest.strip()
+        if not comment.startswith("#") or ENDED.search(node.raw) or ASIDE.match(comment):
+            continue
+        if GOES_ON.match(comment):
+            message = f"the text ends before ` {comment}`, which YAML reads as a comment"
+            remedy = "quote the text if that is a part of it; else end the text with a full stop"
+            yield subject.problem(path, "cut-off", message, remedy)
+
+
+NO_TEXTS = ("", "a", "7", "-", "\n", "é b\n")
+"""Texts that have nothing in common."""
+
+
+@of_rules(RuleBase)
+def check_demands(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    """A rule can fail, and can pass."""
+    rule = placed.rule
+    path = (*placed.path, rule.kind)
+    if isinstance(rule, LengthRule):
+        number = getattr(rule, rule.kind)
+        if number == 0:
+            every = rule.kind.startswith("min")
+            message = "every text has that" if every else f"every text has more {rule.unit}s"
+            yield subject.problem(path, "no-demand", message, "write the number that is meant")
+    elif isinstance(rule, SectionRule):
+        yield from _section(subject, path, rule.section)
+    for at, written in rule.patterns:
+        pattern = subject.pattern(written)
+        is_counted = isinstance(rule, MatchesRule) and rule.count.max is not None
+        if at[0] == "verdict" or pattern is None or is_counted:
+            continue
+        if written == "" or all(pattern.search(text) for text in NO_TEXTS):
+            name = "an empty pattern" if written == "" else f"`{written}`"
+            message = f"{name} matches every text, whatever stands in it"
+            least = isinstance(rule, MatchesRule) and rule.count.min > 1
+            if not least:
+                yield subject.problem(
+                    (*placed.path, *at), "no-demand", message, "write what has to be found"
+                )
+
+
+@of_machine()
+def check_fields(subject: Subject) -> Found:
+    for name, state in subject.states.items():
+        output = getattr(state, "output", None)
+        for field, how in output.fields.items() if isinstance(output, Output) else ():
+            path = ("states", name, "output", "fields", field)
+            if isinstance(how, ExtractSection):
+                yield from _section(subject, (*path, "section"), how.section)
+            for key in ("match", "all", "count"):
+                if getattr(how, key, None) == "":
+                    message = "an empty pattern finds nothing but an empty text"
+                    remedy = "write what has to be found"
+                    yield subject.problem((*path, key), "no-demand", message, remedy)
+
+
+def _section(subject: Subject, path: DocPath, name: str) -> Found:
+    if not name.strip():
+        message = "no section has an empty name"
+        yield subject.problem(path, "no-demand", message, "write the heading of the section")
+
+
+@of_machine()
+def check_no_revision(subject: Subject) -> Found:
+    for edge, written in subject.revise_edges:
+        if getattr(written, "max", None) == 0:
+            message = "with a `max` of 0 nothing is ever revised"
+            remedy = "write how often it may be, or delete the edge"
+            yield subject.problem((*edge.path, "max"), "no-demand", message, remedy)
+
+
+@of_rules(JudgeRule)
+def check_criteria(subject: Subject, placed: PlacedRule[JudgeRule]) -> Found:
+    rule = placed.rule
+    asked = subject.machine.agents.get(rule.judge)
+    has_some = any(map(str.strip, (*rule.rubric, rule.prompt or "")))
+    is_told = has_some or not rule.is_own_form
+    if isinstance(asked, ModelAgent) and not is_told and not asked.system.strip():
+        message = "this judge has no criteria: it is only asked whether the work can be used"
+        remedy = "say what it judges by: `rubric: [It names two teas.]`, or write a `prompt:`"
+        yield subject.problem((*placed.path, "judge"), "no-criteria", message, remedy)
+
+
+@of_machine("unneeded")
+def check_results(subject: Subject) -> Found:
+    """A text that a model writes comes out of a success, if of anything."""
+    machine = subject.machine
+    finals = {name: state for name, state in machine.finals.items() if state.succeeds}
+    is_given = any(state.result or state.mark for state in finals.values())
+    working = machine.states_of(AgentState)
+    is_effect = (
+        machine.workspace is not None
+        or any(agent.works_on_files for agent in machine.agents.values())
+        or any(state.emits or state.kind not in KINDS for state in machine.states.values())
+    )
+    written = {name: state.output_at(name) for name, state in working.items()}
+    # What has a form may only be for guards.
+    texts = [
+        output.name
+        for name, output in written.items()
+        if not (output.is_left or output.fields)
+        and not any(agent.schema_ for agent in machine.agents_at(name))
+    ]
+    if is_given or is_effect or not texts or len(texts) < len(written):
+        return
+    for name in finals:
+        # On some ways to it, nothing may have been written.
+        sure = [text for text in texts if subject.way_without(("artifact", text), name) is None]
+        for text in sure[-1:]:
+            message = f"this success has no result, and nothing else gives out `{text}`"
+            remedy = f"add `result: {text}`"
+            yield subject.problem(("states", name, "final"), "no-result", message, remedy)
+
+
+KINDS = ("agent", "validate", "render", "choice", "human", "final")

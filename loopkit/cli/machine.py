@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopkit.checks import check
-from loopkit.checks.limits import NO_CALL_FITS, check_tight_limits
+from loopkit.checks.exits import NO_CALL_FITS, check_tight_limits
 from loopkit.checks.subject import Subject
 from loopkit.cli.inputs import read_stdin
 from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options

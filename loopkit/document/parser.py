@@ -1,15 +1,14 @@
 """The parser: YAML text → a document, with every mistake of it.
 
-It is ruamel's in pure Python, because the C parser crashes on deep nesting, made faster. Its events
-stay the same. The tree is built from them, because ruamel's trees lose the places of aliases, let
-a few grow without bounds, and are lost at the first error. Slips that are valid YAML are found too.
+It is ruamel's in pure Python, because the C parser crashes on deep nesting. The tree is built from
+its events, because ruamel's trees lose the places of aliases, let a few grow without bounds, and
+are lost at the first error. Slips that are valid YAML are found too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,10 +24,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
     StreamEndEvent,
 )
-from ruamel.yaml.parser import Parser
-from ruamel.yaml.reader import Reader
 from ruamel.yaml.scanner import Scanner, ScannerError
-from ruamel.yaml.tokens import ScalarToken
 
 from loopkit.document.document import Entry, Node, Scalar, Style, UnusableNumber, resolve
 from loopkit.document.problems import (
@@ -47,17 +43,16 @@ from loopkit.document.problems import (
 from loopkit.document.text import SourceText, describe
 
 QUOTE_IT = "put the whole text in quotes, or on the lines below `key: |`"
-_OPENERS = ("{{", "{%", "{#")
 _CLOSERS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _NAME_AND_VALUE = re.compile(rf"([a-z_][a-z0-9_]*):(?!//|{ODD_BLANK})(\S+)")
 TOO_DEEP = "brackets are nested too deep"
 _ValueEvent = ScalarEvent | CollectionStartEvent
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
-_PROPERTIES = re.compile(
-    r"(?:[&!][^ \t\r\n,\[\]{}]*[ \t\r\n]*(?:(?<=[ \t\r\n])#[^\r\n]*[ \t\r\n]*)*)*"
-)
+_ANCHOR = re.compile(r"&[^ \t\r\n,\[\]{}]*(?:[ \t\r\n]|#[^\r\n]*)*")
 _ODD_BLANK = re.compile(rf"^(?:-|\w+ *:)?({ODD_BLANK})|({ODD_BLANK})\Z", re.ASCII)
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
+# Stands for the key `<<`; no text of a file can be equal to it.
+_MERGE = "\0<<"
 
 
 class Builder:
@@ -71,10 +66,9 @@ class Builder:
         """The last quoted text read, with its quotes."""
         self.source = source
         self._events: Iterator[Any] = events(source.text)
-        self._anchors: dict[str, tuple[Node, int, int] | None] = {}
-        """Each with its size and depth, aliases expanded; None while it is read."""
+        self._anchors: dict[str, Node | None] = {}
+        """None while the value is read."""
         self._values = 0
-        self._deepest = 0
 
     def document(self) -> Node:
         """The root. If it is unusable, `problems` has the reason."""
@@ -86,7 +80,7 @@ class Builder:
         following = next(self._events)
         if isinstance(following, DocumentStartEvent):
             self._note("several-documents", self.source.span(*_offsets(following)))
-        if root.value is None and not root.raw:
+        if root.is_unwritten:
             return self._empty()
         if not isinstance(root.value, Mapping) and not self.problems:
             self._note("not-a-mapping", root.span, kind=kind_of(root))
@@ -101,43 +95,28 @@ class Builder:
         """The value that begins with `event`; a collection there is on `level`."""
         start, end = _offsets(event)
         self._count(1, start, end)
-        self._refuse_more(self.problems)
         if isinstance(event, AliasEvent):
             return self._alias(event.anchor, start, end, level)
         if event.ctag is not None:
             self._note("tag", self.source.span(start, start + 1))
-        if event.ctag is not None or event.anchor is not None:
-            start = self._behind_properties(event, start)
         if event.anchor is None:
             return self._content(event, start, level)
-        return self._anchor(event, start, level)
-
-    def _behind_properties(self, event: _ValueEvent, start: int) -> int:
-        found = _PROPERTIES.match(self.source.text, start)
-        behind = found.end() if found else start
-        return min(behind, event.end_mark.index) if isinstance(event, ScalarEvent) else behind
-
-    def _anchor(self, event: _ValueEvent, start: int, level: int) -> Node:
+        if found := _ANCHOR.match(self.source.text, start):
+            start = min(found.end(), end) if isinstance(event, ScalarEvent) else found.end()
         self._anchors[event.anchor] = None
-        values, deepest = self._values, self._deepest
-        self._deepest = level - 1
         node = self._content(event, start, level)
         # An anchor of the same name inside is the later one.
-        if self._anchors[event.anchor] is None:
-            size = self._values - values + 1
-            levels = self._deepest - level + 1
-            self._anchors[event.anchor] = node, size, levels
-        self._deepest = max(self._deepest, deepest)
+        self._anchors[event.anchor] = self._anchors[event.anchor] or node
         return node
 
     def _alias(self, name: str, start: int, end: int, level: int) -> Node:
         self.end = end
         place = self.source.span(start, end)
         if target := self._anchors.get(name):
-            node, values, levels = target
+            values, levels = _extent(target)
             self._count(values, start, end)
             self._descend(level + levels - 1, start)
-            return node.replace(used_at=place)
+            return target.replace(used_at=place)
         if name in self._anchors:
             self._note("recursive-alias", place, name=short(name))
         else:
@@ -151,11 +130,13 @@ class Builder:
             return self._scalar(event, start)
         self._descend(level, start)
         known = len(self.problems)
-        node = self._collection(event, start, level)
+        is_list = isinstance(event, SequenceStartEvent)
+        value = self._items(event, level) if is_list else self._fields(event, level)
         if event.flow_style and opens_template(self.source, start):
             # The mapping that YAML reads from the braces is not a second mistake.
             self.problems[known:] = [unquoted_template(self.source, start)]
-        return node
+        span = self.source.span(start, max(start, self.end))
+        return Node(span, value, None, "flow" if event.flow_style else "block")
 
     def _scalar(self, event: ScalarEvent, start: int) -> Node:
         text = event.value
@@ -171,7 +152,7 @@ class Builder:
             # Nobody sees them at the ends of a text, or behind what was meant as a key.
             if not text.isascii() and (found := _ODD_BLANK.search(text)):
                 at = start + found.start(1) if found[1] else end - 1
-                self.problems.append(odd_blank(self.source.span(at, at + 1), found[1] or found[2]))
+                self._add(odd_blank(self.source.span(at, at + 1), found[1] or found[2]))
             return Node(span, self._resolve(text, span), None, style, text)
         if style == "double":
             # Escaped surrogate pairs are joined, as in JSON.
@@ -187,24 +168,88 @@ class Builder:
             self._note("unusable-number", span, raw=short(text), reason=str(error))
             return text
 
-    def _collection(self, event: CollectionStartEvent, start: int, level: int) -> Node:
-        items: list[Node] = []
-        for_each = 1 if isinstance(event, SequenceStartEvent) else 2
+    def _nodes(self, event: CollectionStartEvent, level: int) -> Iterator[Node]:
+        """The items of a list, or the keys and values of a mapping in turn."""
         while not isinstance(following := next(self._events), CollectionEndEvent):
-            items.append(self._node(following, level + 1))
-            count, half = divmod(len(items), for_each)
-            # At 64, 128, 256, …: so looking costs no more than a second reading.
-            if not half and count >= MAX_PROBLEMS and count & (count - 1) == 0:
-                self._refuse_more([*self.problems, *_contents(event, items)[1]])
-        value, problems = _contents(event, items)
-        self.problems += problems
+            yield self._node(following, level + 1)
         if event.flow_style:
             self.end = max(self.end, following.end_mark.index)
-        span = self.source.span(start, max(start, self.end))
-        return Node(span, value, None, "flow" if event.flow_style else "block")
+
+    def _items(self, event: CollectionStartEvent, level: int) -> tuple[Node, ...]:
+        items: list[Node] = []
+        torn: Node | None = None
+        for item in self._nodes(event, level):
+            items.append(item)
+            if event.flow_style and _has_odd_quote(item):
+                if torn is not None:
+                    self._add(_torn_text(torn))
+                torn = item if torn is None else None
+        return tuple(items)
+
+    def _fields(self, event: CollectionStartEvent, level: int) -> Mapping[str, Entry]:
+        """The fields in the order of the file.
+
+        `<<: *a` and `<<: [*a, *b]` put fields where they stand; the mapping's own fields win over
+        those, wherever they are written, and of two of one name that are merged in, the first.
+        """
+        fields: dict[str, Entry] = {}
+        own: dict[str, Span] = {}
+        before: Node | None = None
+        known = len(self.problems)
+        nodes = self._nodes(event, level)
+        for key, value in zip(nodes, nodes, strict=True):
+            if event.flow_style and key.style == "plain" and value.is_unwritten:
+                self._add_slip(key, before, known)
+            before = value
+            place = key.used_at or key.span
+            name = _MERGE if key.style == "plain" and key.raw == "<<" else key.value
+            if not isinstance(name, str):
+                quoted = f'write it in quotes: `"{short(key.raw)}"`'
+                remedy = quoted if key.raw else "write `name: value`"
+                self._note("non-text-key", place, kind=kind_of(key), remedy=remedy)
+            elif name in own:
+                twice = mistake("duplicate-key", place, name=short(key.raw))
+                self._add(twice.replace(also=(("first written here", own[name]),)))
+            else:
+                own[name] = place
+                if name == _MERGE:
+                    self._merge(fields, value)
+                else:
+                    fields[name] = Entry(place, value)
+        return MappingProxyType(fields)
+
+    def _merge(self, fields: dict[str, Entry], merged: Node) -> None:
+        for node in merged.value if isinstance(merged.value, tuple) else (merged,):
+            use = node.used_at or merged.used_at
+            if not isinstance(node.value, Mapping):
+                place = node.used_at or node.span
+                self._note("merge-not-mapping", place, kind=kind_of(node))
+                continue
+            for name, its in node.value.items():
+                moved = its.node.replace(used_at=use or its.node.used_at)
+                fields.setdefault(name, Entry(its.key, moved))
+
+    def _add_slip(self, key: Node, before: Node | None, known: int) -> None:
+        """The slip in `{...}` that left a key without a value: a text that a comma cuts, `a:b`."""
+        is_torn = any(problem.code == "unquoted-comma" for problem in self.problems[known:])
+        if before is not None and _has_odd_quote(before):
+            self._add(_torn_text(before))
+        elif (found := _NAME_AND_VALUE.fullmatch(key.raw)) and not is_torn:
+            self._add(missing_space(found, key.span))
+        elif key.raw.endswith(":"):
+            # In `name:,` and `name:}` the colon counts as a part of the name.
+            message = "neither a space nor a value stands behind the colon"
+            self._add(Problem("missing-space", message, key.span, help=f"write `{key.raw} …`"))
 
     def _note(self, code: str, place: Span, **words: str) -> None:
-        self.problems.append(mistake(code, place, **words))
+        self._add(mistake(code, place, **words))
+
+    def _add(self, problem: Problem) -> None:
+        self.problems.append(problem)
+        if len(self.problems) > MAX_PROBLEMS:
+            place = self.source.span(self.end, self.end + 1)
+            reported = self.problems[:MAX_PROBLEMS]
+            raise ProblemsFound([*reported, mistake("too-many-problems", place)])
 
     def _count(self, values: int, start: int, end: int) -> None:
         self._values += values
@@ -213,82 +258,24 @@ class Builder:
             raise ProblemsFound([*self.problems, mistake("too-many-values", place)])
 
     def _descend(self, level: int, start: int) -> None:
-        self._deepest = max(self._deepest, level)
         if level > MAX_LEVELS:
             place = self.source.span(start, start + 1)
             raise ProblemsFound([*self.problems, mistake("too-deep", place)])
-
-    def _refuse_more(self, problems: list[Problem]) -> None:
-        if len(problems) > MAX_PROBLEMS:
-            place = self.source.span(self.end, self.end + 1)
-            reported = problems[:MAX_PROBLEMS]
-            raise ProblemsFound([*reported, mistake("too-many-problems", place)])
-
-
-def _contents(
-    event: CollectionStartEvent, items: list[Node]
-) -> tuple[tuple[Node, ...] | Mapping[str, Entry], list[Problem]]:
-    if isinstance(event, SequenceStartEvent):
-        return tuple(items), list(in_flow_sequence(items)) if event.flow_style else []
-    pairs = list(zip(items[::2], items[1::2], strict=True))
-    fields, problems = fields_of(pairs)
-    slips = in_flow_mapping(pairs) if event.flow_style else ()
-    return MappingProxyType(fields), [*slips, *problems]
 
 
 def _offsets(event: Event) -> tuple[int, int]:
     return event.start_mark.index, event.end_mark.index
 
 
-# Stands for the key `<<`; no text of a file can be equal to it.
-_MERGE = "\0<<"
-
-
-def fields_of(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
-    """The fields in the order of the file, and their mistakes.
-
-    `<<: *a` and `<<: [*a, *b]` put fields where they stand; the mapping's own fields win over
-    those, wherever they are written, and of two of one name that are merged in, the first.
-    """
-    own, problems = _own_fields(pairs)
-    merge = own[_MERGE].node if _MERGE in own else None
-    if merge is None:
-        return own, problems
-    fields: dict[str, Entry] = {}
-    for name, entry in own.items():
-        if name != _MERGE:
-            fields.setdefault(name, entry)
-            continue
-        for node in merge.value if isinstance(merge.value, tuple) else (merge,):
-            use = node.used_at or merge.used_at
-            if not isinstance(node.value, Mapping):
-                place = node.used_at or node.span
-                problems.append(mistake("merge-not-mapping", place, kind=kind_of(node)))
-                continue
-            for merged, its in node.value.items():
-                moved = its.node.replace(used_at=use or its.node.used_at)
-                fields.setdefault(merged, own.get(merged, Entry(its.key, moved)))
-    return fields, problems
-
-
-def _own_fields(pairs: Sequence[tuple[Node, Node]]) -> tuple[dict[str, Entry], list[Problem]]:
-    own: dict[str, Entry] = {}
-    problems: list[Problem] = []
-    for key, value in pairs:
-        place = key.used_at or key.span
-        name = _MERGE if key.style == "plain" and key.raw == "<<" else key.value
-        if not isinstance(name, str):
-            remedy = (
-                f'write it in quotes: `"{short(key.raw)}"`' if key.raw else "write `name: value`"
-            )
-            problems.append(mistake("non-text-key", place, kind=kind_of(key), remedy=remedy))
-        elif name in own:
-            first = ("first written here", own[name].key)
-            twice = mistake("duplicate-key", place, name=short(key.raw))
-            problems.append(twice.replace(also=(first,)))
-        else:
-            own[name] = Entry(place, value)
-    return own, problems
+def _extent(node: Node) -> tuple[int, int]:
+    """The number of keys and values in a node, itself included, and of its levels."""
+    if isinstance(node.value, Mapping):
+        inner, keys = [_extent(entry.node) for entry in node.value.values()], len(node.value)
+    elif isinstance(node.value, tuple):
+        inner, keys = [_extent(item) for item in node.value], 0
+    else:
+        return 1, 0
+    return 1 + keys + sum(n for n, _ in inner), 1 + max((depth for _, depth in inner), default=0)
 
 
 def kind_of(node: Node) -> str:
@@ -301,7 +288,7 @@ def kind_of(node: Node) -> str:
 
 
 def opens_template(source: SourceText, offset: int) -> bool:
-    return source.text.startswith(_OPENERS, offset)
+    return source.text.startswith(tuple(_CLOSERS), offset)
 
 
 def unquoted_template(source: SourceText, offset: int) -> Problem:
@@ -320,31 +307,7 @@ def missing_space(found: re.Match[str], span: Span) -> Problem:
     return Problem("missing-space", message, span, help=remedy)
 
 
-def in_flow_mapping(pairs: Sequence[tuple[Node, Node]]) -> Iterator[Problem]:
-    """The slips in `{...}`: text that a comma cuts, `key:value`."""
-    torn = False
-    for number, (key, value) in enumerate(pairs):
-        bare = value.is_unwritten
-        found = _NAME_AND_VALUE.fullmatch(key.raw) if bare and key.style == "plain" else None
-        if bare and number and _odd_quotes(pairs[number - 1][1]):
-            torn = True
-            yield _torn_text(pairs[number - 1][1])
-        elif found and not torn:
-            yield missing_space(found, key.span)
-        elif bare and key.style == "plain" and key.raw.endswith(":"):
-            # In `name:,` and `name:}` the colon counts as a part of the name.
-            message = "neither a space nor a value stands behind the colon"
-            yield Problem("missing-space", message, key.span, help=f"write `{key.raw} …`")
-
-
-def in_flow_sequence(items: Sequence[Node]) -> Iterator[Problem]:
-    """The slips in `[...]`: quoted text that a comma cuts."""
-    odd = [item for item in items if _odd_quotes(item)]
-    for first, _ in zip(odd[::2], odd[1::2], strict=False):
-        yield _torn_text(first)
-
-
-def _odd_quotes(node: Node) -> bool:
+def _has_odd_quote(node: Node) -> bool:
     return node.style == "plain" and node.used_at is None and node.raw.count('"') % 2 == 1
 
 
@@ -352,20 +315,6 @@ def _torn_text(node: Node) -> Problem:
     message = "the comma behind it ends this text, although a quote in it is open"
     remedy = "put the whole text in single quotes"
     return Problem("unquoted-comma", message, node.span, help=remedy)
-
-
-_LONG_NAME = re.compile(r"[^ \t\r\n,\[\]{}]{200}")
-_WORDS = re.compile(r"[\w./-]++(?: +[\w./-]+)*(?=([,\]}])|:[ \n])", re.ASCII)
-"""A key, or a value of a flow collection: words in one line, and what ends them.
-
-Before Python 3.11.5 a possessive group keeps the blanks of a word that does not follow.
-"""
-_QUOTED = re.compile(
-    r"'[^'\0\r\n\x85\u2028\u2029\ufeff]*+'(?!')"
-    r'|"[^"\\\0\r\n\x85\u2028\u2029\ufeff]*+"'
-)
-"""A quoted text in one line, without escapes."""
-_PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")
 
 
 class ParserGaveUp(Exception):
@@ -377,21 +326,16 @@ class ParserGaveUp(Exception):
         self.at: int | None = None
         self.opened: int | None = None
         if isinstance(error, MarkedYAMLError):
-            self.reason = str(error.problem or error.context)
-            self.context = str(error.context or "")
-            mark = error.problem_mark or error.context_mark
-            opened = error.context_mark
-            self.at = mark and mark.index
-            self.opened = opened and opened.index
+            self.reason, self.context = str(error.problem), str(error.context or "")
+            self.at = error.problem_mark and error.problem_mark.index
+            self.opened = error.context_mark and error.context_mark.index
 
 
 def events(text: str) -> Iterator[Any]:
     """The events of a text; raises ParserGaveUp where they end early."""
     # Without `plug_ins` the parser searches the disk for its extensions each time.
     yaml = YAML(typ="safe", pure=True, plug_ins=[])
-    yaml.Reader = _Reader
     yaml.Scanner = _Scanner
-    yaml.Parser = _Parser
     try:
         yield from yaml.parse(text)
     except Exception as error:
@@ -399,47 +343,18 @@ def events(text: str) -> Iterator[Any]:
         raise ParserGaveUp(error) from error
 
 
-class _Reader(Reader):
-    def forward(self, length: int = 1) -> None:
-        """Go forward; over characters that take one column each in one step."""
-        if self.buffer[self.pointer : self.pointer + length].isprintable():
-            self.pointer += length
-            self.index += length
-            self.column += length
-        else:
-            super().forward(length)
-
-
-class _Parser(Parser):
-    @cached_property
-    def scanner(self) -> Any:
-        return self.loader.scanner
+_PLAIN_QUESTION = re.compile(r"\?[^ \t\r\n\0\x85\u2028\u2029\ufeff,\[\]{}]")
 
 
 class _Scanner(Scanner):
-    """Refuses what costs the square of its size: open brackets, and names of anchors and tags."""
+    """Reads a question mark as the beginning of a text; ruamel drops it in a flow collection."""
 
     scanner_processing_version = (1, 2)
-    _is_ready = False
-    """Whether the next token is known, until it is taken."""
 
-    def check_token(self, *choices: Any) -> bool:
-        token = self.peek_token()
-        return token is not None and (not choices or isinstance(token, choices))
-
-    def get_token(self) -> Any:
-        if (token := self.peek_token()) is not None:
-            self._is_ready = False
-            self.tokens_taken += 1
-            del self.tokens[0]
-        return token
-
-    def peek_token(self) -> Any:
-        if not self._is_ready:
-            while self.need_more_tokens():
-                self.fetch_more_tokens()
-            self._is_ready = bool(self.tokens)
-        return self.tokens[0] if self.tokens else None
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
+        if self.flow_level >= MAX_LEVELS:
+            raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
+        super().fetch_flow_collection_start(TokenClass, to_push)
 
     def check_key(self) -> Any:
         return bool(super().check_key()) and not self._is_plain_question()
@@ -448,40 +363,4 @@ class _Scanner(Scanner):
         return super().check_plain() or self._is_plain_question()
 
     def _is_plain_question(self) -> bool:
-        """Whether a question mark begins a text: ruamel drops it in a flow collection."""
         return bool(_PLAIN_QUESTION.match(self.reader.buffer, self.reader.pointer))
-
-    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803
-        if self.flow_level >= MAX_LEVELS:
-            raise ScannerError(None, None, TOO_DEEP, self.reader.get_mark())
-        super().fetch_flow_collection_start(TokenClass, to_push)
-
-    def scan_plain(self) -> Any:
-        found = _WORDS.match(self.reader.buffer, self.reader.pointer)
-        if found is None or (found[1] and not self.flow_level):
-            return super().scan_plain()
-        return self._text_in_line(found[0], found[0], None)
-
-    def scan_flow_scalar(self, style: Any) -> Any:
-        found = _QUOTED.match(self.reader.buffer, self.reader.pointer)
-        if found is None:
-            return super().scan_flow_scalar(style)
-        return self._text_in_line(found[0], found[0][1:-1], style)
-
-    def _text_in_line(self, written: str, text: str, style: str | None) -> ScalarToken:
-        start = self.reader.get_mark()
-        self.reader.forward(len(written))
-        return ScalarToken(text, style is None, start, self.reader.get_mark(), style)
-
-    def scan_anchor(self, TokenClass: Any) -> Any:  # noqa: N803
-        self._refuse_long_names("while scanning an anchor")
-        return super().scan_anchor(TokenClass)
-
-    def scan_tag(self) -> Any:
-        self._refuse_long_names("while scanning a tag")
-        return super().scan_tag()
-
-    def _refuse_long_names(self, context: str) -> None:
-        if _LONG_NAME.match(self.reader.buffer, self.reader.pointer):
-            mark = self.reader.get_mark()
-            raise ScannerError(context, mark, "the name is too long", mark)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 
 from loopkit.document.document import Document, Node
 from loopkit.document.parser import Builder, ParserGaveUp
@@ -171,25 +170,21 @@ def list_files(folder: Path, relative: str, suffix: str) -> list[Path]:
 def read_included(folder: Path, relative: str) -> str:
     """The text of a file in a folder, symlinks resolved; raises CannotInclude."""
     root = folder.resolve()
-    data = None
     try:
         path = (root / relative).resolve()
-        mode = path.stat().st_mode if path.is_relative_to(root) else None
-        data = path.read_bytes() if mode is not None and S_ISREG(mode) else None
-    except (FileNotFoundError, NotADirectoryError):
-        mode = 0
+        is_inside, is_folder = path.is_relative_to(root), path.is_dir()
+        data = path.read_bytes() if is_inside and path.is_file() else None
     except (OSError, ValueError, RuntimeError) as error:
         # Links in a circle are a RuntimeError before Python 3.13.
         reason = error.strerror if isinstance(error, OSError) else error
         raise CannotInclude(f"`{relative}` can't be read: {reason}", "") from error
-    if mode is None:
+    if not is_inside:
         raise _outside(relative)
-    if S_ISDIR(mode):
+    if is_folder:
         raise CannotInclude(f"`{relative}` is a folder, not a file", "name a file in it")
     if data is None:
-        raise CannotInclude(
-            f"there is no file `{relative}`", "paths start at the folder of this file"
-        )
+        remedy = "paths start at the folder of this file"
+        raise CannotInclude(f"there is no file `{relative}`", remedy)
     if len(data) > MAX_BYTES:
         raise CannotInclude(f"`{relative}` is larger than 1 MB", "split it")
     try:

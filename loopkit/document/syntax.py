@@ -1,6 +1,6 @@
-"""Syntax errors: why the parser stopped, as problems in the words of the file's author.
+"""Syntax errors: why the parser stopped, as a problem in the words of the file's author.
 
-Functions that yield problems give those that it can be, the most exact one first.
+What a person probably meant comes first. For all else a table answers to the parser's own words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,50 @@ from loopkit.document.parser import (
     unquoted_template,
 )
 from loopkit.document.problems import ODD_BLANK, Problem, Span, mistake, odd_blank
-from loopkit.document.text import SourceText, conflict
+from loopkit.document.text import SourceText
+
+_SAME_COLUMN = "the keys of one mapping, and the items of one list, start in the same column"
+_TABLE = (
+    (
+        "cannot start any token", "unquoted-text", "text without quotes cannot start with `{char}`",
+        QUOTE_IT, "at",
+    ),
+    (
+        "sequence entries are not allowed", "unquoted-text",
+        "a list cannot start on the line of its key",
+        "put the first `- ` on the next line, or write `[a, b]`; quote it, if it is text", "at",
+    ),
+    (
+        "block scalar", "block-text",
+        "`{opener}` starts a text on the lines below; nothing else can follow it here",
+        "start the text on the next line; if it belongs to the text, quote the text", "opened line",
+    ),
+    (
+        "could not find expected ':'", "missing-colon",
+        "this line is neither `key: value` nor a list item",
+        "add the colon; text of several lines goes below `key: |`, indented", "opened line",
+    ),
+    (
+        "mapping values are not allowed", "indentation",
+        "this line continues the value above, and so cannot have a key of its own",
+        "start it in the same column as the key above; or quote the value, if it is text", "line",
+    ),
+    (
+        "node content, but found '<stream end>'", "unclosed-bracket",
+        "the file ends inside a bracket", "close it with `]` or `}`", "at",
+    ),
+    (
+        "expected the node content", "unquoted-text", "a value is missing before `{char}`",
+        QUOTE_IT, "at",
+    ),
+    (
+        "<document start>(?!.*stream end)|document end marker", "several-roots",
+        "the document has ended before this", "make all of it one mapping of `key: value` lines",
+        "line",
+    ),
+    ("", "syntax", "this is not valid YAML: {reason}", "correct it, or quote the text", "at"),
+)  # fmt: skip
+"""For what the parser says: the code, the message, the remedy, and the place."""
 
 
 class Stop(SourceText, frozen=True):
@@ -34,8 +77,8 @@ class Stop(SourceText, frozen=True):
     """The end of the last value before."""
     quoted: tuple[int, int] | None
 
-    def char(self, offset: int | None) -> str:
-        return "" if offset is None else self.text[offset : offset + 1]
+    def char(self, offset: int) -> str:
+        return self.text[offset : offset + 1]
 
     def span(self, start: int, end: int | None = None) -> Span:
         """The place from `start` to `end`, or of one character.
@@ -51,19 +94,14 @@ class Stop(SourceText, frozen=True):
 
     @property
     def lines(self) -> list[tuple[int, str]]:
-        """The lines of both places, each behind its offset."""
-        known = (offset for offset in (self.at, self.opened) if offset is not None)
-        return [self.line_around(offset) for offset in known]
+        """The lines of both places and the last one above with more than blanks."""
+        above = len(self.text[: self.line_around(self.at)[0]].rstrip())
+        places = (self.at, self.opened, above or None)
+        return [self.line_around(offset) for offset in places if offset is not None]
 
     def line_end(self, offset: int) -> int:
         start, line = self.line_around(offset)
         return start + len(line.rstrip())
-
-    def line_above(self, offset: int) -> int | None:
-        """The start of the last line above with more than blanks."""
-        start, _ = self.line_around(offset)
-        above = len(self.text[:start].rstrip())
-        return self.line_around(above)[0] if above else None
 
     def on_one_line(self, first: int, second: int) -> bool:
         return self.position(first)[0] == self.position(second)[0]
@@ -76,12 +114,9 @@ class Stop(SourceText, frozen=True):
 
 
 _REFERENCE = re.compile(r"(?:^|[\s,\[{])([*&][^\s,\[\]{}]*)[ \t]*$")
-_UNKNOWN_ESCAPE = re.compile(r"found unknown escape|expected escape sequence")
-_BLOCK_HEADER = re.compile(r"(?:^|\s)[|>][-+0-9]*(?:\s+#.*)?\s*$")
 _TEMPLATE_AS_VALUE = re.compile(r"(?:^[ ]*|: +|- +|, *|[\[{] *)(?=\{[{%#])")
 _MISSING_SPACE = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
 _KEY_BEFORE = re.compile(r" *(?:- +)*[^\s#][^:]*: +(?=\S)")
-_INDENTED_START = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+ +\S")
 _ODD_BLANK = re.compile(
     rf"^ *{ODD_BLANK}(?=\s*(?:$|(?:- )?[\w.-]+:(?:\s|$)))|^(?: |- )*(?:-|[\w.-]+:) *{ODD_BLANK}",
     re.MULTILINE,
@@ -89,8 +124,6 @@ _ODD_BLANK = re.compile(
 """In the indentation of a key, or behind a hyphen or a key."""
 _FIELD = r"""[a-z_]\w*: +(?:'[^']*'|"[^"]*"|(?:[^\s,'"{}\[\]#:]|:(?!\s)| (?! |#))+)"""
 _FIELDS = re.compile(rf" *(?:- +)*(\w+: +)?({_FIELD}(, +{_FIELD})*) *(?:#.*)?", re.ASCII)
-_SAME_COLUMN = "the keys of one mapping, and the items of one list, start in the same column"
-_CLOSERS = {"{": "}", "[": "]"}
 
 
 def explain(builder: Builder, error: ParserGaveUp) -> Problem:
@@ -101,27 +134,28 @@ def explain(builder: Builder, error: ParserGaveUp) -> Problem:
         error.reason, end if error.at is None else error.at, error.context, error.opened,
         end, builder.quoted,
     )  # fmt: skip
-    kinds = (
-        _blanks,
-        _fields_on_one_line,
-        _templates,
-        _quotes,
-        _first_characters,
-        _one_line,
-        _many_lines,
-    )
-    other = stop.mistake(
-        "syntax", f"this is not valid YAML: {stop.reason}", "correct it, or quote the text"
-    )
-    return next((problem for kind in kinds for problem in kind(stop)), other)
+    kinds = (_blanks, _fields_on_one_line, _templates, _quotes, _texts, _brackets, _block)
+    slips = (problem for kind in kinds for problem in kind(stop))
+    return next(slips, None) or _by_table(stop)
+
+
+def _by_table(stop: Stop) -> Problem:
+    said = f"{stop.context}: {stop.reason}"
+    code, message, remedy, where = next(row[1:] for row in _TABLE if re.search(row[0], said))
+    opened = stop.at if stop.opened is None else stop.opened
+    start, line = stop.line_around(opened if where == "opened line" else stop.at)
+    places = {
+        "at": stop.span(stop.at),
+        "line": stop.line_span(start + len(line) - len(line.lstrip())),
+        "opened line": stop.line_span(opened),
+    }
+    words = {"reason": stop.reason, "char": stop.char(stop.at), "opener": stop.char(opened)}
+    return Problem(code, message.format(**words), places[where], help=remedy)
 
 
 def _blanks(stop: Stop) -> Iterator[Problem]:
     if stop.reason == TOO_DEEP:
         yield mistake("too-deep", stop.span(stop.at))
-    for start, line in stop.lines:
-        if line == "=======":
-            yield conflict(stop.line_span(start), [])
     found = stop.char(stop.at)
     start, line = stop.line_around(stop.at)
     if found == "\t" and line[: stop.at - start].strip():
@@ -131,8 +165,7 @@ def _blanks(stop: Stop) -> Iterator[Problem]:
         yield stop.mistake("tab", "a tab in the indentation", "indent with spaces")
     elif re.match(ODD_BLANK, found):
         yield odd_blank(stop.span(stop.at), found)
-    above = stop.line_above(stop.at)
-    for start, line in [*stop.lines, *([] if above is None else [stop.line_around(above)])]:
+    for start, line in stop.lines:
         if odd := _ODD_BLANK.search(line):
             yield odd_blank(stop.span(start + odd.end() - 1), line[odd.end() - 1])
 
@@ -160,14 +193,11 @@ def _templates(stop: Stop) -> Iterator[Problem]:
 
 
 def _quotes(stop: Stop) -> Iterator[Problem]:
-    in_quotes = stop.context in {
-        "while scanning a quoted scalar",
-        "while scanning a double-quoted scalar",
-    }
     text = stop.text
-    if in_quotes and (stop.at >= len(text) or "document separator" in stop.reason):
+    is_at_end = stop.at >= len(text) or "document separator" in stop.reason
+    if re.match("while scanning a (double-)?quoted", stop.context) and is_at_end:
         yield _unclosed_quote(stop, stop.opened or 0)
-    if _UNKNOWN_ESCAPE.match(stop.reason):
+    if re.match("found unknown escape|expected escape sequence", stop.reason):
         at = text.rfind("\\", 0, stop.at)
         message = f"`{text[at : at + 2]}` is not an escape in double-quoted text"
         remedy = "use single quotes, in which a backslash is a backslash, or write `\\\\`"
@@ -180,13 +210,12 @@ def _quotes(stop: Stop) -> Iterator[Problem]:
     if not stop.on_one_line(start, end):
         yield _unclosed_quote(stop, start)
     elif stop.char(stop.at) not in "[{}]:":
-        yield Problem(
-            "text-after-quote",
-            "the text continues after its closing quote",
-            stop.line_span(stop.at),
-            help="put the whole text in the other kind of quotes;"
-            " inside single quotes, a single quote is written twice",
+        message = "the text continues after its closing quote"
+        remedy = (
+            "put the whole text in the other kind of quotes; inside single quotes, a single quote"
+            " is written twice"
         )
+        yield Problem("text-after-quote", message, stop.line_span(stop.at), help=remedy)
 
 
 def _unclosed_quote(stop: Stop, opened: int) -> Problem:
@@ -195,109 +224,42 @@ def _unclosed_quote(stop: Stop, opened: int) -> Problem:
     return stop.mistake("unclosed-quote", message, remedy, opened)
 
 
-def _first_characters(stop: Stop) -> Iterator[Problem]:
-    """Characters with which text without quotes cannot start."""
-    start = stop.opened
-    if stop.context not in {"while scanning an alias", "while scanning an anchor"}:
-        line_start, line = stop.line_around(stop.at)
-        found = _REFERENCE.search(line[: stop.at - line_start])
-        start = line_start + found.start(1) if found else None
-    if start is not None:
-        kind = "an alias" if stop.char(start) == "*" else "an anchor"
-        message = f"`{stop.char(start)}` without quotes starts {kind}"
-        yield stop.mistake("unquoted-text", message, start=start)
+def _texts(stop: Stop) -> Iterator[Problem]:
+    """Texts that YAML reads as something else: an alias, a tag, a key."""
+    start, line = stop.line_around(stop.at)
+    if found := _REFERENCE.search(line[: stop.at - start]):
+        kind = "an alias" if found[1][0] == "*" else "an anchor"
+        message = f"`{found[1][0]}` without quotes starts {kind}"
+        yield stop.mistake("unquoted-text", message, start=start + found.start(1))
     if stop.opened is not None and "tag" in f"{stop.context} {stop.reason}":
         yield mistake("tag", stop.span(stop.opened))
-    char = stop.char(stop.at)
-    if stop.reason.endswith("cannot start any token"):
-        shown = "a backtick" if char == "`" else f"`{char}`"
-        yield stop.mistake("unquoted-text", f"text without quotes cannot start with {shown}")
-    start = stop.at if stop.opened is None else stop.opened
-    if "block scalar" in f"{stop.context} {stop.reason}" and stop.char(start) in "|>":
-        yield Problem(
-            "block-text",
-            f"`{stop.char(start)}` starts a text on the lines below; nothing else can"
-            " follow it here",
-            stop.line_span(start),
-            help="start the text on the next line; if it belongs to the text, quote the text",
-        )
-    above = stop.line_above(stop.at)
-    if above is not None and _BLOCK_HEADER.search(stop.line_around(above)[1]):
-        message = "this text is indented less than the empty line above it"
-        remedy = "delete the spaces on that line"
-        yield Problem("block-text", message, stop.line_span(stop.at), help=remedy)
+    is_colon = stop.reason.startswith("mapping values")
+    if is_colon and (key := _KEY_BEFORE.match(line[: stop.at - start])):
+        yield _unquoted_colon(stop.line_span(start + key.end()))
+    if is_colon or stop.reason.startswith("could not find expected ':'"):
+        # The line above it, or the one that this was taken for a part of.
+        start, line = stop.lines[-1]
+        if found := _MISSING_SPACE.fullmatch(line):
+            yield missing_space(found, stop.line_span(start + found.start(1)))
 
 
-def _one_line(stop: Stop) -> Iterator[Problem]:
-    """Colons, brackets and values that cannot stand where they do."""
-    match stop.reason:
-        case "mapping values are not allowed here":
-            yield from _colon(stop)
-        case "could not find expected ':'" if stop.opened is not None:
-            yield from _missing_space(stop, stop.opened)
-            message = "this line is neither `key: value` nor a list item"
-            remedy = "add the colon; text of several lines goes below `key: |`, indented"
-            place = stop.line_span(stop.opened)
-            yield Problem("missing-colon", message, place, help=remedy)
-        case "sequence entries are not allowed here":
-            remedy = (
-                "put the first `- ` on the next line, or write `[a, b]`; quote it, if it is text"
-            )
-            yield stop.mistake(
-                "unquoted-text", "a list cannot start on the line of its key", remedy
-            )
-        case "mapping keys are not allowed here":
-            yield stop.mistake("unquoted-text", "`? ` without quotes starts a key")
-    if stop.context.startswith("while parsing a flow ") and stop.opened is not None:
-        yield from _brackets(stop, stop.opened)
-    if stop.reason.startswith("expected the node content"):
-        if found := stop.char(stop.at):
-            yield stop.mistake("unquoted-text", f"a value is missing before `{found}`")
-        else:
-            message = "the file ends inside a bracket"
-            remedy = "close it with `]` or `}`"
-            yield stop.mistake("unclosed-bracket", message, remedy)
+def _unquoted_colon(span: Span) -> Problem:
+    message = "`: ` in text without quotes starts a key"
+    return Problem("unquoted-colon", message, span, help=QUOTE_IT)
 
 
-def _colon(stop: Stop) -> Iterator[Problem]:
-    start, line = stop.line_around(stop.at)
-    if key := _KEY_BEFORE.match(line[: stop.at - start]):
-        yield unquoted_colon(stop.line_span(start + key.end()))
-    if (above := stop.line_above(stop.at)) is not None:
-        yield from _missing_space(stop, above)
-    yield Problem(
-        "indentation",
-        "this line continues the value above, and so cannot have a key of its own",
-        stop.line_span(start + len(line) - len(line.lstrip())),
-        help="start it in the same column as the key above; or quote the value, if it is text",
-    )
-
-
-def unquoted_colon(span: Span) -> Problem:
-    return Problem(
-        "unquoted-colon", "`: ` in text without quotes starts a key", span, help=QUOTE_IT
-    )
-
-
-def _missing_space(stop: Stop, offset: int) -> Iterator[Problem]:
-    start, line = stop.line_around(offset)
-    if found := _MISSING_SPACE.fullmatch(line):
-        yield missing_space(found, stop.line_span(start + found.start(1)))
-
-
-def _brackets(stop: Stop, opened: int) -> Iterator[Problem]:
-    opener, found = stop.char(opened), stop.char(stop.at)
-    if opener not in _CLOSERS:
+def _brackets(stop: Stop) -> Iterator[Problem]:
+    if stop.opened is None or not re.match("while parsing a flow (seq|map)", stop.context):
         return
-    closer = _CLOSERS[opener]
-    if not found or not stop.on_one_line(opened, stop.at):
-        commented = " #" in stop.text[opened : stop.at]
+    opener, found = stop.char(stop.opened), stop.char(stop.at)
+    closer = "]" if opener == "[" else "}"
+    if not found or not stop.on_one_line(stop.opened, stop.at):
+        commented = " #" in stop.text[stop.opened : stop.at]
         hint = "; ` #` starts a comment, so text that has it needs quotes" if commented else ""
-        message = f"`{opener}` is not closed"
         remedy = f"add `{closer}`{hint}"
-        yield stop.mistake("unclosed-bracket", message, remedy, opened)
+        yield stop.mistake("unclosed-bracket", f"`{opener}` is not closed", remedy, stop.opened)
     elif found == ":":
-        yield unquoted_colon(stop.span(stop.read_to, stop.at + 1))
+        yield _unquoted_colon(stop.span(stop.read_to, stop.at + 1))
     elif found in "[{":
         brackets = opener + closer
         message = f"`{found}` cannot be part of text without quotes inside `{brackets}`"
@@ -306,32 +268,14 @@ def _brackets(stop: Stop, opened: int) -> Iterator[Problem]:
             f" `{brackets}`"
         )
         yield stop.mistake("unquoted-bracket", message, remedy)
-    elif found in "]}":
-        message = f"`{found}` cannot close `{opener}`"
-        yield stop.mistake("missing-separator", message, f"write `{closer}`")
     else:
         message = f"a comma or `{closer}` is missing before this"
         remedy = "it is safest to quote a text with spaces, quotes or brackets"
         yield stop.mistake("missing-separator", message, remedy)
 
 
-def _many_lines(stop: Stop) -> Iterator[Problem]:
-    """Lines that do not fit to those before them."""
-    for start, line in stop.lines:
-        if line.startswith("%"):
-            yield stop.mistake("unquoted-text", "a line cannot start with `%`", start=start)
-    place = stop.line_span(stop.at)
-    if re.search(r"<document start>|document end marker", stop.reason):
-        if not stop.read_to:
-            message = "a line `---` is missing above this one"
-            remedy = "add it, or delete the line `%YAML 1.2`, which is not needed"
-            yield Problem("directive", message, place, help=remedy)
-        elif _INDENTED_START.match(stop.text):
-            message = "this line is indented less than the first one of the file"
-            yield Problem("indentation", message, place, help=_SAME_COLUMN)
-        message = "the document has ended before this"
-        remedy = "make all of it one mapping of `key: value` lines"
-        yield Problem("several-roots", message, place, help=remedy)
+def _block(stop: Stop) -> Iterator[Problem]:
+    """A line that does not fit to those before it."""
     if stop.opened is None or not stop.reason.startswith("expected <block end>"):
         return
     # Of a line above, YAML may see the key too far to the left.
@@ -347,4 +291,4 @@ def _many_lines(stop: Stop) -> Iterator[Problem]:
         is_item = stop.char(stop.at) == "-"
         message = "a list item among keys" if is_item else "a key among list items"
     started = (("the block starts here", stop.line_span(stop.opened)),)
-    yield Problem("indentation", message, place, help=_SAME_COLUMN, also=started)
+    yield Problem("indentation", message, stop.line_span(stop.at), help=_SAME_COLUMN, also=started)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from loopkit.document.problems import LINE_BREAK, Problem, Span
@@ -19,9 +20,7 @@ _FORBIDDEN = re.compile(
 )
 _REPORTED = 20
 _SHOWN = 40
-_BEFORE_CONTENT = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)|%[^\r\n]*(?:\r\n|\r|\n|\Z))*+")
-_DIRECTIVE = re.compile(r"^%[^\r\n]*", re.MULTILINE)
-_ACCEPTED_DIRECTIVE = re.compile(r"%YAML +1\.2 *(?: #.*)?")
+_DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*+(%[^\r\n]*)")
 _CONFLICT = re.compile(r"^(?:([<>|])\1{6}(?: [^\r\n]*)?|={7})(?=\r?$)", re.MULTILINE)
 
 
@@ -85,17 +84,11 @@ def describe(char: str) -> str:
 
 
 def _directives(source: SourceText) -> Iterator[Problem]:
-    """A problem for each line such as `%YAML 1.1`."""
-    head = _BEFORE_CONTENT.match(source.text)
-    for found in islice(_DIRECTIVE.finditer(head.group() if head else ""), _REPORTED):
-        if not _ACCEPTED_DIRECTIVE.fullmatch(found.group().rstrip()):
-            yield Problem(
-                "directive",
-                f"the directive `{found.group().split()[0][:_SHOWN]}` is not supported",
-                source.span(found.start(), found.end()),
-                help="delete the line; files are read as YAML 1.2, where `yes`, `no` and `on`"
-                " are text",
-            )
+    """A problem for a line such as `%YAML 1.1` before everything else."""
+    if found := _DIRECTIVE.match(source.text):
+        message = f"the directive `{found[1].split()[0][:_SHOWN]}` is not supported"
+        remedy = "delete the line; files are read as YAML 1.2, where `yes`, `no` and `on` are text"
+        yield Problem("directive", message, source.span(*found.span(1)), help=remedy)
 
 
 def _conflicts(source: SourceText) -> list[Problem]:
@@ -112,14 +105,8 @@ def _conflicts(source: SourceText) -> list[Problem]:
         elif mark != "=":
             conflicts.append([source.span(found.start(), found.end())])
         inside = mark != ">" and (inside or mark != "=")
-    return [conflict(first, rest) for first, *rest in conflicts]
-
-
-def conflict(first: Span, rest: list[Span]) -> Problem:
-    return Problem(
-        "conflict-marker",
-        "a merge conflict was left in the file",
-        first,
-        help="keep one of the two sides and delete the marker lines",
-        also=tuple(("of the same conflict", span) for span in rest),
-    )
+    message = "a merge conflict was left in the file"
+    remedy = "keep one of the two sides and delete the marker lines"
+    problem = partial(Problem, "conflict-marker", message, help=remedy)
+    label = "of the same conflict"
+    return [problem(first, also=tuple((label, one) for one in rest)) for first, *rest in conflicts]

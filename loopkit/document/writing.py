@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from loopkit.document.document import UnusableNumber, resolve
@@ -152,16 +151,15 @@ def replace_file(path: Path, text: str | bytes) -> None:
     """Write a file as a whole or not at all; raises NotWritable. Line ends stay as they are."""
     refuse_unwritable(path)
     real = Path(os.path.realpath(path))
-    mode = real.stat().st_mode if os.path.exists(real) else 0o666 & ~_umask()
+    beside = real.with_name(f".{real.name}.{os.urandom(4).hex()}")
     try:
-        with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as made:
-            beside = Path(made.name)
         try:
-            with beside.open("wb") as file:
+            with beside.open("xb") as file:
                 file.write(text if isinstance(text, bytes) else text.encode())
                 file.flush()
                 os.fsync(file.fileno())
-            beside.chmod(mode)
+            if os.path.exists(real):
+                beside.chmod(real.stat().st_mode)
             beside.replace(real)
         finally:
             beside.unlink(missing_ok=True)
@@ -210,9 +208,3 @@ def add_to_file(path: Path, text: str, after: int) -> None:
                 os.fsync(file.fileno())
     except OSError as error:
         raise NotWritable(f"`{path}` can't be written: {error.strerror}") from error
-
-
-def _umask() -> int:
-    before = os.umask(0)
-    os.umask(before)
-    return before

@@ -46,7 +46,7 @@ from loopkit.engine.macrostep import Engine, Macrostep
 from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import encode
 from loopkit.engine.state import RunState
-from loopkit.journal.contents import Contents, ContentStore
+from loopkit.journal.contents import Contents
 from loopkit.journal.errors import ClaimLost, JournalError, MessageWaits
 from loopkit.journal.journal import Claim, Journal
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, Settlement, refuse_text
@@ -416,7 +416,7 @@ class ActiveRun:
     """Set with it, for whoever waits."""
     budget: Budget = field(default_factory=Budget)
     """Its limits, within those that it shares with other runs."""
-    contents: ContentStore = field(default_factory=Contents)
+    contents: Contents = field(default_factory=Contents)
     """The files of its folders, version by version."""
     occupancy: Occupancy = field(default_factory=Occupancy)
     """The workspaces that runs of other apps must not use."""

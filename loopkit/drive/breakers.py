@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from math import inf
 
 from loopkit.agents.port import NotRunnable
-from loopkit.journal.records import Circuit, Rate, SharedLimits
+from loopkit.journal.port import SharedLimits
+from loopkit.journal.records import Circuit, Rate
 from loopkit.values import NOTHING
 
 THRESHOLD = 5

@@ -51,7 +51,7 @@ from loopkit.language.machine import Machine
 from loopkit.language.states import FinalState
 from loopkit.language.states.kinds import RenderState, ValidateState
 from loopkit.language.states.state import Output, RenderOutput
-from loopkit.language.template.rendering import MAX_OUTPUT
+from loopkit.language.template.sandbox import MAX_OUTPUT
 from loopkit.language.transitions import Transition
 from loopkit.language.validators import Rule, Validator, rules_of
 from loopkit.machine.inputs import first_artifacts

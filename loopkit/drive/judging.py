@@ -34,8 +34,8 @@ from loopkit.engine.template_values import AllNames, attempt_of, fault_findings
 from loopkit.language.agents import Agent
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import Severities
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.guard.grammar import expand, parse
-from loopkit.language.guard.kleene import truth
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.states.kinds import ValidateState
 from loopkit.language.template.errors import TemplateError

@@ -18,7 +18,7 @@ from loopkit.agents.model.pricing import USUAL_ANSWER, needs_caps
 from loopkit.agents.port import AnswerCaps, Request
 from loopkit.engine.payloads import Ran
 from loopkit.engine.records import Failure, RefusedCall, Usage
-from loopkit.journal.records import SharedLimits
+from loopkit.journal.port import SharedLimits
 from loopkit.text.run_ids import resume_line
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from loopkit.engine.state import RunState
 from loopkit.engine.template_values import defer_feedback, render
 from loopkit.language.datatypes.datatype import single_values
 from loopkit.language.datatypes.notation import parse_record
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.states.kinds import HumanState
 from loopkit.language.template.grammar import Anything, Scalar, Shape
 from loopkit.language.template.rendering import check

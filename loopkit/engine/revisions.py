@@ -8,7 +8,7 @@ from loopkit.engine.events import Worked
 from loopkit.engine.state import RunState
 from loopkit.language.datatypes.datatype import facts_of
 from loopkit.language.facts import CAME_FROM, VERDICT
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key, limit_of
 from loopkit.machine.graph import cap_value
 from loopkit.machine.program import Program, flat_facts

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, mkdtemp, mkstemp
-from typing import Protocol
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
 from loopkit.journal.files import TREES, locked
@@ -74,12 +73,20 @@ def host_label() -> str:
     return f"host:{os.uname().nodename}"
 
 
-class ContentStore(Protocol):
-    """Where the trees of all runs are kept.
+class Contents:
+    """Where the trees of all runs are kept; git 2.38 or newer is needed.
 
     May be used by several threads and processes. What fails raises JournalUnusable, and LostContent
     if a tree is not there.
     """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """`folder` is the state folder; without one, trees are kept until this process ends."""
+        # Once, so that nobody can put a link there later.
+        self.folder = folder and Path(os.path.realpath(folder))
+        self.state = self.folder
+        """The whole state folder, which no copy of a project takes with it."""
+        self._temporary: TemporaryDirectory[str] | None = None
 
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
@@ -89,47 +96,6 @@ class ContentStore(Protocol):
         `known` is an earlier tree. Hard links that were made since are refused, unless whoever
         worked there `is_trusted`. Raises NotKept.
         """
-
-    def tree(self, digest: str) -> Tree: ...
-
-    def diff(self, before: Tree, after: Tree, most: int) -> str:
-        """The changes between two kept trees; binary files and repositories are only named.
-
-        Raises TooLong where that has more than `most` characters.
-        """
-
-    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
-        """Merge the changes of both sides to the base; the result is kept.
-
-        A path that one side has not changed is taken from the other; a file that both have changed
-        is merged line by line.
-        """
-
-    def write(
-        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
-    ) -> list[str]:
-        """Write a kept tree to a folder (see `write_tree`)."""
-
-    @property
-    def folder(self) -> Path | None: ...
-
-    @property
-    def state(self) -> Path | None:
-        """The whole state folder, which no copy of a project takes with it."""
-
-
-class Contents:
-    """Trees in a git repository; git 2.38 or newer is needed."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """`folder` is the state folder; without one, trees are kept until this process ends."""
-        # Once, so that nobody can put a link there later.
-        self.state = self.folder = folder and Path(os.path.realpath(folder))
-        self._temporary: TemporaryDirectory[str] | None = None
-
-    def keep(
-        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
-    ) -> Tree:
         try:
             require_git()
             seen = read_tree(folder, known)
@@ -179,7 +145,11 @@ class Contents:
                 report.unlink(missing_ok=True)
             raise
 
+    def _fetch(self, *digests: str) -> None:
+        """Get trees that are only elsewhere."""
+
     def tree(self, digest: str) -> Tree:
+        self._fetch(digest)
         if not self.exist():
             raise _lost(digest)
         with self._using():
@@ -192,6 +162,11 @@ class Contents:
         raise _lost(digest)
 
     def diff(self, before: Tree, after: Tree, most: int) -> str:
+        """The changes between two kept trees; binary files and repositories are only named.
+
+        Raises TooLong where that has more than `most` characters.
+        """
+        self._fetch(before.digest, after.digest)
         with self._using():
             sides = [self._files(tree) for tree in (before, after)]
             shown = ("-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
@@ -207,6 +182,12 @@ class Contents:
         return whole
 
     def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        """Merge the changes of both sides to the base; the result is kept.
+
+        A path that one side has not changed is taken from the other; a file that both have changed
+        is merged line by line.
+        """
+        self._fetch(base.digest, ours.digest, theirs.digest)
         with self._using(writes=True):
             commits: list[str] = []
             for tree in (base, ours, theirs):
@@ -230,6 +211,8 @@ class Contents:
     def write(
         self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
     ) -> list[str]:
+        """Write a kept tree to a folder (see `write_tree`)."""
+        self._fetch(after.digest)
         with self._using(), self._loading() as load:
             return write_tree(root, before, after, load, ignored_may_go=ignored_may_go)
 

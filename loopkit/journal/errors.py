@@ -51,6 +51,19 @@ class ClaimLost(JournalError):
     """The claim has ended: it was released, or another process has claimed the run."""
 
 
+class TakenOver(ClaimLost):
+    def __init__(self, run: str, owner: Owner, *, epoch: int, now: int) -> None:
+        super().__init__(
+            f"run {run!r} was taken over by {owner}; this claim on it (epoch {epoch}, now {now}) "
+            "appends nothing more"
+        )
+
+
+class JournalClosed(JournalError):
+    def __init__(self, place: str) -> None:
+        super().__init__(f"the journal {place} is closed; open it again")
+
+
 class SequenceConflict(JournalError):
     def __init__(self, run: str, *, expected: int, found: int) -> None:
         super().__init__(

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from loopkit.journal.errors import JournalError, JournalUnusable, is_sqlite, unusable
+from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unusable
 
 STATE_FOLDER = ".loopkit"
 DATABASE = "journal.db"
@@ -42,8 +42,8 @@ def parse_queries(path: Path) -> dict[str, str]:
 
 
 SQL = parse_queries(Path(__file__).with_name("queries.sql"))
-MIGRATIONS = [SQL[f"migration_{number}"].split(";") for number in (1, 2, 3, 4)]
-"""The statements that lead from each schema version to the next, from an empty file on."""
+VERSION = 4
+"""Of the tables. Those before, of which nothing was released, hold only runs that nobody reads."""
 
 
 def is_url(place: object) -> TypeGuard[str]:
@@ -197,8 +197,8 @@ def _is_locked(path: Path) -> bool:
 def connect(path: Path | str, place: str) -> sqlite3.Connection:
     """A connection that may move to another thread, with the tables of this version.
 
-    Raises sqlite3.Error, and JournalUnusable for a database of another program or of a newer
-    version, which it leaves untouched.
+    Raises sqlite3.Error, and JournalUnusable for a database of another program or version, which it
+    leaves untouched.
     """
     with _checked(path, place) as (db, version):
         if not version:
@@ -207,12 +207,12 @@ def connect(path: Path | str, place: str) -> sqlite3.Connection:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             db.execute(f"PRAGMA {pragma}")
         db.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
-        if version < len(MIGRATIONS):
+        if not version:
             db.execute("BEGIN IMMEDIATE")
-            for statement in (one for step in MIGRATIONS[version:] for one in step):
+            for statement in SQL["tables"].split(";"):
                 db.execute(statement)
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")
         return db
 
@@ -232,9 +232,6 @@ def connect_to_read(path: Path, place: str) -> sqlite3.Connection | None:
                     if not version:
                         db.close()
                         return None
-                    # Temporary tables are not stored in the journal's files.
-                    if version < 2:
-                        db.execute(SQL["stand_in_2"])
                     return db
     raise JournalUnusable(
         f"the journal {place} cannot be read; check its files and their permissions"
@@ -266,10 +263,14 @@ def _version(db: sqlite3.Connection, place: str) -> int:
         raise JournalUnusable(
             f"the journal {place} is the database of another program; choose another folder"
         )
-    if version > len(MIGRATIONS):
+    if version not in (0, VERSION):
+        writer, remedy = "a newer loopkit", "upgrade loopkit"
+        if version < VERSION:
+            writer = "a loopkit before the first release"
+            remedy = "move it away, or name another state folder by `LOOPKIT_STATE`"
         raise JournalUnusable(
-            f"the journal {place} was written by a newer loopkit (tables of version {version}, "
-            f"this one knows {len(MIGRATIONS)}); upgrade loopkit"
+            f"the journal {place} was written by {writer} (tables of version {version}, "
+            f"this one knows {VERSION}); {remedy}"
         )
     return version
 
@@ -415,7 +416,7 @@ class Writer:
 
     def refuse_closed(self) -> None:
         if self.closed:
-            raise JournalError(f"the journal {self._place} is closed; open it again")
+            raise JournalClosed(self._place)
 
     def _ask(self, job: Job[T]) -> Job[T]:
         self.refuse_closed()

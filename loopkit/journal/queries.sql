@@ -1,15 +1,21 @@
 -- Every statement that the SQLite journal executes, by name.
--- A migration may hold several statements; no statement contains a semicolon of its own.
+-- `tables` holds several; no statement contains a semicolon of its own.
 
--- name: migration_1
+-- name: tables
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL UNIQUE,
     machine TEXT NOT NULL,
     definition TEXT NOT NULL,
     created_at REAL NOT NULL,
-    owner TEXT
+    owner TEXT,
+    due_at REAL,
+    -- A JSON list of labels: the run was submitted, and any process with these labels drives it.
+    needs TEXT,
+    format INTEGER NOT NULL DEFAULT 1
 ) STRICT;
+CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
 -- With a rowid: large rows were twice as slow without one.
 CREATE TABLE records (
     run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -20,15 +26,11 @@ CREATE TABLE records (
     data TEXT NOT NULL,
     PRIMARY KEY (run_id, seq)
 ) STRICT;
-CREATE TABLE late_records (
+-- SQLite gives the number of a removed row to the next one where it was the last.
+CREATE TABLE removals (
     id INTEGER PRIMARY KEY,
-    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    epoch INTEGER NOT NULL,
-    at REAL NOT NULL,
-    type TEXT NOT NULL,
-    data TEXT NOT NULL
+    newest INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX late_records_by_run ON late_records (run_id);
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY,
     run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -45,44 +47,13 @@ CREATE TABLE definitions (
     text TEXT NOT NULL
 ) STRICT
 
--- name: migration_2
--- SQLite gives the number of a removed row to the next one where it was the last.
-CREATE TABLE removals (
-    id INTEGER PRIMARY KEY,
-    newest INTEGER NOT NULL
-) STRICT
-
--- name: stand_in_2
--- For who may only read a journal of version 1, in which nothing was noted.
-CREATE TEMP TABLE removals (
-    id INTEGER PRIMARY KEY,
-    newest INTEGER NOT NULL
-)
-
--- name: migration_3
--- A run with `needs`, a JSON list of labels, was submitted: any process with these labels drives it.
-ALTER TABLE runs ADD COLUMN due_at REAL;
-ALTER TABLE runs ADD COLUMN needs TEXT;
-CREATE INDEX runs_due ON runs (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX runs_owned ON runs (owner) WHERE owner IS NOT NULL;
--- What waits for a time says so in its last record. A child goes on with its family.
-UPDATE runs SET due_at = (
-    SELECT 0.0 + iif(type = 'waiting', json_extract(data, '$.expires_at'),
-        iif(type = 'suspended' AND instr(run, '/') = 0, json_extract(data, '$.resume_at'), NULL))
-    FROM (SELECT type, data FROM records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1)
-    WHERE json_valid(data)
-)
-
--- name: migration_4
-ALTER TABLE runs ADD COLUMN format INTEGER NOT NULL DEFAULT 1
-
 -- name: insert_run
 INSERT INTO runs (run, machine, definition, needs, created_at, owner, format)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run) DO NOTHING
 
 -- name: run
-SELECT id, owner FROM runs WHERE run = ?
+SELECT id, owner FROM runs WHERE run = :run
 
 -- name: head
 SELECT seq, epoch, at, type FROM records WHERE run_id = ? ORDER BY seq DESC LIMIT 1
@@ -97,9 +68,21 @@ INSERT INTO records (rowid, run_id, seq, epoch, at, type, data) VALUES (1 + max(
     (SELECT ifnull(max(rowid), 0) FROM records), (SELECT ifnull(max(newest), 0) FROM removals)
 ), ?, ?, ?, ?, ?, ?)
 
+-- name: whole
+-- Of a run, the number of a record that is missing, and its last record.
+SELECT (
+    SELECT place FROM (
+        SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = runs.id
+    )
+    WHERE seq <> place LIMIT 1
+), head.seq, head.epoch, head.at
+FROM runs LEFT JOIN records AS head ON run_id = runs.id
+AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id) WHERE run = :run
+
 -- name: read
 SELECT seq, epoch, at, type, data FROM records
-WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
+WHERE run_id = (SELECT id FROM runs WHERE run = :run) AND seq > :after AND seq <= :until
+ORDER BY seq
 
 -- name: written
 SELECT records.rowid, run, seq, epoch, at, type, data
@@ -133,12 +116,11 @@ UPDATE runs SET owner = ?, format = max(format, ?), due_at = iif(
 ) WHERE id = ? RETURNING due_at, format
 
 -- name: is_submitted
-SELECT id FROM runs WHERE run = ? AND needs IS NOT NULL
+SELECT id FROM runs WHERE run = :run AND needs IS NOT NULL
 
 -- name: mailed
--- The runs of an owner for which messages wait.
 SELECT DISTINCT run FROM runs JOIN inbox ON run_id = runs.id
-WHERE owner = ? AND consumed_at_seq IS NULL
+WHERE owner = :owner AND consumed_at_seq IS NULL
 
 -- name: disown
 UPDATE runs SET owner = NULL, due_at = iif(needs IS NOT NULL AND EXISTS (
@@ -152,11 +134,11 @@ UPDATE runs SET due_at = ? WHERE id = ?
 UPDATE runs SET due_at = min(ifnull(due_at, :now), :now) WHERE id = :id AND needs IS NOT NULL
 
 -- name: submit
-UPDATE runs SET needs = :needs, due_at = :now WHERE id = :id
+UPDATE runs SET needs = :needs, due_at = :now WHERE run = :run RETURNING id
 
 -- name: due
 -- A child is due in its root.
-SELECT root.run, root.owner, min(member.due_at) FROM runs AS member
+SELECT root.run, min(member.due_at) FROM runs AS member
 JOIN runs AS root ON root.run = substr(member.run, 1, instr(member.run || '/', '/') - 1)
 WHERE member.id IN (
     SELECT id FROM runs WHERE due_at <= :now
@@ -165,7 +147,8 @@ WHERE member.id IN (
     SELECT value FROM json_each(root.needs)
     WHERE value NOT IN (SELECT value FROM json_each(:labels))
 )
-GROUP BY root.id ORDER BY min(member.due_at)
+AND (root.owner IS NULL OR root.owner NOT IN (SELECT value FROM json_each(:alive)))
+GROUP BY root.id ORDER BY min(member.due_at) LIMIT :limit
 
 -- name: owners
 SELECT DISTINCT owner FROM runs WHERE owner IS NOT NULL
@@ -189,16 +172,21 @@ FROM (
 GROUP BY last, is_driven, is_due
 
 -- name: runs
-SELECT id, run, machine, definition, created_at, owner FROM runs
+SELECT runs.id, run, machine, definition, created_at,
+    ifnull(owner IN (SELECT value FROM json_each(:alive)), 0), head.seq, head.epoch, head.at,
+    (SELECT count(*) FROM records WHERE run_id = runs.id)
+FROM runs LEFT JOIN records AS head ON run_id = runs.id
+AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id)
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)
 AND (:children OR :run IS NOT NULL OR ifnull(instr(run, '/'), 0) = 0)
-AND (:before IS NULL OR id < (SELECT id FROM runs WHERE run = :before))
-ORDER BY id DESC
+AND (:before IS NULL OR runs.id < (SELECT id FROM runs WHERE run = :before))
+AND (:below IS NULL OR runs.id < :below)
+AND (head.type IS NULL OR head.type NOT IN (SELECT value FROM json_each(:skipping)))
+ORDER BY runs.id DESC LIMIT :limit
 
 -- name: histories
-SELECT id, run, machine, definition, created_at, owner FROM runs
-WHERE (:machine IS NULL OR machine = :machine) AND (:before IS NULL OR id < :before)
-ORDER BY id DESC LIMIT :limit
+SELECT run, seq, epoch, at, type, data FROM records JOIN runs ON runs.id = run_id
+WHERE run IN (SELECT value FROM json_each(:runs)) ORDER BY run_id, seq
 
 -- name: named
 SELECT run FROM runs
@@ -236,12 +224,6 @@ WHERE run_id = (SELECT id FROM runs WHERE run = ?) ORDER BY id
 -- name: digests
 SELECT digest FROM definitions
 
--- name: missing
-SELECT place FROM (
-    SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = ?
-)
-WHERE seq <> place LIMIT 1
-
 -- name: post
 INSERT INTO inbox (run_id, message_id, kind, data, at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run_id, message_id) DO NOTHING
@@ -251,14 +233,14 @@ SELECT data FROM inbox WHERE run_id = ? AND message_id = ?
 
 -- name: inbox
 SELECT kind, message_id, data, at FROM inbox
-WHERE run_id = ? AND consumed_at_seq IS NULL ORDER BY id
+WHERE run_id = :row AND consumed_at_seq IS NULL ORDER BY id
 
 -- name: consume
 UPDATE inbox SET consumed_at_seq = ?
 WHERE run_id = ? AND message_id = ? AND consumed_at_seq IS NULL
 
 -- name: store_definition
-INSERT INTO definitions (digest, text) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING
+INSERT INTO definitions (digest, text) VALUES (:digest, :text) ON CONFLICT (digest) DO NOTHING
 
 -- name: definition
-SELECT text FROM definitions WHERE digest = ?
+SELECT text FROM definitions WHERE digest = :digest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -105,6 +105,42 @@ class Placed(NamedTuple):
     place: Place
     run: str
     record: Record
+
+
+class Change(msgspec.Struct, eq=False):
+    """What an owner wants to be done to its run, or to a new one, whole or not at all."""
+
+    run: str
+    row: int
+    """0 for a new run."""
+    epoch: int
+    seq: int
+    """The run's last record before it."""
+    records: Sequence[NewRecord] = ()
+    consumes: Sequence[str] = ()
+    releases: bool = False
+    due: float | None = None
+    unless: Sequence[str] = ()
+    settles: Sequence[Settlement] = ()
+    machine: str = ""
+    definition: str = ""
+    needs: Sequence[str] | None = None
+    owner: str = ""
+    """Of a new run."""
+    texts: Sequence[str] = ()
+    """Of the records, for a store that needs them more than once."""
+    job: Any = None
+    seen: int = 0
+    """The version of the file at which the run is known to be like this."""
+
+    @property
+    def end(self) -> int:
+        return self.seq + len(self.records)
+
+    @property
+    def created_at(self) -> float:
+        """A new run is as old as the first record behind its claim, if there is one."""
+        return self.records[:2][-1].at
 
 
 NOW = 0.0
@@ -211,6 +247,13 @@ def owner_of(claim: tuple[Any, ...] | None = None) -> Owner:
         ) from error
 
 
+def sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
+    """Records of a run; raises RunDamaged."""
+    for seq, epoch, at, *_ in found:
+        refuse_impossible(run, seq, epoch, at)
+    return [Record(*record) for record in found]
+
+
 class AccountStanding(NamedTuple):
     """How an account stands, in USD."""
 
@@ -260,47 +303,3 @@ class Rate(NamedTuple):
             left = self._burst - ahead_s / self.interval_s
             granted, wait_s = min(granted, int(left + 1e-6)), (1 - left % 1) * self.interval_s
         return max(granted, 0), wait_s
-
-
-class SharedLimits(Protocol):
-    """Every request may raise JournalUnusable."""
-
-    async def open_account(self, account: str, limit: float | None, spent: float) -> None:
-        """Set the limit of an account; a new one has `spent` so much before."""
-
-    async def standing(self, account: str) -> AccountStanding | None:
-        """None if there is no such account."""
-
-    async def hold(self, account: str, run: str, key: str, usd: float) -> bool:
-        """Hold an amount for a call, instead of what was held for its key; 0 frees that.
-
-        False, and nothing is held, if there is no room. What is held outlives this process, because
-        the call may have been made: it is settled with the record of its reply or of its doubt.
-        """
-
-    async def free_others(self, run: str, keys: Collection[str]) -> None:
-        """Free what an earlier owner of a run has held for calls that it did not come to record."""
-
-    async def circuits(self) -> Mapping[str, Circuit]:
-        """Those of all providers that have failed since they last answered."""
-
-    async def record_failure(
-        self, provider: str, closed_s: float, threshold: int, opens_s: float
-    ) -> None:
-        """Note a failure after which nobody may call for `closed_s`, as the provider says; at the
-        `threshold` of failures in a row for `opens_s` at least."""
-
-    async def record_answer(self, provider: str) -> None:
-        """Note that the provider answered, if only to refuse."""
-
-    async def probe(self, provider: str) -> bool:
-        """Whether this process may call to see if the provider answers again; only one may."""
-
-    async def release_probe(self, provider: str) -> None:
-        """Let another process see to that."""
-
-    async def take_calls(
-        self, provider: str, held: int, wanted: int, rate: Rate
-    ) -> tuple[int, float]:
-        """How many of the `wanted` calls may be made now besides the `held` ones of this process,
-        and when to ask for the others. The calls of a process that was killed count no more."""

@@ -30,11 +30,11 @@ from loopkit.document.reading import (
 from loopkit.language.agents import noun_with
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.datatypes.notation import file_places, inner_types, is_json_schema
-from loopkit.language.inclusion import digest_of
+from loopkit.language.inclusion import Files, digest_of
 from loopkit.language.json_schema import REFERENCES, placed_parts, resolve, schema_problems
 from loopkit.language.json_schema.equality import Flaw
 from loopkit.language.section import id_from
-from loopkit.text.json_text import entries_of, parse_json
+from loopkit.text.json_text import NoJson, entries_of, parse_json
 from loopkit.values import Mutable, Value, field
 
 BUNDLED = "$defs"
@@ -42,20 +42,16 @@ VALUES = ("params", "with")
 """Keys whose values are passed on unchanged, even if they look like a reference."""
 
 
-def bundle_schemas(
-    plain: Any, folder: Path, document: Document
-) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Put the files that schemas refer to into them; a reference without a target is a problem."""
-    included: dict[DocPath, Included] = {}
-    faults: list[Problem] = []
+def bundle_schemas(plain: Any, files: Files) -> None:
+    """Put the files that schemas refer to into them; a reference without a target is a fault."""
     _refer_to_files(plain)
     for path, schema in schemas_in(plain):
         if next(_references(schema), None) is not None:
-            bundle = _Bundle(schema, path, folder, document)
+            known = len(files.faults)
+            bundle = _Bundle(schema, path, files)
             bundle.fill()
-            included |= bundle.included
-            faults += bundle.faults or bundle.flaws()
-    return included, faults
+            if len(files.faults) == known:
+                files.faults += bundle.flaws()
 
 
 def _refer_to_files(plain: Any) -> None:
@@ -146,26 +142,22 @@ class _File(Value, frozen=True):
     """Its path from the machine's folder; empty for the machine file."""
     schema: Any
     place: DocPath
-    document: Document | None
-    """The places of its parts, if they are known."""
+    document: Document
 
 
 class _Bundle(Mutable):
     root: dict[str, Any]
     path: DocPath
-    folder: Path
-    document: Document
-    files: list[_File] = field(default_factory=list)
+    files: Files
+    parts: list[_File] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
-    included: dict[DocPath, Included] = field(default_factory=dict)
-    faults: list[Problem] = field(default_factory=list)
 
     def fill(self) -> None:
         """Read the files that the schema refers to, and those that these do, each once."""
         self.known.update(_addresses(self.root))
-        self.files.append(_File("", self.root, (), self.document))
+        self.parts.append(_File("", self.root, (), self.files.document))
         # The list grows while it is gone through.
-        for file in self.files:
+        for file in self.parts:
             for reference in list(_references(file.schema)):
                 self._follow(file, reference)
 
@@ -173,19 +165,20 @@ class _Bundle(Mutable):
         name = reference.file_from(file.name)
         if not name or reference.address in self.known:
             return
-        shown = str(Path(self.document.file).parent / name)
+        shown = self.files.shown(name)
         try:
-            text = read_included(self.folder, name)
-            schema, document = _read(text, shown)
+            text = read_included(self.files.folder, name)
+            document = _read(text, shown)
         except CannotInclude as error:
             flaw = Flaw(str(error), reference.path, error.remedy)
-            self.faults.append(_problem("unreadable-file", flaw, file, self.path))
+            self.files.faults.append(_problem("unreadable-file", flaw, file, self.path))
         except ProblemsFound as found:
-            self.faults += found.problems
+            self.files.faults += found.problems
         else:
-            self._add(reference, _File(name, schema, (BUNDLED, reference.address), document))
-            place = (*self.path, *self.files[-1].place)
-            self.included[place] = Included(shown, text, digest_of(text))
+            place = (BUNDLED, reference.address)
+            self._add(reference, _File(name, document.plain(), place, document))
+            included = Included(shown, text, digest_of(text))
+            self.files.included[(*self.path, *place)] = included
 
     def _add(self, reference: _Reference, file: _File) -> None:
         own = next(_addresses(file.schema, reference.address))
@@ -195,12 +188,12 @@ class _Bundle(Mutable):
         file.schema["$id"] = own
         self.root.setdefault(BUNDLED, {})[reference.address] = file.schema
         self.known |= {reference.address, *_addresses(file.schema)}
-        self.files.append(file)
+        self.parts.append(file)
 
     def flaws(self) -> Iterator[Problem]:
         """References without a target, and all other mistakes in the files."""
         for flaw in schema_problems(self.root):
-            file = next(f for f in reversed(self.files) if flaw.path[: len(f.place)] == f.place)
+            file = next(f for f in reversed(self.parts) if flaw.path[: len(f.place)] == f.place)
             inside = flaw.replace(path=flaw.path[len(file.place) :])
             if flaw.leads_nowhere:
                 yield _problem("dead-reference", inside, file, self.path)
@@ -209,61 +202,35 @@ class _Bundle(Mutable):
 
 
 def _problem(code: str, flaw: Flaw, file: _File, path: DocPath) -> Problem:
-    if file.document is None:
-        dotted = ".".join(map(str, flaw.path))
-        return Problem(code, f"`{file.name}`: {flaw.message}", None, dotted, flaw.remedy)
     place = flaw.path if file.name else (*path, *flaw.path)
     return file.document.problem(place, code, flaw.message, flaw.remedy)
 
 
-def _read(text: str, shown: str) -> tuple[dict[str, Any], Document | None]:
-    """The schema of a file, and where its parts stand; raises ProblemsFound."""
-    value = parse_json(text)
-    try:
-        document = read(text, shown)
-    except ProblemsFound:
-        # JSON may have tabs where YAML may not; then the places are unknown.
-        if not isinstance(value, dict):
-            raise
-        return value, None
-    return document.plain(), document
+def _read(text: str, shown: str) -> Document:
+    """The schema of a file; raises ProblemsFound."""
+    # The tabs of JSON are blanks, which YAML does not take.
+    is_json = not isinstance(parse_json(text), NoJson)
+    return read(text.replace("\t", " ") if is_json else text, shown)
 
 
 KEYS = ("name", "description", "tools", "model")
 """The keys allowed in an agent's front matter; the agent's name comes from the machine."""
 
 
-class AgentFiles(Mutable):
-    document: Document
-    included: dict[DocPath, Included] = field(default_factory=dict)
-    faults: list[Problem] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
-    """Parts of the files that were ignored, as problems of the kind `note`."""
-    roles: frozenset[str] = frozenset()
-    """The agents that only their file in the folder of agents declares."""
-
-
-def with_agent_files(document: Document, folder: Path) -> AgentFiles:
-    """Read the files that agents name under `file`, and those of the folder of agents.
-
-    Faults in them become problems.
-    """
-    files = AgentFiles(document)
-    agents = document.node(("agents",))
+def read_agent_files(files: Files) -> None:
+    """Read the files that agents name under `file`, and those of the folder of agents."""
+    agents = files.document.node(("agents",))
     if agents is not None and isinstance(agents.value, Mapping):
-        named = _with_roles(files, folder, agents.value)
-        filled = {name: _with_file(files, folder, name, e) for name, e in named.items()}
+        named = _with_roles(files, agents.value)
+        filled = {name: _with_file(files, name, entry) for name, entry in named.items()}
         if files.included or FOLDER in agents.value:
-            files.document = _with_agents(document, filled)
-    return files
+            files.document = _with_agents(files.document, filled)
 
 
 FOLDER = "folder"
 
 
-def _with_roles(
-    files: AgentFiles, folder: Path, agents: Mapping[str, Entry]
-) -> Mapping[str, Entry]:
+def _with_roles(files: Files, agents: Mapping[str, Entry]) -> Mapping[str, Entry]:
     if (entry := agents.get(FOLDER)) is None:
         return agents
     declared = {name: agent for name, agent in agents.items() if name != FOLDER}
@@ -272,19 +239,16 @@ def _with_roles(
     path = shared.pop("path", entry).node.value
     roles: dict[str, Entry] = {}
 
-    def refuse(message: str, remedy: str) -> None:
-        place = ("agents", FOLDER)
-        files.faults.append(files.document.problem(place, "unreadable-file", message, remedy))
-
+    at = ("agents", FOLDER)
     if not isinstance(path, str):
-        refuse(
-            "`folder` is no agent, but names a folder of them", "write `folder: {path: PATH, …}`"
-        )
+        message = "`folder` is no agent, but names a folder of them"
+        files.refuse(CannotInclude(message, "write `folder: {path: PATH, …}`"), at)
         return declared
     try:
-        for file in list_files(folder, path, ".md"):
+        for file in list_files(files.folder, path, ".md"):
             if (name := id_from(file.stem)) in roles:
-                refuse(f"two files in `{path}` are the agent `{name}`", "rename one of them")
+                message = f"two files in `{path}` are the agent `{name}`"
+                files.refuse(CannotInclude(message, "rename one of them"), at)
             own = declared.pop(name, entry.replace(node=entry.node.replace(value={})))
             if isinstance(own.node.value, Mapping):
                 text = entry.node.replace(value=file.as_posix(), raw=file.as_posix())
@@ -292,7 +256,7 @@ def _with_roles(
                 own = own.replace(node=own.node.replace(value=fields))
             roles[name] = own
     except CannotInclude as error:
-        refuse(str(error), error.remedy)
+        files.refuse(error, at)
     files.roles = frozenset(roles.keys() - agents.keys())
     return {**roles, **declared}
 
@@ -318,32 +282,27 @@ def _with_agents(document: Document, agents: Mapping[str, Entry]) -> Document:
     return document.replace(root=root.replace(value={**root.value, "agents": entry}))
 
 
-def _with_file(files: AgentFiles, folder: Path, name: str, entry: Entry) -> Entry:
+def _with_file(files: Files, name: str, entry: Entry) -> Entry:
     own = entry.node.value
     named = own.get("file") if isinstance(own, Mapping) else None
     if not isinstance(own, Mapping) or named is None or not isinstance(named.node.value, str):
         return entry
     if "file" not in (noun := noun_with(own)).model_fields:
         return entry
-    path, relative = ("agents", name), named.node.value
-    shown = str(Path(files.document.file).parent / relative)
-    try:
-        text = read_included(folder, relative)
-        found = read_front_matter(text, shown)
-    except CannotInclude as error:
-        place = (*path, "file")
-        problem = files.document.problem(place, "unreadable-file", str(error), error.remedy)
-        files.faults.append(problem)
+    path = ("agents", name)
+    if (file := files.read(named.node.value, (*path, "file"))) is None:
         return entry
+    try:
+        found = read_front_matter(file.text, file.file)
     except ProblemsFound as error:
         files.faults += error.problems
         return entry
-    of_file = _AgentFile(".".join(path), shown, found, noun, own)
+    of_file = _AgentFile(".".join(path), file.file, found, noun, own)
     files.faults += of_file.faults()
     files.notes += of_file.notes()
     # The place of the system prompt is this file, unless the machine has its own.
     at = "file" if "system" in own else "system"
-    files.included[*path, at] = Included(shown, text, digest_of(text), found.line)
+    files.included[*path, at] = file.replace(line=found.line)
     return entry.replace(node=entry.node.replace(value={**of_file.fields(), **own}))
 
 

@@ -14,6 +14,7 @@ from loopkit.document.problems import Problem, ProblemsFound, Span
 from loopkit.document.reading import CannotInclude, Included, read, read_included
 from loopkit.language.datatypes.notation import default_places, file_places
 from loopkit.text.json_text import NoJson, entries_of, parse_json
+from loopkit.values import Mutable, field
 
 INCLUDING = frozenset(
     {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
@@ -29,30 +30,51 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def include(
-    plain: Any, folder: Path, document: Document, keys: frozenset[str], at: DocPath = ()
-) -> tuple[dict[DocPath, Included], list[Problem]]:
-    """Replace every `{file: PATH}` below one of `keys` by the file's text; faults become problems.
+class Files(Mutable):
+    """The files that a machine or a scenario takes in, and what is wrong with them."""
+
+    document: Document
+    folder: Path
+    included: dict[DocPath, Included] = field(default_factory=dict)
+    faults: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    """Parts of agents' files that were ignored, as problems of the kind `note`."""
+    roles: frozenset[str] = frozenset()
+    """The agents that only their file in the folder of agents declares."""
+
+    def read(self, relative: str, at: DocPath, *below: str) -> Included | None:
+        """A file that is named at a place, or below it; none, and a fault there, if it can't be."""
+        try:
+            text = read_included(self.folder, relative)
+        except CannotInclude as error:
+            self.refuse(error, at, *below)
+            return None
+        return Included(self.shown(relative), text, digest_of(text))
+
+    def shown(self, relative: str) -> str:
+        """The name of a file in messages."""
+        return str(Path(self.document.file).parent / relative)
+
+    def refuse(self, error: CannotInclude, at: DocPath, *below: str) -> None:
+        span, also = self.document.places((*at, *below))
+        path = ".".join(map(str, at))
+        fault = Problem("unreadable-file", str(error), span, path, error.remedy, also=also)
+        self.faults.append(fault)
+
+
+def include(plain: Any, files: Files, keys: frozenset[str], at: DocPath = ()) -> None:
+    """Replace every `{file: PATH}` below one of `keys` by the file's text.
 
     `at` leads to `plain` in the document.
     """
-    included: dict[DocPath, Included] = {}
-    faults: list[Problem] = []
     for path, holder, key in list(_inclusions(plain, at, keys)):
         relative = holder[key]["file"]
-        try:
-            text = read_included(folder, relative)
-        except CannotInclude as error:
-            place = (*path, "file")
-            problem = document.problem(place, "unreadable-file", str(error), error.remedy)
-            faults.append(problem.replace(path=".".join(map(str, path))))
-            holder[key] = ""
-            continue
-        shown = str(Path(document.file).parent / relative)
-        included[path] = Included(shown, text, digest_of(text))
-        # The file of a `lookup` keeps its name, which the rule's findings use.
-        holder[key] = {"file": relative, "text": text} if key == KNOWN_IN else text
-    return included, faults
+        holder[key] = ""
+        if (file := files.read(relative, path, "file")) is not None:
+            files.included[path] = file
+            # The file of a `lookup` keeps its name, which the rule's findings use.
+            is_named = key == KNOWN_IN
+            holder[key] = {"file": relative, "text": file.text} if is_named else file.text
 
 
 def _inclusions(
@@ -78,12 +100,8 @@ def _includes(value: object, path: DocPath, keys: frozenset[str]) -> bool:
     return named or is_known or (len(path) > 1 and words[-1] in keys and not is_agent)
 
 
-def include_defaults(
-    plain: Any, folder: Path, document: Document
-) -> tuple[dict[DocPath, Included], list[Problem]]:
+def include_defaults(plain: Any, files: Files) -> None:
     """Replace each `{file: PATH}` that is the default of an input by the data of the file."""
-    included: dict[DocPath, Included] = {}
-    faults: list[Problem] = []
     for place in list(default_places(plain.get("input"))):
         holder = reduce(getitem, place, plain["input"])
         at = ("input", *place)
@@ -91,15 +109,10 @@ def include_defaults(
         named = str(default.get("file")) if isinstance(default, dict) else ""
         is_either = holder["type"] == "any" and not named.endswith(OF_DATA)
         if holder["type"] in TEXTS or is_either:
-            found = include(holder, folder, document, frozenset({"default"}), at)
-        elif _has_file(holder["type"]) or _has_file(holder.get("properties")):
-            # There it is a value of its own.
-            continue
-        else:
-            found = include_data(holder, "default", folder, document, at)
-        included |= found[0]
-        faults += found[1]
-    return included, faults
+            include(holder, files, frozenset({"default"}), at)
+        elif not (_has_file(holder["type"]) or _has_file(holder.get("properties"))):
+            # Else it is a value of its own.
+            include_data(holder, "default", files, at)
 
 
 def _has_file(fields: object) -> bool:
@@ -107,22 +120,19 @@ def _has_file(fields: object) -> bool:
     return isinstance(fields, dict) and "file" in fields and () not in file_places(fields)
 
 
-def include_data(
-    holder: dict[str, Any], key: str, folder: Path, document: Document, at: DocPath
-) -> tuple[dict[DocPath, Included], list[Problem]]:
+def include_data(holder: dict[str, Any], key: str, files: Files, at: DocPath) -> None:
     """Replace `{file: PATH}` under a key by the data of the file, which is JSON or YAML.
 
     `at` leads to `holder` in the document.
     """
     alone = {key: holder[key]}
-    included, faults = include(alone, folder, document, frozenset({key}), at)
-    for file in included.values():
+    include(alone, files, frozenset({key}), at)
+    if file := files.included.get((*at, key)):
         try:
             alone[key] = data_of(file.text, file.file)
         except ProblemsFound as found:
-            faults += found.problems
+            files.faults += found.problems
     holder |= alone
-    return included, faults
 
 
 def data_of(text: str, shown_as: str) -> object:

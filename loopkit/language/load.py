@@ -22,9 +22,9 @@ from loopkit.document.problems import Problem, ProblemsFound, Severity, Span, cl
 from loopkit.document.reading import CannotInclude, Included, read, read_file, read_included
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.tools import TOOL_KINDS
-from loopkit.language.bundling import bundle_schemas, name_agents, with_agent_files
+from loopkit.language.bundling import bundle_schemas, name_agents, read_agent_files
 from loopkit.language.datatypes.notation import parse_type, remedy_for_text
-from loopkit.language.inclusion import INCLUDING, digest_of, include, include_defaults
+from loopkit.language.inclusion import INCLUDING, Files, digest_of, include, include_defaults
 from loopkit.language.machine import Machine, allowed_fields, field_names, is_tag, kinds_with
 from loopkit.language.remedies import FIELDS, LONGEST_QUOTED, remedy_for_field, remedy_for_value
 from loopkit.language.section import Noun, as_id
@@ -145,17 +145,16 @@ def load_document(
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
         raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
-    files = with_agent_files(document, folder)
+    files = Files(document, folder)
+    read_agent_files(files)
     document, plain = files.document, files.document.plain()
     name_agents(plain)
-    included, faults = include(plain, folder, document, INCLUDING)
-    of_inputs, unread = include_defaults(plain, folder, document)
-    in_schemas, dead = bundle_schemas(plain, folder, document)
-    every = {**files.included, **included, **of_inputs, **in_schemas}
-    source = Source(document, every, files.notes, files.roles)
+    include(plain, files, INCLUDING)
+    include_defaults(plain, files)
+    bundle_schemas(plain, files)
+    source = Source(document, files.included, files.notes, files.roles)
     children, broken = _load_children(plain, folder, source, reading or Reading())
-    faults += [*files.faults, *unread, *dead, *broken]
-    if faults:
+    if faults := [*files.faults, *broken]:
         raise ProblemsFound(dict.fromkeys(faults))
     # Blocks for anchors have been read where they are used.
     form = Form({key: value for key, value in plain.items() if not key.startswith("x-")}, document)
@@ -164,7 +163,7 @@ def load_document(
     if machine.name is None:
         machine = machine.model_copy(update={"name": as_id(default_name.lower())})
     machine = _with_folders(machine.with_named_models(), folder)
-    files_read = {one.file: one.digest for one in every.values()}
+    files_read = {one.file: one.digest for one in files.included.values()}
     resolved = _as_json(machine, {**files_read, document.file: digest_of(document.text)})
     if is_broken(resolved):
         place = Span(document.file, 1, 1, 1, 1)

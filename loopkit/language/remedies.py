@@ -182,5 +182,9 @@ def _argv_of(value: str | list[str]) -> list[str]:
 
 def _quote(value: object, otherwise: str = "…") -> str:
     """A short value as it is written in the file, else the text `otherwise`."""
-    text = value if isinstance(value, str) else inline(value)
+    try:
+        text = value if isinstance(value, str) else inline(value)
+    except TypeError:
+        # Another machine that was read in its place.
+        return otherwise
     return text if 0 < len(text) <= LONGEST_QUOTED and text.isprintable() else otherwise

@@ -56,10 +56,7 @@ INPUT_PATTERN = r"^input(\.[^\s.]+)+$"
 Place = tuple[str | int, ...]
 Written = Iterator[tuple[Place, str]]
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-LIKE_DURATION = re.compile(
-    r"(\d+(?:\.\d+)?) *(m(?:s|illi)|[shd]|m(?!o)|(?![a-z]))[a-z]*[, ]*", re.IGNORECASE
-)
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 DURATION_PATTERN = r"^\d+(\.\d+)?(ms|s|m|h)$"
 
 
@@ -124,15 +121,12 @@ class Spelled(Value, frozen=True):
 def _duration(value: object) -> object:
     if isinstance(value, str) and (match := DURATION.fullmatch(value)):
         return float(match[1]) * SECONDS[match[2]]
-    text = str(value).strip()
-    found = [(number, unit.lower() or "s") for number, unit in LIKE_DURATION.findall(text)]
-    parts = [(float(number), "ms" if unit[1:] else unit) for number, unit in found]
-    remedy = "`90s`, `10m` or `2h`"
-    if parts and not LIKE_DURATION.sub("", text):
-        [(number, unit), *more] = parts
-        number, unit = (number * 24, "h") if unit == "d" else (number, unit)
-        seconds = sum(number * SECONDS[unit] for number, unit in parts)
-        remedy = f"`{seconds:g}s`" if more else f"`{number:g}{unit}`"
+    from loopkit.text.moments import seconds_in  # noqa: PLC0415 - only a mistake needs it
+
+    seconds, remedy = seconds_in(str(value)), "`90s`, `10m` or `2h`"
+    if seconds is not None:
+        unit = next((unit for unit in ("h", "m") if seconds and seconds % SECONDS[unit] == 0), "s")
+        remedy = f"`{seconds / SECONDS[unit]:g}{unit}`"
     raise fault("bad-duration", f"`{value}` is not a duration", help=f"write {remedy}")
 
 

@@ -11,7 +11,7 @@ from itertools import product
 
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import ERRORS, VERDICT, WARNINGS, of_verdict
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.template.sandbox import Record
 from loopkit.machine.cycles import Step, on_every_path, on_some_path
 from loopkit.machine.edges import Edge

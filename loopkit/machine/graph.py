@@ -20,9 +20,9 @@ from typing import NamedTuple, TypeVar
 from loopkit.language.datatypes.datatype import DataType, value_at
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import CAME_FROM
+from loopkit.language.guard.evaluate import equality, truth
 from loopkit.language.guard.grammar import Guard, GuardError, expand, readable
 from loopkit.language.guard.grammar import parse as parse_guard
-from loopkit.language.guard.kleene import equality, truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import Bound
 from loopkit.language.states import State

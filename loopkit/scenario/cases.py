@@ -25,7 +25,7 @@ from pydantic import (
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import read_file
 from loopkit.engine.findings import Status, Verdict
-from loopkit.language.inclusion import digest_of, include
+from loopkit.language.inclusion import Files, digest_of, include
 from loopkit.language.load import Source, explain
 from loopkit.language.section import FROM_LIST, Duration, Id, Noun, Text, fault
 from loopkit.scenario.script import (
@@ -364,14 +364,15 @@ def load_file(path: Path) -> LoadedScenario:
         remedy = "name a scenario of it; `loopkit run MACHINE --record FILE` writes one"
         source, at = Source(document), ("loopkit",)
         raise ProblemsFound([source.problem(at, "missing-field", message, help=remedy, key=True)])
-    included, faults = include(plain, path.parent, document, INCLUDING)
-    if faults:
-        raise ProblemsFound(faults)
+    files = Files(document, path.parent)
+    include(plain, files, INCLUDING)
+    if files.faults:
+        raise ProblemsFound(files.faults)
     try:
         scenario = Scenario.model_validate(plain)
     except ValidationError as error:
         raise ProblemsFound(list(explain(error, document, Scenario))) from error
-    return LoadedScenario(scenario, Source(document, included), path.parent, plain)
+    return LoadedScenario(scenario, Source(document, files.included), path.parent, plain)
 
 
 def load_scenario(path: Path, case: str | None = None) -> tuple[Scenario, str, str]:

@@ -18,7 +18,7 @@ from loopkit.document.problems import Problem, ProblemsFound, render
 from loopkit.engine.macrostep import Engine
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.datatypes.notation import parse_record
-from loopkit.language.inclusion import include, include_data
+from loopkit.language.inclusion import Files, include, include_data
 from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.load import Loaded, Source, load
@@ -111,18 +111,16 @@ def _include_files(
     written: LoadedScenario, at: DocPath, inputs: Mapping[str, Any], datatype: DataType
 ) -> tuple[dict[str, Any], list[Problem]]:
     """The inputs with the contents of the files that they name, and the problems with these."""
-    given, problems = dict(inputs), list[Problem]()
+    given, files = dict(inputs), Files(written.source.document, written.folder)
     for name in inputs:
         field = datatype.field(name)
-        folder = written.folder
-        document = written.source.document
         if field is not None and field.scalar == "str":
             holder = {name: given[name]}
-            problems += include(holder, folder, document, frozenset({name}), at)[1]
+            include(holder, files, frozenset({name}), at)
             given |= holder
         elif field is not None and not field.is_file and "file" not in (field.fields or {}):
-            problems += include_data(given, name, folder, document, at)[1]
-    return given, problems
+            include_data(given, name, files, at)
+    return given, files.faults
 
 
 SUFFIX = ".scenario.yaml"

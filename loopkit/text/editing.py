@@ -1,4 +1,4 @@
-"""Edited texts: what a page changed, the lines in which two texts differ, and transcripts.
+"""Edited texts: what a page changed; and transcripts.
 
 Browsers give back every end of a line as they like. So the returned text is compared, line by line,
 with the text that was shown, and every line that was left alone stays exactly as it was.
@@ -17,6 +17,9 @@ from loopkit.text import printable
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 """A line as browsers see it, and what ends it."""
+_OFTEN = 50
+"""How often a line may come and still be looked for; one that comes more often corresponds only
+beside others."""
 
 
 class _Line(NamedTuple):

@@ -16,23 +16,23 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from loopkit.text import HALF, is_broken, one_line
-from loopkit.values import Mutable, Value
+from loopkit.values import Mutable, Value, field
 
 MAX_DEPTH = 64
 """How deep lists and objects may be nested; a machine file has the same limit."""
 
-MAX_OPENINGS = 10_000
-"""The maximum number of braces and brackets tried in a text; it takes time to place each error."""
+MOST_ERRORS = 1_000
+"""The braces and brackets that are tried in vain in a text; it takes time to place each error."""
 
 MOST_FITTED = 100
 """The maximum number of different values of which the one that fits is looked for."""
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _OPENING = re.compile(r"[{\[]")
+_BEGINNING = re.compile(r"""\{(?=\s*["'}])|\[(?=\s*["{}\[\]\d\-tfnNI])""")
+"""Of all other brackets and braces the next character says that they begin no JSON."""
 # A text that starts like this is meant as JSON, even if it cannot be parsed.
 _MEANT = re.compile(r"\{\s*[\"']|\[\s*[{\"]")
-_WINDOW = 65_536
-"""The number of characters before a broken value that are read again."""
 _FAR = 20
 """Characters that were read as JSON before an error, from which on it is meant as JSON."""
 
@@ -43,15 +43,13 @@ class NoJson(Value, frozen=True):
     reason: str
 
 
-class JsonInText(Value, frozen=True):
+class JsonInText(Mutable):
     """The outermost objects and lists in a text, and broken attempts at one."""
 
-    values: tuple[Any, ...]
-    alone: tuple[bool, ...]
-    """For each value, whether nothing else stands on its first and its last line."""
-    spans: tuple[tuple[int, int], ...]
+    values: list[Any] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
     """The start and end of each value."""
-    broken: tuple[NoJson, ...]
+    broken: list[NoJson] = field(default_factory=list)
 
 
 def parse_json(text: str) -> object | NoJson:
@@ -84,77 +82,48 @@ def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> obj
         return _only_one(fenced, fenced, fits)
     found = json_in(text)
     objects = [value for value in found.values if isinstance(value, dict)]
-    placed = zip(found.values, found.alone, strict=True)
-    lists = [v for v, alone in placed if alone or any(isinstance(one, dict) for one in v)]
+    lists = [
+        value
+        for value, span in zip(found.values, found.spans, strict=True)
+        if is_alone(text, *span) or any(isinstance(one, dict) for one in value)
+    ]
     return _only_one([*(objects or lists), *found.broken], [*objects, *lists], fits)
 
 
 def json_in(text: str) -> JsonInText:
     """All outermost objects and lists in a text, fenced or not, in order."""
-    values: list[Any] = []
-    alone: list[bool] = []
-    spans: list[tuple[int, int]] = []
-    broken: list[NoJson] = []
-    window, at = _Window(text), 0
-    for _ in range(MAX_OPENINGS):
-        opening = _OPENING.search(text, at)
-        if opening is None:
-            break
+    found = JsonInText()
+    at = tried = 0
+    while tried < MOST_ERRORS and (opening := _BEGINNING.search(text, at)):
         start = opening.start()
-        read, at = window.read(start)
+        read, at = _read_at(text, start)
         if not isinstance(read, NoJson):
-            values.append(read)
-            alone.append(_is_alone(text, start, at))
-            spans.append((start, at))
-        elif at - start >= _FAR or _MEANT.match(text, start):
-            broken.append(read)
-    else:
-        broken.append(NoJson(f"there are more than {MAX_OPENINGS:,} brackets and braces"))
-    return JsonInText(tuple(values), tuple(alone), tuple(spans), tuple(broken))
+            found.values.append(read)
+            found.spans.append((start, at))
+            continue
+        tried += 1
+        if at - start >= _FAR or _MEANT.match(text, start):
+            found.broken.append(read)
+    if tried == MOST_ERRORS:
+        found.broken.append(NoJson(f"{MOST_ERRORS:,} brackets and braces in it begin no JSON"))
+    return found
 
 
-class _Window(Mutable):
-    """A text from which one value after another is read.
-
-    Python counts all lines before an error. Without what is far before the value these are few.
-    """
-
-    text: str
-    rest: str = ""
-    """The text from `offset` on."""
-    offset: int = 0
-    line: int = 1
-    """The line of the text that the rest starts in."""
-    column: int = 1
-
-    def __post_init__(self) -> None:
-        self.rest = self.text
-
-    def read(self, start: int) -> tuple[object | NoJson, int]:
-        """The value that starts there, and where reading goes on after it."""
-        if start - self.offset > _WINDOW:
-            self._move(start)
-        try:
-            value, end = _DECODER.raw_decode(self.rest, start - self.offset)
-        except json.JSONDecodeError as error:
-            return self._at_its_place(error), max(error.pos + self.offset, start + 1)
-        except (ValueError, RecursionError) as error:
-            # It does not say where: what follows may be a part of this, and must not be taken.
-            return NoJson(_limit(error)), len(self.text)
-        return _storable(value, self.rest[start - self.offset : end]), end + self.offset
-
-    def _move(self, start: int) -> None:
-        self.line += self.text.count("\n", self.offset, start)
-        self.column = start - self.text.rfind("\n", 0, start)
-        self.rest, self.offset = self.text[start:], start
-
-    def _at_its_place(self, error: json.JSONDecodeError) -> NoJson:
-        first = error.lineno == 1
-        column = error.colno + (self.column - 1 if first else 0)
-        return _no_json_at(error.msg, error.lineno + self.line - 1, column)
+def _read_at(text: str, start: int) -> tuple[object | NoJson, int]:
+    """The value that starts there, and where reading goes on after it."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        reason = _no_json_at(error.msg, error.lineno, error.colno)
+        return reason, max(error.pos, start + 1)
+    except (ValueError, RecursionError) as error:
+        # It does not say where: what follows may be a part of this, and must not be taken.
+        return NoJson(_limit(error)), len(text)
+    return _storable(value, text[start:end]), end
 
 
-def _is_alone(text: str, start: int, end: int) -> bool:
+def is_alone(text: str, start: int, end: int) -> bool:
+    """Whether nothing else stands on the first and the last line of a value."""
     before, after = start - 1, end
     while before >= 0 and text[before] != "\n" and text[before].isspace():
         before -= 1

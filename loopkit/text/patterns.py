@@ -23,7 +23,6 @@ TIME_LIMIT_S = 2.0
 """The time limit for searching one text with a pattern, in seconds."""
 
 
-_OPERATORS = frozenset(".^$*+?{}[]|()\\")
 _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
 """A character, a set, or a number of repetitions."""
 
@@ -86,12 +85,6 @@ def _size(pattern: str) -> int:
     return sum(groups) + last
 
 
-@lru_cache(maxsize=512)
-def is_plain(pattern: str) -> bool:
-    """Whether a pattern has no operators, so that it matches itself and nothing else."""
-    return len(pattern) <= MAX_LENGTH and _OPERATORS.isdisjoint(pattern)
-
-
 def count_of(
     pattern: str, text: str, named: Mapping[str, str] | None = None, *, most: int | None = None
 ) -> int:
@@ -99,13 +92,7 @@ def count_of(
 
     Raises as `occurrences` does.
     """
-    source = named.get(pattern, pattern) if named else pattern
-    if not is_plain(source):
-        return sum(1 for _ in islice(occurrences(source, text), most))
-    # A plain text is counted without an expression, so it needs no limit.
-    if most == 1:
-        return int(source in text)
-    return text.count(source) if most is None else min(text.count(source), most)
+    return sum(1 for _ in islice(occurrences(pattern, text, named), most))
 
 
 def occurrences(

@@ -19,10 +19,15 @@ from loopkit import plugins
 from loopkit.engine.findings import Answer, Finding
 from loopkit.language.datatypes.datatype import NotationError, conform, value_at, violation
 from loopkit.language.datatypes.notation import parse_type
-from loopkit.language.guard.evaluate import ITEMS, compile_guard, parse_path, select
+from loopkit.language.guard.evaluate import (
+    ITEMS,
+    compile_guard,
+    parse_path,
+    parse_requirement,
+    select,
+)
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.grammar import parse as parse_guard
-from loopkit.language.guard.kleene import Known, parse_requirement
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse
@@ -669,11 +674,10 @@ async def check_require(
     items = [("", data)] if rule.each is None else select(rule.each, data)
     own = {subject.artifact: data, "artifact": data}
     names = over(sees_data(rule, setting.names) | own, setting.names)
-    known: Known = {}
     unmet = (
         _unmet_requirement(rule, location, item, index)
         for index, (location, item) in enumerate(items)
-        if not requirement.holds(item, over({"item": item, "index": index}, names), known)
+        if not requirement.holds(item, over({"item": item, "index": index}, names))
     )
     return list(islice(unmet, MAX_FAULTS))
 

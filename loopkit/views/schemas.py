@@ -28,7 +28,6 @@ from loopkit.engine.records import Record, Usage
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.scenario.cases import Scenario
-from loopkit.views.stats import MachineStats, RunStats
 
 STATS = (
     "The output of `loopkit stats --format json`. A share is null if its denominator is zero. "
@@ -107,6 +106,9 @@ SNIPPETS: Mapping[str, Mapping[str, Any]] = {
 
 def stats_schema() -> dict[str, Any]:
     """The JSON Schema of what `loopkit stats --format json` prints. Other keys are allowed."""
+    # With what reads the runs of a journal, which no other schema needs.
+    from loopkit.views.stats import MachineStats, RunStats  # noqa: PLC0415
+
     listed = {
         name: {"type": "array", "items": {"$ref": f"#/definitions/{noun.__name__}"}}
         for name, noun in (("runs", RunStats), ("machines", MachineStats))

@@ -137,21 +137,6 @@ def test_a_report_that_was_left_over_is_never_read(desk: Desk) -> None:
     assert not (desk.folder / "report.json").exists()
 
 
-def test_a_report_of_an_earlier_attempt_is_no_report_of_this_one(desk: Desk) -> None:
-    """S1.22: the first attempt's report says fail; the second time the program writes nothing."""
-    code = """
-import pathlib
-if not pathlib.Path("ran").exists():
-    pathlib.Path("ran").touch()
-    pathlib.Path("report.json").write_text(
-        '{"verdict": "fail", "findings": [{"message": "No.", "severity": "error"}]}')
-"""
-    rule = {"command": python(code), "parse": "report", "file": "report.json"}
-    played = ruled(desk, rule, "one", "two")
-    assert [report.verdict for report in played.reports] == ["fail", "incomplete"]
-    assert played.outcome == "broken"
-
-
 @pytest.mark.parametrize(
     ("report", "text", "verdict", "says"),
     [
@@ -206,16 +191,6 @@ def test_how_a_program_ended_is_one_thing_and_its_verdict_another(
         [(message, _)] = found(played)
         assert message.endswith("exit code 1, although nothing that it reports blocks:\nwhy")
         assert "the exit code counts" in played.reports[0].answers[0].reason
-
-
-def test_a_program_that_is_not_there_is_no_fault_of_the_author(desk: Desk) -> None:
-    """S1.39: an error with what to do about it; no attempt is spent."""
-    played = ruled(desk, {"command": ["./no-such-linter"], "parse": "sarif"})
-    assert played.outcome == "broken"
-    assert played.state.attempts["draft"] == 1
-    [answer] = played.reports[0].answers
-    assert (answer.verdict, answer.error_class) == ("error", "fatal")
-    assert "correct the path, which starts at the working folder" in answer.reason
 
 
 # Tries of its own
@@ -421,28 +396,6 @@ def test_the_time_that_a_baseline_takes_counts(desk: Desk) -> None:
     played = ruled(desk, {**LINTED, "command": python(code)}, "done")
     assert played.of(Baselined)[0].time_s > 0.5
     assert played.state.usage.time_s > 0.5
-
-
-@pytest.mark.parametrize(
-    ("rule", "warns"),
-    [
-        ({}, False),
-        ({"parse": "junit"}, False),
-        ({"baseline": True}, True),
-        ({"parse": "lines"}, True),
-        ({"parse": "sarif"}, True),
-        ({"parse": "report"}, True),
-    ],
-)
-def test_a_transition_for_warnings_is_taken_only_where_a_program_can_give_some(
-    desk: Desk, rule: dict[str, Any], warns: bool
-) -> None:
-    machine = MACHINE.replace("RULE", json.dumps({"command": ["tool"], **rule}))
-    machine = machine.replace("REVISIONS", "1").replace(
-        "- {guard: valid,", '- {guard: verdict == "warn", target: refused}\n      - {guard: valid,'
-    )
-    codes = [problem.code for problem in desk.problems(machine)]
-    assert ("dead-transition" in codes) != warns, codes
 
 
 def test_a_rule_that_the_input_rules_out_takes_no_baseline(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import pytest
 from loopkit.engine.events import Failed, Replied, Worked
 from loopkit.views.review import report_lines
 from tests.machines import loop
-from tests.support import PASS, Desk, Played, console_lines, fails, listed, scenario
+from tests.support import PASS, Desk, Played, console_lines, fails, scenario
 
 RUN = """
 loopkit: 1
@@ -97,12 +97,6 @@ states:
 
 def test_a_command_that_does_not_write_its_file_is_a_content_fault(desk: Desk) -> None:
     assert desk.play(FILED.replace("SHELL", "echo done")).outcome == "lost"
-
-
-def test_a_file_that_may_be_missing_has_to_be_judged_or_caught(desk: Desk) -> None:
-    machine = FILED.replace("    on_error: {content: lost}\n", "").replace("SHELL", "true")
-    codes = [problem.code for problem in desk.problems(machine)]
-    assert "content-unhandled" in codes
 
 
 def test_a_command_leaves_a_file_and_fields_of_it(desk: Desk) -> None:
@@ -439,11 +433,6 @@ def test_an_agent_sees_only_the_variables_it_is_given(
     assert "secret" not in printed
 
 
-def test_an_agent_works_in_its_workspace(desk: Desk) -> None:
-    played = agent(desk, ["pwd"], "workspace: {path: build, create: true}")
-    assert played.result == {"draft": f"{(desk.folder / 'build').resolve()}\n"}
-
-
 JUDGES = loop(
     "[{judge: critic, rubric: [It is good.]}]",
     {"valid": "accepted", "cap_reached": "refused"},
@@ -457,13 +446,6 @@ CRITIC = r"""
 if grep -q 'a good plan'; then echo '{"verdict": "pass", "findings": []}'
 else echo '{"verdict": "fail", "findings": [{"message": "Bad.", "severity": "error"}]}'; fi
 """
-
-
-def test_a_program_can_be_the_judge(desk: Desk) -> None:
-    desk.write("critic.sh", CRITIC)
-    played = desk.play(JUDGES, scenario(agents={"author": ["a bad plan", "a good plan"]}))
-    assert played.outcome == "accepted"
-    assert listed(played.prompts("author")[1]) == "- Bad."
 
 
 def test_a_program_that_judges_is_asked_again_with_the_whole_question(desk: Desk) -> None:

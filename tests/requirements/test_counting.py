@@ -233,11 +233,6 @@ def test_a_rule_that_cannot_judge_counts_whatever_the_quorum(desk: Desk) -> None
     assert played.reports[0].verdict == "incomplete"
 
 
-def test_a_finding_counts_before_a_reviewer_who_is_missing(desk: Desk) -> None:
-    played = play(desk, one=[fails("A"), PASS], two=[CRASHED, PASS], three=[PASS, PASS])
-    assert [report.verdict for report in played.reports] == ["fail", "pass"]
-
-
 # -- scores --------------------------------------------------------------------------------
 
 SCORING = "[{judge: one, score: {min: 0, max: 10}}]"
@@ -263,14 +258,6 @@ def test_a_judge_whose_score_is_none_is_asked_again(desk: Desk, score: object) -
     assert played.reports[0].score == 9.5
     assert '"score" must be a number from 0 to 10' in played.prompts("one")[1]
     assert '- "score": a number from 0 to 10' in played.prompts("one")[0]
-
-
-def test_of_attempts_with_as_many_findings_the_best_score_wins(desk: Desk) -> None:
-    """X.6: fewest blocking, then fewest warnings, then the score, then the earliest."""
-    scores = [3, 7, 5, 7, 2, 1]
-    said = [found("error", f"A{i}", score=score) for i, score in enumerate(scores)]
-    played = play(desk, by=SCORING, one=said)
-    assert (played.outcome, played.result) == ("exhausted", {"plan": "plan 2"})
 
 
 BEST = """

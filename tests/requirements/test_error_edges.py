@@ -79,11 +79,6 @@ def test_a_class_that_the_table_does_not_name_suspends(desk: Desk, error_class: 
     assert played.state.suspended.state == "draft"
 
 
-def test_content_that_nothing_would_catch_is_told_before_the_run(desk: Desk) -> None:
-    machine = author("on_error: {fatal: caught}")
-    assert "content-unhandled" in {problem.code for problem in desk.problems(machine)}
-
-
 def test_a_back_edge_tries_again_as_often_as_it_grants(desk: Desk) -> None:
     edge = "{revise: draft, max: 2, feedback: 'Attempt {{ revision }} of {{ max_revisions }}.'}"
     machine = author(f"on_error: {{content: {edge}}}", judged=False).replace(
@@ -154,12 +149,6 @@ def test_an_incomplete_report_goes_to_the_edge_of_its_worst_missing_answer(
     played = judged(desk, first, second)
     assert played.outcome == outcome
     assert played.reports[0].verdict == "incomplete"
-
-
-def test_an_incomplete_report_goes_to_the_guard_that_names_it(desk: Desk) -> None:
-    guard = "{guard: verdict == 'incomplete', target: refused}"
-    played = judged(desk, PASS, {"fault": "connection"}, guard)
-    assert played.outcome == "refused"
 
 
 def test_a_fail_counts_although_another_answer_is_missing(desk: Desk) -> None:

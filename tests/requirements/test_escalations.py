@@ -9,47 +9,8 @@ from loopkit.engine.macrostep import Engine
 from loopkit.language.load import load
 from loopkit.machine.program import Program
 from loopkit.views.review import review
-from tests.support import Desk, Played, QuickClock, scenario
+from tests.support import Desk, Played, scenario
 from tests.test_came_from import PHASES
-
-POLICIES = """
-loopkit: 1
-input:
-  mode: {type: autonomous|supervised|threshold, default: threshold}
-  most_rounds: {type: int, default: 2, minimum: 1, maximum: 5}
-agents:
-  writer: {model: openai/gpt-5-mini, schema: {text: str, files: int, critical: bool, sure: num}}
-limits: {revisions: 5}
-guards:
-  unsure: draft.sure < 0.5 or draft.critical or draft.files > 10 or attempt > 2
-states:
-  draft:
-    agent: writer
-    prompt: "Write. {{ feedback }}"
-    on_error: {content: failed}
-    transitions: [{target: check}]
-  check:
-    validate: draft
-    by: [{not_matches: POOR, message: It is poor.}]
-    transitions:
-      - {guard: not valid, revise: draft}
-      - {guard: not valid, target: failed}
-      - {guard: input.mode == "autonomous", target: done}
-      - {guard: input.mode == "supervised", target: approval}
-      - {guard: unsure, target: approval}
-      - {target: done}
-  approval:
-    human: Is it good?
-    choices: [approve, reject]
-    form: {justification: str}
-    timeout: 1h
-    otherwise: reject
-    show: [draft, report]
-    transitions: [{guard: choice == "approve", target: done}, {target: failed}]
-  done: {final: success, result: draft}
-  failed: {final: failure, result: draft}
-"""
-GOOD = {"text": "Fine", "files": 1, "critical": False, "sure": 0.9}
 
 
 def escalated(desk: Desk, *designs: str) -> Played:
@@ -184,45 +145,6 @@ def test_an_override_is_recorded_with_gate_decision_who_why_when_and_counts(desk
     assert stored.at > 0
     assert (event.considered.state, event.considered.verdict) == ("review", "fail")
     assert (event.considered.findings, event.considered.blocking) == ({"high": 1}, 1)
-
-
-def test_nobody_who_approves_in_time_counts_as_not_approved(desk: Desk) -> None:
-    """S2.19"""
-    desk.clock = QuickClock()
-    agents = {"writer": [{"data": GOOD}]}
-    script = scenario(agents=agents, answers={"approval": [{"after": "2h"}]})
-    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
-    assert desk.play(text, script, {"mode": "supervised"}).outcome == "failed"
-
-
-@pytest.mark.parametrize(
-    ("mode", "changes", "asked"),
-    [
-        ("autonomous", {"critical": True, "sure": 0.1, "files": 99}, False),
-        ("supervised", {}, True),
-        ("threshold", {}, False),
-        ("threshold", {"sure": 0.2}, True),
-        ("threshold", {"critical": True}, True),
-        ("threshold", {"files": 11}, True),
-    ],
-)
-def test_a_policy_says_when_a_person_is_asked(
-    desk: Desk, mode: str, changes: dict[str, object], asked: bool
-) -> None:
-    """S2.20"""
-    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
-    script = scenario(agents={"writer": [{"data": {**GOOD, **changes}}]})
-    run = desk.play(text, script, {"mode": mode})
-    assert ("approval" in run.route) is asked
-
-
-def test_a_policy_may_ask_after_so_many_rounds(desk: Desk) -> None:
-    """S2.20"""
-    text = POLICIES.replace("form: {justification: str}", "form: {justification: optional str}")
-    poor = {"data": {**GOOD, "text": "POOR"}}
-    for rounds, asked in ((1, False), (2, True)):
-        run = desk.play(text, scenario(agents={"writer": [*[poor] * rounds, {"data": GOOD}]}))
-        assert ("approval" in run.route) is asked
 
 
 JUDGED = """

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from loopkit.engine.changes import fold
-from loopkit.engine.events import Replied, read_event
+from loopkit.engine.events import read_event
 from loopkit.engine.ledger import open_findings_of
 from loopkit.engine.rounds import Rounds
-from tests.support import PASS, Desk, Played, fails, scenario
+from tests.support import PASS, Desk, Played, scenario
 
 FORMS = {
     "own": "",
@@ -197,23 +196,6 @@ def test_a_plug_in_may_name_what_it_finds(desk: Desk) -> None:
     played = desk.play(machine, scenario(agents={"writer": PLANS}))
     assert statuses(played) == [["new"], *[["recurring"]] * 3]
     assert (played.outcome, played.reports[0].findings[0].key) == ("failed", "speed")
-
-
-def test_a_program_names_what_it_finds_by_its_map(desk: Desk) -> None:
-    report = {"verdict": "fail", "issues": [{"test": "a", "level": "high", "message": "Red."}]}
-    again = {"verdict": "fail", "issues": [{"test": "a", "level": "high", "message": "Worse."}]}
-    machine = loop(PLAYED).replace(
-        "{judge: critic}",
-        "{command: [check], parse: report, map: {findings: issues, severity: level, key: test}}",
-    )
-    machine = machine.replace("  critic: {model: some/model}\n", "")
-    played_reports = [report, again, again, again]
-    script = scenario(
-        agents={"writer": PLANS},
-        commands={"by[0]": [{"stdout": json.dumps(one), "exit_code": 1} for one in played_reports]},
-    )
-    played = desk.play(machine, script)
-    assert (played.outcome, statuses(played)[1:]) == ("failed", [["recurring"]] * 3)
 
 
 def test_what_a_baseline_knows_by_its_key_is_known_in_other_words(desk: Desk) -> None:
@@ -535,68 +517,6 @@ def test_each_judge_is_asked_about_its_own_findings_only(desk: Desk) -> None:
     played = desk.play(machine, scenario(agents={"writer": PLANS, **says}))
     one, two = (finding.id for finding in played.reports[0].findings)
     assert [re.findall(IDS, played.prompts(name)[1]) for name in says] == [[one], [two]]
-
-
-def test_after_a_kill_between_the_question_and_the_answer_the_ids_are_the_same(
-    tmp_path: Path,
-) -> None:
-    """S2.28: the question is made of what is stored."""
-    durable = Desk(tmp_path, in_memory=False)
-    first = worded("own", 0)
-    for finding in first["data"]["findings"]:
-        finding.pop("key")
-    unharmed = durable.play(
-        loop(PLAYED), scenario(agents={"writer": PLANS, "critic": [first] * 3 + [PASS]})
-    )
-    shown = [re.findall(IDS, prompt) for prompt in unharmed.prompts("critic")]
-    assert shown[1] == [finding.id for finding in unharmed.reports[0].findings]
-    again = {
-        "data": report(
-            "fail", known={shown[1][0]: "open", **dict.fromkeys(shown[1][1:], "resolved")}
-        )
-    }
-    script = scenario(
-        agents={"writer": PLANS, "critic": [first, [{"fault": "crash"}, again], PASS]}
-    )
-    machine = loop("{model: some/model, on_in_doubt: retry}")
-    aborted = durable.abort(machine, script, in_call=4)
-    resumed = durable.resume(aborted.state.run)
-    assert [re.findall(IDS, prompt) for prompt in resumed.prompts("critic")][-1] == [shown[1][0]]
-    assert statuses(resumed) == [["new"] * 3, ["recurring"], []]
-    assert [len(report.resolved) for report in resumed.reports] == [0, 2, 1]
-
-
-def test_a_stored_answer_is_read_the_same_after_a_resume(tmp_path: Path) -> None:
-    """It is paid once, and means what it meant."""
-    durable = Desk(tmp_path, in_memory=False)
-    first = fails("A", "B")
-    for finding in first["data"]["findings"]:
-        finding["severity"] = "high"
-    by = "{judge: critic}, {judge: late}"
-    machine = loop(PLAYED, state="").replace("{judge: critic}", by)
-    machine = machine.replace("  critic:", "  late: {model: a/b, retry: {attempts: 1}}\n  critic:")
-    machine = machine.replace("      - {guard: incomplete, target: unjudged}\n", "")
-    machine = machine.replace("  unjudged: {final: failure}\n", "")
-    learnt = durable.play(
-        machine,
-        scenario(agents={"writer": PLANS, "critic": [first, PASS], "late": [PASS, PASS]}),
-    )
-    one, two = (finding.id for finding in learnt.reports[0].findings)
-    known = {"data": report("fail", known={one: "open", two: "resolved"})}
-    script = scenario(
-        agents={
-            "writer": PLANS,
-            "critic": [first, known, PASS],
-            "late": [PASS, PASS, PASS],
-        }
-    )
-    stopped = durable.play(machine, script, limits={"agent_calls": 5})
-    assert stopped.state.status == "suspended"
-    stopped = durable.resume(stopped.state.run, {"agent_calls": 9})
-    assert stopped.outcome == "done"
-    assert statuses(stopped)[1] == ["recurring"]
-    asked = [event for event in stopped.of(Replied) if '"known"' in event.text]
-    assert len(asked) == 1
 
 
 def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:

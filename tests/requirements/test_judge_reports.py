@@ -128,15 +128,6 @@ def test_synonyms_and_default_fields_are_declared_and_both_forms_are_kept(desk: 
     assert json.loads(reply) == assessed("NEEDS_IMPROVEMENT", sparse)["data"]
 
 
-def test_a_status_of_the_schema_that_has_no_meaning_is_found_before_a_run(desk: Desk) -> None:
-    """S2.35: a status without a declared route is a load error."""
-    machine = MACHINE.replace("AGENT", ASSESSING.replace("PASS|FAIL", "PASS|BUILD_FAILED|FAIL"))
-    machine = machine.replace("RULE", ASSESSED).replace("BY", "[review]")
-    found = desk.problems(machine.replace("FEEDBACK", json.dumps(LISTED)))
-    assert [problem.code for problem in found] == ["unknown-word"]
-    assert "`BUILD_FAILED`" in found[0].message
-
-
 DIAGNOSING = loop(
     """
       - judge: linter

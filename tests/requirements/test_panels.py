@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import pytest
@@ -102,7 +102,7 @@ def test_a_quorum_says_how_many_have_to_answer_and_all_silent_is_never_a_pass(de
 def test_no_vote_of_judges_overrides_a_rule_that_blocks(desk: Desk, state: str, each: str) -> None:
     """X.12, for every vote of three judges that are asked nevertheless."""
     text = panel(*THREE, rules="{section: Goal}, ", state=state, each=f"reask: 0, {each}")
-    for votes in product([PASS, BAD, DOWN], repeat=3):
+    for votes in combinations_with_replacement([PASS, BAD, DOWN], 3):
         opinions = {name: [vote] * 4 for name, vote in zip(THREE, votes, strict=True)}
         played = desk.play(text, scenario(agents={"writer": ["A plan."], **opinions}))
         assert played.outcome == "failed"

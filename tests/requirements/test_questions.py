@@ -102,13 +102,6 @@ def test_before_the_timeout_a_person_answers(durable: Desk) -> None:
     assert played.state.answers["gate"].by == "person"
 
 
-def test_a_timeout_needs_a_choice_that_goes_forward(desk: Desk) -> None:
-    absent = GATE.replace("OPTIONS", "timeout: 1h\n    otherwise: bad")
-    assert {problem.code for problem in desk.problems(absent)} == {"otherwise-revises"}
-    silent = GATE.replace("OPTIONS", "timeout: 1h")
-    assert {problem.code for problem in desk.problems(silent)} == {"missing-otherwise"}
-
-
 FORM = """
 loopkit: 1
 states:
@@ -217,27 +210,6 @@ states:
       - {target: accepted}
   accepted: {final: success, result: plan}
 """
-EXHAUSTED = "  exhausted: {final: failure, result: plan, pick: PICK}\n"
-
-
-@pytest.mark.parametrize(
-    ("plans", "best"),
-    [
-        (["", "ab", "a"], "ab"),
-        (["a b", "ab c", "a"], "ab c"),
-        (["b", "a", "x"], "b"),
-        (["", "x", "ac"], "ac"),
-    ],
-    ids=["fewest-errors", "then-fewest-warnings", "then-the-earliest", "a-late-one"],
-)
-def test_the_best_of_all_attempts_is_the_result(desk: Desk, plans: list[str], best: str) -> None:
-    head, _, rest = BEST.partition("  ask:\n")
-    tail = rest[rest.index("  accepted:") :]
-    machine = head.replace("ENDING", "exhausted") + tail
-    script = scenario(agents={"author": plans})
-    for pick, result in (("best", best), ("last", plans[-1])):
-        ending = EXHAUSTED.replace("PICK", pick)
-        assert desk.play(machine + ending, script).result == {"plan": result}
 
 
 def test_the_best_is_shown_and_taken_when_the_run_goes_forward(durable: Desk) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import PASS, PLAN_REVIEW, Desk, Played, fails, plan, scenario
+from tests.support import PASS, PLAN_REVIEW, Desk, Played, plan, scenario
 
 ISSUE = """\
 ## Exports starve each other
@@ -82,31 +82,3 @@ def test_what_is_no_plan_is_sent_back_with_all_that_is_missing(
         ]
     )
     assert len(played.prompts("critic")) == 1
-
-
-IN_OTHER_WHITE_SPACE = "\r\n\n" + plan("good").replace("\n", " \t\r\n") + "\n\n  \n"
-
-
-@pytest.mark.parametrize("again", [plan("good"), IN_OTHER_WHITE_SPACE])
-def test_the_same_plan_again_is_no_progress(desk: Desk, again: str) -> None:
-    """It is judged, and then the person is asked instead of a third attempt."""
-    critic = [fails("Task 2 is vague."), fails("Task 3 is vague.")]
-    played = reviewed(desk, [plan("good"), again], critic)
-    assert [report.stalled for report in played.reports] == [False, True]
-    assert played.state.state == "escalated"
-    assert played.state.counters["validate[2]"] == 1
-
-
-def test_an_answer_that_was_cut_off_is_sent_back(desk: Desk) -> None:
-    script = scenario(
-        agents={
-            "architect": [{"reply": plan("good")[:900], "cut_off": True}, plan("good")],
-            "critic": [PASS],
-        }
-    )
-    played = desk.play(PLAN_REVIEW, script, {"issue": ISSUE})
-    assert (
-        "- the answer was cut off before its end (`max_tokens` is 8,000)"
-        in played.prompts("architect")[1]
-    )
-    assert played.state.state == "approval"

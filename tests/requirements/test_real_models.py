@@ -118,16 +118,6 @@ def test_a_reply_without_a_count_is_charged_at_what_was_reserved(
     assert played.state.usage.cost_usd > 200 * PRICE
 
 
-def test_a_call_whose_maximum_does_not_fit_is_not_made(desk: Desk, server: HostileServer) -> None:
-    """S1.55: a ceiling for the run, looked at before each call, its maximum reserved."""
-    server.queue(SHORT, GOOD)
-    played = desk.play(machine(server, limits=f"revisions: 3, cost_usd: {500 * PRICE}"))
-    assert len(server.requests()) == 1
-    assert played.state.suspended is not None
-    assert played.state.suspended.reason == "limit"
-    assert "the next call can take up to" in played.state.suspended.message
-
-
 def test_a_machine_with_a_cost_limit_needs_a_price_for_every_rung(
     desk: Desk, server: HostileServer
 ) -> None:
@@ -169,17 +159,6 @@ def test_a_prompt_for_a_server_of_ones_own_goes_to_no_stranger(
     text = machine(server, model="hosted_vllm/llama").replace(f"base_url: {server.base_url}/v1", "")
     with pytest.raises(NotRunnable, match="add its `base_url:`"):
         desk.play(text)
-
-
-def test_each_revision_climbs_a_rung_and_the_last_one_stays(
-    desk: Desk, server: HostileServer
-) -> None:
-    """S1.54: a dearer model for each revision."""
-    server.queue(SHORT, SHORT, SHORT, GOOD)
-    played = desk.play(machine(server, model="[openai/small, openai/middle, openai/large]"))
-    asked = [request.body["model"] for request in server.requests()]
-    assert asked == ["small", "middle", "large", "large"]
-    assert [intent.model for intent in played.of(Intended)][2] == "openai/large"
 
 
 def test_a_rung_has_as_many_works_as_it_says(desk: Desk, server: HostileServer) -> None:
@@ -224,12 +203,6 @@ def test_a_ladder_by_stall_climbs_where_revising_made_no_progress(
     assert asked == ["small", "small", "small", "large"]
 
 
-def test_a_transient_error_climbs_no_rung(desk: Desk, server: HostileServer) -> None:
-    server.queue(json_answer({"error": {"message": "busy"}}, 500), GOOD)
-    desk.play(machine(server, model="[openai/small, openai/large]"))
-    assert [request.body["model"] for request in server.requests()] == ["small", "small"]
-
-
 def test_a_model_can_be_replaced_for_one_run(desk: Desk, server: HostileServer) -> None:
     loaded = load(desk.write("machine.yaml", machine(server, model="[openai/a, openai/b]")))
     other = (
@@ -270,49 +243,6 @@ def test_a_scenario_that_plays_some_agents_lets_no_other_spend(
     with pytest.raises(NotRunnable, match="but not `critic`"):
         desk.play(text, scenario(agents={"author": ["A plan that is long enough."]}))
     assert server.requests() == []
-
-
-def test_a_kept_session_sends_all_turns_and_a_fresh_one_does_not_grow(
-    desk: Desk, server: HostileServer
-) -> None:
-    """S0.38, S2.25: one conversation over the revisions, or a new one with the last version."""
-    server.queue(SHORT, SHORT, SHORT, GOOD)
-    desk.play(machine(server, author="session: keep"))
-    assert sent(server, 3) == [
-        ("user", "Write a plan."),
-        ("assistant", "Short."),
-        ("user", "Revision 1: Too short"),
-        ("assistant", "Short."),
-        ("user", "Revision 2: Too short"),
-        ("assistant", "Short."),
-        ("user", "Revision 3: Too short"),
-    ]
-    server.queue(SHORT, SHORT, SHORT, GOOD)
-    desk.play(machine(server, author="session: fresh"))
-    assert [len(sent(server, request)) for request in range(4, 8)] == [1, 1, 1, 1]
-    lengths = [len(sent(server, request)[0][1]) for request in range(5, 8)]
-    # An answer that comes back is not shown again.
-    assert lengths[0] > lengths[1] == lengths[2]
-
-
-def test_a_resumed_run_sends_the_same_messages_as_an_unharmed_one(
-    durable: Desk, server: HostileServer
-) -> None:
-    text = machine(server, author="system: S\n    session: keep")
-    server.queue(SHORT, SHORT, GOOD)
-    durable.play(text)
-    unharmed = [sent(server, request) for request in range(3)]
-    server.queue(SHORT, SHORT, GOOD)
-    aborted = durable.abort(text, in_call=2)
-    resumed = durable.resume(aborted.state.run)
-    assert resumed.outcome == "done"
-    assert [sent(server, request) for request in range(3, 6)] == unharmed
-    # The aborted call never reached the server here, but it may have: it stays charged.
-    counted = resumed.state.usage
-    assert counted.agent_calls == 4
-    assert counted.cost_usd == pytest.approx(
-        80 * PRICE + (aborted.of(Intended)[1].reserved.cost_usd or 0)
-    )
 
 
 NEEDED = openai_answer(

@@ -32,18 +32,6 @@ def stubborn(attempts: int, **more: Any) -> str:
     return scenario(agents={"author": texts}, **more)
 
 
-def test_the_counter_of_a_loop_survives_a_restart(durable: Desk) -> None:
-    """S0.12: kept with the run, and counted on after a new process has taken over."""
-    stopped = durable.play(LOOP, stubborn(6), {"max_revisions": 3}, limits={"agent_calls": 2})
-    assert stopped.state.status == "suspended"
-    assert stopped.state.counters == {"revisions:draft": 2}
-    played = durable.resume(stopped.state.run, limits={"agent_calls": 10})
-    assert played.outcome == "exhausted"
-    assert played.state.counters == {"revisions:draft": 3}
-    assert [event.type for event in played.events].count("resumed") == 1
-    assert len(played.prompts("author")) == 4
-
-
 @pytest.mark.parametrize("given", [None, 0, 1, 5])
 def test_a_cap_of_n_grants_exactly_n_revisions(desk: Desk, given: int | None) -> None:
     """S0.13, S0.14: N, or the default, are N+1 attempts, of which the last can still succeed."""
@@ -110,31 +98,6 @@ def test_a_replan_gives_a_loop_its_revisions_back_and_the_total_is_never_reset(d
     assert "Think anew. Open: the text has 2 characters" in played.prompts("author")[2]
     closed = {choice.name: bool(choice.closed) for choice in played.questions[-1].choices}
     assert closed == {"replan": True, "give_up": False}
-
-
-FORGETFUL = """
-loopkit: 1
-limits: {revisions: 4}
-agents: {author: {command: [none]}}
-states:
-  draft: {agent: author, prompt: Write., output: code, on_error: {content: tests}, next: tests}
-  tests:
-    run: ["false"]
-    transitions:
-      - {guard: exit_code == 0, target: done}
-      - {guard: cap_reached, target: gave_up}
-      - {revise: draft, feedback: "The tests fail."}
-  done: {final: success}
-  gave_up: {final: failure}
-"""
-
-
-def test_a_loop_ends_whatever_its_states_leave_behind(desk: Desk) -> None:
-    """S0.18: counters come from the decisions; no work can forget to return one."""
-    played = desk.play(FORGETFUL, scenario(agents={"author": ["same"] * 9}))
-    assert played.outcome == "gave_up"
-    assert played.state.counters == {"revisions:draft": 4}
-    assert played.route.count("tests") == 5
 
 
 def test_nothing_that_is_collected_doubles_when_a_loop_is_entered_again(desk: Desk) -> None:

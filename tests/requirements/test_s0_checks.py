@@ -20,7 +20,6 @@ from tests.support import (
     fails,
     plan,
     scenario,
-    warns,
 )
 
 ISSUE = {"issue": "Exports of one customer starve those of the others."}
@@ -206,12 +205,6 @@ def test_a_check_list_says_the_same_alone_in_a_run_and_at_import(desk: Desk) -> 
     reports = [alone(desk, "structure", text, []), in_a_run.reports[0], at_import.reports[0]]
     found = [[(f.id, f.message, f.line) for f in report.findings] for report in reports]
     assert found[0] == found[1] == found[2] != []
-
-
-def test_a_judge_can_be_asked_alone(desk: Desk) -> None:
-    """S0.35: a judge is a validator like the others."""
-    report = alone(desk, "quality", plan("good"), [warns("Long.")])
-    assert (report.verdict, [f.message for f in report.findings]) == ("warn", ["Long."])
 
 
 FENCED = """

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from loopkit.engine.events import Failed
 from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario
 
@@ -57,26 +56,6 @@ def test_a_transient_error_alone_is_tried_again_as_often_as_its_agent_says(
     assert played.outcome == outcome
     assert played.prompts("author") == ["Ready? Write."] * calls
     assert played.state.counters == {}
-
-
-def test_a_content_error_goes_to_the_author_as_feedback(desk: Desk) -> None:
-    """S0.44: a policy of its own: the loop pays."""
-    played = desk.play(CLASSES, scenario(agents={"author": ["", GOOD]}))
-    assert played.outcome == "accepted"
-    assert "- the answer is empty" in played.prompts("author")[1]
-    assert played.state.counters == {"revisions:draft": 1}
-
-
-def test_a_content_error_can_go_to_a_configured_fallback(desk: Desk) -> None:
-    """S0.44: instead of the loop."""
-    machine = CLASSES.replace("{transient: later, fatal: stop}", "{content: patch}")
-    patch = 'patch: {render: "No plan: {{ plan }}", output: plan, fallback: true, next: judge}'
-    machine = machine.replace("later: {final: failure}\n  stop: {final: failure}", patch)
-    cut = {"reply": "half a plan", "cut_off": True}
-    played = desk.play(machine, scenario(agents={"author": [cut]}))
-    assert played.result == {"plan": "No plan: half a plan"}
-    assert played.state.finished is not None
-    assert played.state.finished.picked["plan"].fallback is True
 
 
 def test_a_retry_runs_the_failed_state_only(durable: Desk) -> None:
@@ -143,14 +122,6 @@ def test_exit_codes_and_output_are_mapped_to_classes(
     played = desk.play(MAPPED.replace("SCRIPT", script))
     assert played.outcome == outcome
     assert len(played.prompts("author")) == calls
-
-
-def test_a_program_that_is_not_there_is_fatal_and_named(desk: Desk) -> None:
-    """S0.47: the default class, with a message to act on."""
-    machine = MAPPED.replace("[sh, -c, 'SCRIPT']", "[./no_such_program]")
-    played = desk.play(machine)
-    assert played.outcome == "fatal"
-    assert "no_such_program" in played.of(Failed)[0].message
 
 
 TWO_AGENTS = loop(
@@ -301,32 +272,3 @@ def test_a_reviewer_can_be_shown_the_last_change_only(desk: Desk) -> None:
         "Before:\none\nAsked for:\nNo goal.\nNow:\ntwo\n",
         "Before:\ntwo\nAsked for:\nNo tests.\nNow:\nthree\n",
     ]
-
-
-DIFFED = """
-loopkit: 1
-agents:
-  author: {command: [sh, -c, 'touch file; cp file before; echo "line $$" >> file; echo done']}
-  critic: {command: [none]}
-states:
-  draft: {agent: author, prompt: Write., output: said, on_error: {content: refused}, next: delta}
-  delta: {run: [diff, before, file], next: judge}
-  judge:
-    validate: delta
-    by: [{judge: critic}]
-    transitions:
-      - {guard: valid, target: accepted}
-      - {guard: cap_reached, target: refused}
-      - {revise: draft}
-  accepted: {final: success}
-  refused: {final: failure}
-"""
-
-
-def test_a_reviewer_can_judge_a_diff(desk: Desk) -> None:
-    """S0.54: a command's output is an artifact like any other."""
-    played = desk.play(DIFFED, scenario(agents={"critic": [fails("More."), PASS]}))
-    assert [report.artifact for report in played.reports] == ["delta", "delta"]
-    first, second = (text.count("> line") for text in played.prompts("critic"))
-    assert (first, second) == (1, 1)
-    assert len((desk.folder / "file").read_text(encoding="utf-8").splitlines()) == 2

@@ -61,11 +61,6 @@ Your previous plan had these structural issues:
 Please revise the plan file to address all issues above."""
 
 
-def test_there_is_no_feedback_while_nothing_is_invalid(desk: Desk) -> None:
-    """S0.36: the prompt of the first attempt names it, and gets nothing."""
-    assert prompts(desk, [PASS], prompt="Write.{{ feedback }}") == ["Write."]
-
-
 @pytest.mark.parametrize(
     ("prompt", "second"),
     [

@@ -10,7 +10,7 @@ from loopkit.engine.events import Decided
 from loopkit.engine.findings import Report
 from loopkit.engine.records import read_record
 from tests.machines import loop
-from tests.support import PASS, Desk, fails, scenario, warns
+from tests.support import Desk, fails, scenario, warns
 
 TYPED = """
 loopkit: 1
@@ -98,15 +98,6 @@ def test_every_report_is_kept_and_cannot_be_changed(desk: Desk) -> None:
     with pytest.raises(AttributeError, match="immutable"):
         played.reports[0].verdict = "pass"  # type: ignore[misc]
     assert read_record(Report, played.reports[0].to_json()) == played.reports[0]
-
-
-def test_result_issues_and_counter_are_named_in_templates(desk: Desk) -> None:
-    """S0.22: the feedback is made of them."""
-    critic = [fails("No tests.", "No goal."), PASS]
-    played = desk.play(JUDGED, scenario(agents={"author": ["a", "b"], "critic": critic}))
-    assert played.prompts("author")[1].endswith(
-        "fail of judge, 2 open:\nrevision 1 of 1\n- No tests.\n- No goal."
-    )
 
 
 def test_result_issues_and_counter_are_named_in_guards(desk: Desk) -> None:

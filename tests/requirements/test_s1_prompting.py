@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import pytest
-
 from tests.support import PASS, Desk, Played, fails, scenario, warns
 
 MACHINE = """
@@ -106,76 +104,12 @@ def test_the_validator_is_told_everything_about_its_task(desk: Desk) -> None:
     assert request.messages[0].content == "You verify and never edit."
 
 
-def test_a_retry_begins_with_the_findings(desk: Desk) -> None:
-    """S1.32: the block stands before the task."""
-    played = play(desk, [fails("No test.", "No doc."), PASS])
-    told = played.prompts("builder")[1]
-    assert told.startswith("## PREVIOUS VALIDATION FAILED")
-    assert "You must address these findings:\n- No test.\n- No doc.\n\n---\n" in told
-    assert told.index("---") < told.index("Do quote line breaks")
-
-
-def test_a_retry_says_the_true_attempt(desk: Desk) -> None:
-    """S1.33: no number starts anew."""
-    played = play(desk, [fails("A"), fails("B"), PASS])
-    first, second, third = played.prompts("builder")
-    assert "This is attempt 1." in first
-    assert "(attempt 1, revision 1 of 2)" in second
-    assert "This is attempt 2." in second
-    assert "(attempt 2, revision 2 of 2)" in third
-    assert "This is attempt 3." in third
-
-
-def test_a_retry_names_only_what_is_open(desk: Desk) -> None:
-    """S1.34: what is resolved is not told again, and a pass leaves nothing to tell."""
-    played = play(desk, [fails("A", "B"), fails("B"), PASS])
-    assert "- A" not in played.prompts("builder")[2]
-    assert "- B" in played.prompts("builder")[2]
-    last = played.reports[-1]
-    assert (last.verdict, last.findings) == ("pass", ())
-    assert [finding.status for finding in last.resolved] == ["resolved"]
-
-
-def test_warnings_are_not_what_a_retry_is_about(desk: Desk) -> None:
-    """S1.19: feedback uses what blocks, and nothing else."""
-    both = fails("A")["data"]["findings"] + warns("W")["data"]["findings"]
-    played = play(desk, [{"data": {"verdict": "fail", "findings": both}}, PASS])
-    assert "- A" in played.prompts("builder")[1]
-    assert "W" not in played.prompts("builder")[1]
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_a_flag_adds_a_section_to_a_prompt(desk: Desk, is_on: bool) -> None:
-    """S1.35: a condition on the input."""
-    played = play(desk, [PASS], {"end_to_end": is_on})
-    assert ("## End to end" in played.prompts("verifier")[0]) == is_on
-
-
 def test_each_verdict_is_appended_to_a_log_for_people(desk: Desk) -> None:
     """S1.36: the file grows, run by run."""
     play(desk, [warns("Long.")])
     play(desk, [PASS])
     log = (desk.folder / "verification.md").read_text()
     assert log == "### Task 1.1 - WARN\n- [warning] Long.\n### Task 1.1 - PASS\n"
-
-
-@pytest.mark.parametrize(
-    ("said", "outcome", "builds"),
-    [
-        ([PASS], "completed", 1),
-        ([warns("W")], "completed", 1),
-        ([fails("A"), PASS], "completed", 2),
-        ([fails("A"), fails("B"), fails("C")], "exhausted", 3),
-    ],
-    ids=["pass", "warn", "fail", "exhausted"],
-)
-def test_pass_completes_warn_completes_fail_is_tried_again(
-    desk: Desk, said: list[Any], outcome: str, builds: int
-) -> None:
-    """S1.25: a warning is kept and costs no retry; S1.49: what is exhausted is never completed."""
-    played = play(desk, said)
-    assert played.outcome == outcome
-    assert len(played.prompts("builder")) == builds
 
 
 PANEL = """

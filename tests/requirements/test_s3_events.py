@@ -358,18 +358,6 @@ def test_an_event_is_plain_data_with_its_run_and_its_time(desk: Desk) -> None:
     assert {"name", "attempt", "artifact", "artifact_version", "phase", "source"} <= plain.keys()
 
 
-def test_what_an_event_says_is_checked_before_anything_runs(desk: Desk) -> None:
-    """S3.21: the names in a phase are those of the state or edge."""
-    machine = REPLAN.replace("{{ 're' }}plan", "{{ phrase }}").replace(
-        "{{ comment }}", "{{ coment }}"
-    )
-    problems = [(p.code, p.path) for p in desk.problems(machine) if p.severity == "error"]
-    assert problems == [
-        ("unknown-name", "states.replan.emit.phase"),
-        ("unknown-name", "states.approval.transitions.0.emit.source"),
-    ]
-
-
 def test_events_and_fallbacks_are_shown_to_whoever_looks(desk: Desk) -> None:
     """S3.11, S3.21 and S3.25: in `runs logs` and `runs show`."""
     played = play(desk, nodes("search", "search"), retries=0, phase="replan")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from loopkit.cli import invoke
-from loopkit.engine.events import Emitted
 from tests.support import Desk, scenario
 
 LATE = """
@@ -50,31 +49,6 @@ states:
 
 def nodes(*pairs: tuple[str, str | None]) -> dict[str, Any]:
     return {"data": {"nodes": [{"id": name, "then": then} for name, then in pairs]}}
-
-
-def test_a_defect_that_is_found_later_is_a_diagnostic_like_any_other(desk: Desk) -> None:
-    """S3.20 and S3.31: a routing target that does not exist sends the plan back to its author."""
-    drafts = [nodes(("a", "b")), nodes(("a", "b"), ("b", None))]
-    played = desk.play(LATE, scenario(agents={"planner": drafts}))
-    assert played.outcome == "done"
-    rejected, generated = played.of(Emitted)
-    [found] = rejected.findings
-    assert (found.code, found.location) == ("BAD_ROUTE", "nodes[0].then")
-    assert (found.message, found.item) == (
-        "`a` goes on to `b`, which does not exist.", {"nodeStage": "routing"},
-    )  # fmt: skip
-    assert found.message in played.prompts("planner")[1]
-    assert (rejected.attempt, generated.attempt) == (1, 2)
-
-
-def test_a_reason_that_no_revision_can_mend_stops_the_loop_with_an_event(desk: Desk) -> None:
-    """S3.15: nothing is revised, although revisions are left."""
-    played = desk.play(LATE, scenario(agents={"planner": [nodes(("fax", None))]}))
-    assert played.outcome == "stopped"
-    assert [(e.name, [f.code for f in e.findings]) for e in played.of(Emitted)] == [
-        ("plan_rejected", ["PINNED"])
-    ]
-    assert len(played.prompts("planner")) == 1
 
 
 def test_the_stream_of_events_goes_on_where_a_reader_stopped(
@@ -123,13 +97,3 @@ def test_data_in_a_fence_or_in_prose_is_data_in_the_result(desk: Desk, text: str
     machine = TOLERANT.replace("SCHEMA", ", schema: {nodes: [str]}").replace("RULE", "")
     played = desk.play(machine, scenario(agents={"planner": [text]}))
     assert played.result == {"plan": {"nodes": ["a"]}}
-
-
-@pytest.mark.parametrize(("rule", "outcome"), [("", "failed"), (", tolerant: true", "done")])
-def test_whether_data_may_be_wrapped_is_switched_by_the_rule(
-    desk: Desk, rule: str, outcome: str
-) -> None:
-    """S3.32: of a text, `tolerant` looks for the data, and the plain rule does not."""
-    machine = TOLERANT.replace("SCHEMA", "").replace("RULE", rule)
-    played = desk.play(machine, scenario(agents={"planner": [IN_PROSE]}))
-    assert played.outcome == outcome

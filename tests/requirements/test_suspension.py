@@ -13,7 +13,7 @@ import pytest
 from loopkit.agents.port import Crashed
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
-from loopkit.engine.events import InDoubt, Intended, Replied, Settled
+from loopkit.engine.events import InDoubt, Intended, Settled
 from loopkit.engine.payloads import HumanAnswer
 from tests.machines import loop
 from tests.support import PASS, Desk, fails, scenario
@@ -63,15 +63,6 @@ def test_a_stopped_run_is_in_the_journal_exactly_as_it_was(durable: Desk) -> Non
         (again.state.suspended, stopped.state.suspended),
     ):
         assert one.replace(time_s=0.0) == other.replace(time_s=0.0)
-
-
-def test_what_was_answered_is_not_asked_again(durable: Desk) -> None:
-    """The critic has judged, the author's second call hangs: only that one is made again."""
-    aborted = durable.abort(machine(), SCRIPT, in_call=3)
-    played = durable.resume(aborted.state.run)
-    assert played.outcome == "accepted"
-    assert [request.agent for request in played.requests] == ["author", "critic"]
-    assert played.of(Replied)[0].text == "p1"
 
 
 PRICED = scenario(agents={"author": [{"reply": "p1", **COST}], "critic": [{**PASS, **COST}]})

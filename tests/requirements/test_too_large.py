@@ -171,36 +171,6 @@ def test_what_a_paid_reply_makes_too_large_suspends_the_run_and_is_not_paid_agai
     assert calls(durable, "author") == 1
 
 
-def test_a_run_that_finds_no_edge_is_suspended_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`check` refuses such a machine; a run may have been started without it."""
-    monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path / ".loopkit"))
-    path = tmp_path / "machine.yaml"
-    path.write_text(
-        """
-loopkit: 1
-states:
-  write: {render: short, output: text, next: check}
-  check: {validate: text, by: [{min_chars: 9}], transitions: [{guard: valid, target: done}]}
-  done: {final: success}
-""",
-        encoding="utf-8",
-    )
-
-    async def started() -> str:
-        async with App.open(tmp_path / ".loopkit") as app:
-            active = await app.start(load(path), {})
-            state = await app.drive(active)
-            assert state.suspended is not None
-            assert "no edge of `check` is enabled" in state.suspended.message
-            return state.run
-
-    run = asyncio.run(started())
-    assert invoke(["resume", run]) == 4
-    assert "correct the machine" in capsys.readouterr().err
-
-
 def unchecked(folder: Path, text: str) -> str:
     """A run of a machine that `check` would refuse, driven as far as it goes; its id."""
     path = folder / "machine.yaml"

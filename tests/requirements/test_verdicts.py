@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.machines import loop
-from tests.support import PASS, Desk, Played, fails, listed, scenario, warns
+from tests.support import PASS, Desk, Played, fails, listed, scenario
 
 MACHINE = loop(
     "BY",
@@ -144,23 +144,11 @@ def test_a_rule_applies_where_its_guard_holds(desk: Desk) -> None:
     assert found == [["No goal."], ["No tests."], []]
 
 
-def test_a_named_guard_routes_like_what_it_stands_for(desk: Desk) -> None:
-    played = play(desk, [fails("A"), fails("B"), PASS], guard="demanding", inputs={"strict": True})
-    assert played.outcome == "stopped"
-    assert len(played.prompts("author")) == 2
-
-
 def test_a_code_routes(desk: Desk) -> None:
     by = "[{matches: goal, code: no_goal}, {min_chars: 7, code: too_short}]"
     played = play(desk, [], by=by, guard="'\"too_short\" in codes'", plans=["a plan", "short"])
     assert played.outcome == "stopped"
     assert len(played.prompts("author")) == 1
-
-
-def test_warnings_are_valid_and_kept(desk: Desk) -> None:
-    played = play(desk, [warns("Long.")])
-    assert played.outcome == "accepted"
-    assert played.reports[0].verdict == "warn"
 
 
 STATUSES = [["A", "B"], ["B"], ["A", "C"], []]
@@ -272,20 +260,3 @@ def test_infeasible_that_nothing_catches_suspends_with_the_reason(desk: Desk) ->
     assert played.state.suspended is not None
     assert played.state.suspended.reason == "content"
     assert "`draft` declared that it can't be done" in played.state.suspended.message
-
-
-def test_the_best_attempt_counts_by_who_found_the_defects(desk: Desk) -> None:
-    """Fewest blocking findings of rules first; a code that sounds like a judge is none."""
-    machine = loop(
-        "[{matches: goal, code: judge_goal}, {judge: critic, always: true}]",
-        {"valid": "done", "cap_reached": "exhausted"},
-        "{revise: draft}",
-        top="""
-limits: {revisions: 1}
-agents: {author: {model: some/model}, critic: {command: [none]}}
-""",
-        ends="exhausted: {final: failure, result: plan, pick: best}",
-    )
-    critic = [fails("A", "B", "C"), PASS]
-    played = desk.play(machine, scenario(agents={"author": ["goal", "x"], "critic": critic}))
-    assert played.result == {"plan": "goal"}

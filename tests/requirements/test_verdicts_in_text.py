@@ -173,16 +173,6 @@ def test_nothing_is_read_in_a_transcript_that_is_too_long(desk: Desk) -> None:
 # What becomes of findings
 
 
-def test_feedback_names_what_fails_and_what_warns_and_nothing_that_passes(desk: Desk) -> None:
-    """S1.19."""
-    said = "- [PASS] Clear goal.\n- [FAIL] No tests.\n- [WARN] Long.\nVerdict: FAIL"
-    played = play(desk, said, "Verdict: PASS")
-    told = played.prompts("author")[1]
-    assert "No tests." in told
-    assert "Clear goal." not in told
-    assert messages(played.reports[0]) == ["No tests.", "Long."]
-
-
 @pytest.mark.parametrize(
     "said",
     [

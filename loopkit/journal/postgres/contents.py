@@ -34,54 +34,35 @@ _LONGEST_S = 60.0
 _AT_ONCE = 200
 
 
-class SharedContents:
+class SharedContents(Contents):
     def __init__(
-        self, database: Database, most_bytes: int = MOST_BYTES, local: Contents | None = None
+        self, database: Database, most_bytes: int = MOST_BYTES, folder: Path | None = None
     ) -> None:
         self._sql = database
         self._most_bytes = most_bytes
         name = hashlib.sha256(database.place.encode()).hexdigest()[:12]
-        self.state = Path(os.path.realpath(state_folder()))
-        self.local = local or Contents(self.state / f"postgres-{name}")
+        super().__init__(folder or state_folder() / f"postgres-{name}")
+        self.state: Path = Path(os.path.realpath(state_folder()))
         self._db: psycopg.Connection[Any] | None = None
         self._lock = threading.Lock()
-
-    @property
-    def folder(self) -> Path | None:
-        return self.local.folder
 
     def keep(
         self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
         with made(self.state):
             pass
-        tree = self.local.keep(run, folder, known, is_trusted=is_trusted)
+        tree = super().keep(run, folder, known, is_trusted=is_trusted)
         self.share(run, tree.digest)
         return tree
 
-    def tree(self, digest: str) -> Tree:
-        self._fetch(digest)
-        return self.local.tree(digest)
-
-    def diff(self, before: Tree, after: Tree, most: int) -> str:
-        self._fetch(before.digest, after.digest)
-        return self.local.diff(before, after, most)
-
     def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
-        self._fetch(base.digest, ours.digest, theirs.digest)
-        merge = self.local.merge(run, base, ours, theirs)
+        merge = super().merge(run, base, ours, theirs)
         if not merge.conflicts:
             self.share(run, merge.tree.digest)
         return merge
 
-    def write(
-        self, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
-    ) -> list[str]:
-        self._fetch(after.digest)
-        return self.local.write(root, before, after, ignored_may_go=ignored_may_go)
-
     def close(self) -> None:
-        self.local.close()
+        super().close()
         with self._lock:
             if self._db is not None:
                 self._db.close()
@@ -89,8 +70,8 @@ class SharedContents:
 
     def share(self, run: str, digest: str) -> bool:
         """Let others have a tree; where it is too much, let no other host continue the run."""
-        ids = self.local.objects(digest)
-        return self._ask(partial(self._store, run, digest, ids))
+        ids = self.objects(digest)
+        return self._in_database(partial(self._store, run, digest, ids))
 
     def _store(self, run: str, digest: str, ids: list[str], db: psycopg.Connection[Any]) -> bool:
         if (kept := self._rows(db, "kept_tree", digest=digest, run=run)) and kept[0][0] == run:
@@ -98,7 +79,7 @@ class SharedContents:
         names = [bytes.fromhex(one) for one in ids]
         known = {bytes(name).hex() for (name,) in db.execute(self._text("touch_objects"), [names])}
         new = [one for one in ids if one not in known]
-        packed = [*zip(new, self.local.packed(new), strict=True)]
+        packed = [*zip(new, self.packed(new), strict=True)]
         size = sum(len(data) for _, data in packed)
         root = root_of(run)
         if self._rows(db, "kept_bytes", run=root)[0][0] + size > self._most_bytes:
@@ -111,8 +92,8 @@ class SharedContents:
 
     def _fetch(self, *digests: str) -> None:
         for digest in digests:
-            if not self.local.has(digest):
-                self._ask(partial(self._take, digest))
+            if not self.has(digest):
+                self._in_database(partial(self._take, digest))
 
     def _take(self, digest: str, db: psycopg.Connection[Any]) -> None:
         found = self._rows(db, "kept_tree", digest=digest, run="")
@@ -123,7 +104,7 @@ class SharedContents:
         with made(self.state):
             pass
         ids = [bytes(name).hex() for name in names]
-        self.local.add(run, digest, ids[0], self._objects(db, self.local.lacking(ids)))
+        self.add(run, digest, ids[0], self._objects(db, self.lacking(ids)))
 
     def _objects(self, db: psycopg.Connection[Any], ids: list[str]) -> Iterator[tuple[str, bytes]]:
         for start in range(0, len(ids), _AT_ONCE):
@@ -137,7 +118,7 @@ class SharedContents:
     def _rows(self, db: psycopg.Connection[Any], name: str, **values: Any) -> list[tuple[Any, ...]]:
         return db.execute(self._text(name), values).fetchall()
 
-    def _ask(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+    def _in_database(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """What `work` gives in a transaction; it is done again where a connection has failed."""
         until = time.monotonic() + _LONGEST_S
         with self._lock:

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -35,10 +35,11 @@ from loopkit.journal.errors import (
     NotInInbox,
     RunExists,
     SequenceConflict,
+    TakenOver,
     unusable,
 )
 from loopkit.journal.files import Job, parse_queries
-from loopkit.journal.records import CLAIMED, FORMAT, NewRecord, Settlement, owner_of
+from loopkit.journal.records import CLAIMED, FORMAT, Change, owner_of
 from loopkit.outside.processes import GROUPS
 
 T = TypeVar("T")
@@ -57,7 +58,6 @@ _LIMITS = (
 )
 """A client that is lost must not keep its locks."""
 CHANGE = f"BEGIN ISOLATION LEVEL READ COMMITTED; {_LIMITS}"
-LOOK = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_LIMITS}"
 _DO_AGAIN = ("23505", "40001", "40P01", "55P03")
 """What another transaction that was under way has caused: an earlier attempt, or a deadlock."""
 _MOST_REPEATED = 20
@@ -518,40 +518,6 @@ _MOST_GROUPS = 3
 """Of four connections: one is left to those who read."""
 
 
-class NewRun(NamedTuple):
-    run: str
-    machine: str
-    definition: str
-    needs: Sequence[str] | None
-    created_at: float
-    owner: str
-
-
-@dataclass(eq=False)
-class Change:
-    """What an owner wants to be done to its run, or to a new one, whole or not at all."""
-
-    run: str
-    row: int
-    epoch: int
-    seq: int
-    """The run's last record before it."""
-    records: Sequence[NewRecord]
-    consumes: Sequence[str] = ()
-    releases: bool = False
-    due: float | None = None
-    unless: Sequence[str] = ()
-    new: NewRun | None = None
-    settles: Sequence[Settlement] = ()
-    texts: list[str] = field(default_factory=list)
-    job: Job[int] = field(init=False)
-    """Gives the row of the run."""
-
-    @property
-    def end(self) -> int:
-        return self.seq + len(self.records)
-
-
 class Groups:
     """Changes of runs by their owners, of which all that wait share a transaction.
 
@@ -568,12 +534,12 @@ class Groups:
     def ask(self, change: Change) -> Job[int]:
         """The job of a change, which is done when it is durable."""
         change.texts = [record.text for record in change.records]
-        change.job = Job(lambda _: 0, writes=True)
+        change.job = job = Job[int](lambda _: 0, writes=True)
         if not self._waiting:
             # In the next turn, so that others can join.
-            change.job.get_loop().call_soon(self._go_on)
+            job.get_loop().call_soon(self._go_on)
         self._waiting.append(change)
-        return change.job
+        return job
 
     async def finish(self) -> None:
         while self._waiting or self._working:
@@ -637,7 +603,7 @@ class Attempt:
 
         Rows are locked before anything is written, so that `(tx, id)` keeps the order of each run.
         """
-        old = [change for change in self._group if change.new is None]
+        old = [change for change in self._group if change.row]
         whole = {c.row for c in old if c.consumes or c.unless or c.releases or c.due is not None}
         shared = {change.row for change in old} - whole
         for name, locked in (("lock_whole", whole), ("lock_shared", shared)):
@@ -696,10 +662,7 @@ class Attempt:
         if head is None:
             return ClaimLost(f"run {change.run!r} was removed; this claim on it has ended")
         claims = await rows(db, self._sql["newest_claim"], (change.row, CLAIMED))
-        return ClaimLost(
-            f"run {change.run!r} was taken over by {owner_of(*claims)}; this claim "
-            f"on it (epoch {change.epoch}, now {head.epoch}) appends nothing more"
-        )
+        return TakenOver(change.run, owner_of(*claims), epoch=change.epoch, now=head.epoch)
 
     async def _begin(
         self,
@@ -709,12 +672,11 @@ class Attempt:
         written: list[Change],
     ) -> None:
         """Make the new runs, by their names in order, so that no two groups block each other."""
-        changes = sorted((c for c in self._group if c.new), key=lambda change: change.run)
-        new = [change.new for change in changes if change.new]
-        needs = [None if one.needs is None else json.dumps([*one.needs]) for one in new]
+        changes = sorted((c for c in self._group if not c.row), key=lambda change: change.run)
+        needs = [None if one.needs is None else json.dumps([*one.needs]) for one in changes]
         values = (
-            new[0].owner, [one.run for one in new], [one.machine for one in new],
-            [one.definition for one in new], [one.created_at for one in new], needs,
+            changes[0].owner, [one.run for one in changes], [one.machine for one in changes],
+            [one.definition for one in changes], [one.created_at for one in changes], needs,
         )  # fmt: skip
         made = dict(await rows(db, self._sql["insert_runs"], values))
         for change in changes:

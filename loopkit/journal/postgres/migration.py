@@ -7,7 +7,6 @@ that was killed goes on where it was.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import psycopg
 
 from loopkit.journal.contents import host_label
 from loopkit.journal.errors import JournalError, JournalUnusable, unusable
-from loopkit.journal.files import MIGRATIONS, SQL, is_unused, made
+from loopkit.journal.files import SQL, is_unused, made
 from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import VERSION, Database, portions
 from loopkit.journal.postgres.queue import migrate_queue
@@ -123,7 +122,7 @@ async def copy(folder: Path, url: str) -> tuple[str, int, int]:
     with closing(database.connect()) as db:
         database.require(db)
         source = open_sqlite(folder, time.time, readonly=True)
-        shared = SharedContents(database, local=source.contents)
+        shared = SharedContents(database, folder=folder)
         try:
             done = await _Copying(source, str(folder), database, db, shared).copy()
         except psycopg.Error as error:
@@ -151,7 +150,8 @@ class _Copying:
             place = self.database.place
             raise JournalError(f"all {len(runs):,} runs of {self.folder!r} are in {place} already")
         for (digest,) in await self._read("digests"):
-            self._ask("store_definition", digest, await self.source.definition(digest))
+            text = await self.source.definition(digest)
+            self._ask("store_definition", digest=digest, text=text)
         trees = defaultdict[str, list[tuple[str, str]]](list)
         for digest, run in self.source.contents.kept():
             trees[root_of(run)].append((run, digest))
@@ -173,11 +173,6 @@ class _Copying:
 
     async def _runs(self) -> list[RunRow]:
         """All runs, the oldest first."""
-        if self.source.writer.look(_version) < len(MIGRATIONS):
-            raise JournalUnusable(
-                f"the journal {self.folder!r} is of an earlier loopkit; change its tables by "
-                "`loopkit runs ls` there"
-            )
         found = await self.source.runs(limit=MAX_INTEGER, children=True)
         for row in found:
             if row.damage is not None:
@@ -209,7 +204,7 @@ class _Copying:
         here, source = SharedContents(self.database), self.source.contents
         with made(here.state):
             ids = source.objects(digest)
-            here.local.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
+            here.add(run, digest, ids[0], zip(ids, source.packed(ids), strict=True))
         return False
 
     async def _copy_run(self, row: RunRow, labels: Sequence[str]) -> None:
@@ -228,10 +223,6 @@ class _Copying:
     async def _read(self, name: str, *values: str) -> list[tuple[Any, ...]]:
         return await self.source.writer.read(lambda db: db.execute(SQL[name], values).fetchall())
 
-    def _ask(self, name: str, *values: Any) -> list[tuple[Any, ...]]:
-        cursor = self.db.execute(self.database[name].encode(), values)
+    def _ask(self, name: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
+        cursor = self.db.execute(self.database[name].encode(), named or values)
         return cursor.fetchall() if cursor.description else []
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -184,7 +184,7 @@ INSERT INTO @inbox (run_id, kind, message_id, data, at, consumed_at_seq)
 VALUES (%s, %s, %s, %s, %s, %s)
 
 -- name: run
-SELECT id FROM @runs WHERE run = %s
+SELECT id FROM @runs WHERE run = %(run)s
 
 -- name: lock_whole
 SELECT id FROM @runs WHERE id = ANY(%s) ORDER BY id FOR UPDATE
@@ -254,9 +254,11 @@ WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
 
 -- name: to_claim
 -- A submitted run whose owner was killed is due at once.
-SELECT epoch, owner, coalesce(
+SELECT runs.epoch, owner, coalesce(
     extract(epoch FROM due_at)::float8, CASE WHEN owner IS NOT NULL AND submitted THEN 0 END
-), format FROM @runs WHERE id = %s
+), format, head.* FROM @runs AS runs LEFT JOIN LATERAL (
+    SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+) AS head ON true WHERE id = %s
 
 -- name: own
 UPDATE @runs SET epoch = %s, owner = %s, format = greatest(format, @FORMAT) WHERE id = %s
@@ -265,25 +267,22 @@ UPDATE @runs SET epoch = %s, owner = %s, format = greatest(format, @FORMAT) WHER
 SELECT coalesce(owner, ''), at, data FROM @records AS records JOIN @runs AS runs ON runs.id = run_id
 WHERE run_id = %s AND type = %s ORDER BY seq DESC LIMIT 1
 
--- name: head
-SELECT seq, epoch, at FROM @records WHERE run_id = %s ORDER BY seq DESC LIMIT 1
-
 -- name: whole
--- A run, the number of a record that is missing, and its last record.
-SELECT runs.id, (
+-- Of a run, the number of a record that is missing, and its last record.
+SELECT (
     SELECT place FROM (
         SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM @records WHERE run_id = runs.id
     ) AS numbered WHERE seq <> place ORDER BY place LIMIT 1
 ), head.* FROM @runs AS runs LEFT JOIN LATERAL (
     SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
-) AS head ON true WHERE run = %s
+) AS head ON true WHERE run = %(run)s
 
 -- name: read
 -- The length in characters would be that of texts which are read and uncompressed first.
 SELECT seq, epoch, at, type, data FROM (
     SELECT *, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS size FROM (
         SELECT seq, epoch, at, type, data FROM @records
-        WHERE run_id = %(row)s AND seq > %(after)s AND seq <= %(until)s ORDER BY seq LIMIT 5000
+        WHERE run_id = (SELECT id FROM @runs WHERE run = %(run)s) AND seq > %(after)s AND seq <= %(until)s ORDER BY seq LIMIT 5000
     ) AS next
 ) AS measured WHERE size <= %(size)s ORDER BY seq
 
@@ -315,11 +314,11 @@ WITH turn AS MATERIALIZED (
 SELECT is_mine, run, since FROM turn LEFT JOIN found ON is_mine ORDER BY since NULLS FIRST
 
 -- name: is_submitted
-SELECT id FROM @runs WHERE run = %s AND submitted
+SELECT id FROM @runs WHERE run = %(run)s AND submitted
 
 -- name: mailed
 SELECT DISTINCT run FROM @runs AS runs JOIN @inbox ON run_id = runs.id
-WHERE owner = %s AND consumed_at_seq IS NULL
+WHERE owner = %(owner)s AND consumed_at_seq IS NULL
 
 -- name: standings
 WITH alive AS MATERIALIZED (@ALIVE), due AS MATERIALIZED (
@@ -356,10 +355,10 @@ AND coalesce(head.type <> ALL (%(skipping)s::text[]), true)
 ORDER BY runs.id DESC LIMIT %(limit)s
 
 -- name: histories
-SELECT run_id, seq, epoch, at, type, data FROM (
+SELECT run, seq, measured.epoch, at, type, data FROM (
     SELECT *, sum(octet_length(data)) OVER (ORDER BY run_id, seq) - octet_length(data) AS size
-    FROM @records WHERE run_id = ANY(%s)
-) AS measured WHERE size <= %s ORDER BY run_id, seq
+    FROM @records WHERE run_id IN (SELECT id FROM @runs WHERE run = ANY(%(runs)s))
+) AS measured JOIN @runs AS runs ON runs.id = run_id WHERE size <= %(size)s ORDER BY run_id, seq
 
 -- name: named
 SELECT run FROM @runs WHERE starts_with(run, %(beginning)s)
@@ -459,12 +458,12 @@ UPDATE @runs SET needs = array_append(needs, %(label)s)
 WHERE run = %(root)s AND NOT needs @> ARRAY[%(label)s]
 
 -- name: store_definition
-INSERT INTO @definitions AS known (digest, text) VALUES (%s, %s)
+INSERT INTO @definitions AS known (digest, text) VALUES (%(digest)s, %(text)s)
 ON CONFLICT (digest) DO UPDATE SET stored_at = now()
 WHERE known.stored_at < now() - interval '1 hour'
 
 -- name: definition
-SELECT text FROM @definitions WHERE digest = %s
+SELECT text FROM @definitions WHERE digest = %(digest)s
 
 -- name: post
 INSERT INTO @inbox (run_id, message_id, kind, data, at) VALUES (%s, %s, %s, %s, %s)
@@ -479,7 +478,7 @@ RETURNING id
 
 -- name: inbox
 SELECT kind, message_id, data, at FROM @inbox
-WHERE run_id = %s AND consumed_at_seq IS NULL ORDER BY id
+WHERE run_id = %(row)s AND consumed_at_seq IS NULL ORDER BY id
 
 -- name: open_account
 INSERT INTO @accounts (name, most, spent) VALUES (%s, %s::float8, %s::float8)

@@ -534,8 +534,6 @@ def _fit_default(found: DataType, default: object, part: Part) -> DataType:
 
 MOST_JOINED = 200
 """The maximum number of parts that are joined; the rest is left out, so that less is known."""
-MOST_FOLLOWED = 32
-"""The maximum number of references followed in a row."""
 
 
 class Part(Value, frozen=True):
@@ -634,8 +632,7 @@ def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
         waiting += [one.inside("allOf", number) for number in reversed(members)]
         reference = one.schema.get("$ref")
         steps = steps_of(reference) if isinstance(reference, str) else None
-        may_follow = reference not in one.followed and len(one.followed) < MOST_FOLLOWED
-        if steps is not None and may_follow:
+        if steps is not None and reference not in one.followed:
             followed = one.followed | {str(reference)}
             waiting.append(Part(part_at(root, steps), steps, followed, one.depth))
 

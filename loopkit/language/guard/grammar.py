@@ -9,7 +9,6 @@ guards is expanded to one that uses none.
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -29,26 +28,13 @@ def parse(text: str) -> Guard:
 
 _VALUES: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 _KEYWORDS = frozenset({"and", "or", "not", "in", *_VALUES})
-_WORDS_FOR = {
-    "True": "true",
-    "TRUE": "true",
-    "False": "false",
-    "FALSE": "false",
-    "None": "none",
-    "null": "none",
-    "NULL": "none",
-    "AND": "and",
-    "OR": "or",
-    "NOT": "not",
-    "IN": "in",
-    "is": "==",
+_WORDS = {"true": "True TRUE", "false": "False FALSE", "none": "None null NULL", "==": "is"} | {
+    word: word.upper() for word in ("and", "or", "not", "in")
 }
-_NO_CONSTRUCT = {
-    "if": "write one transition for each case",
-    "else": "write one transition for each case",
-    "for": "use a validator with `require:` and `each:`",
-}
-KEYWORDS = _KEYWORDS | set(_WORDS_FOR) | set(_NO_CONSTRUCT)
+_INSTEAD = {other: f"write `{word}`" for word, others in _WORDS.items() for other in others.split()}
+_INSTEAD |= dict.fromkeys(("if", "else"), "write one transition for each case")
+_INSTEAD["for"] = "use a validator with `require:` and `each:`"
+KEYWORDS = _KEYWORDS | set(_INSTEAD)
 """Words that can be no name in a guard."""
 
 _COMPARISONS: dict[str, type[ast.cmpop]] = {
@@ -78,7 +64,7 @@ class _Parser:
             raise refusal(0, len(self._text), "the guard is empty", "write `true`, or no guard")
         tree, last = self._alternatives(), self._next
         if last.kind != "end":
-            raise self._token_error()
+            raise self._unexpected()
         return tree
 
     @property
@@ -156,12 +142,15 @@ class _Parser:
         if token.kind in ("text", "number") or token.text == "-":
             return self._constant()
         if self._take("("):
-            return self._parentheses(token)
-        raise self._operand_error(token)
+            inner = self._descend(self._alternatives)
+            if not self._take(")"):
+                raise self._unexpected(")")
+            return inner
+        raise self._unexpected(as_operand=True)
 
     def _name_or_value(self, token: Token) -> ast.expr:
-        if token.text in _WORDS_FOR or token.text in _NO_CONSTRUCT:
-            raise self._token_error()
+        if token.text in _INSTEAD:
+            raise self._unexpected()
         if token.text in _VALUES:
             return self._constant()
         self._at += 1
@@ -181,7 +170,7 @@ class _Parser:
         if self._take("-"):
             return self._negative(token)
         if token.kind not in ("text", "number") and token.text not in _VALUES:
-            raise self._operand_error(token)
+            raise self._unexpected(as_operand=True)
         self._at += 1
         return set_place(ast.Constant(_value(token)), token.start, token.end)
 
@@ -192,80 +181,55 @@ class _Parser:
         self._at += 1
         return set_place(ast.Constant(-_number(number)), sign.start, number.end)
 
-    def _parentheses(self, opening: Token) -> ast.expr:
-        inner = self._descend(self._alternatives)
-        if not self._take(")"):
-            raise self._bracket_error(opening, ")")
-        return inner
-
     def _collection(self) -> ast.expr:
         """Parse the operand after `in`: a list of values, or the name of a list."""
         opening = self._next
         if self._take("["):
-            return self._list(opening)
+            return self._list(opening.start)
         if opening.kind == "name" and opening.text not in _KEYWORDS:
             return self._operand()
         remedy = 'write the values in brackets: `in ["a", "b"]`'
         raise refusal(opening.start, opening.end, "`in` needs a list after it", remedy)
 
-    def _list(self, opening: Token) -> ast.List:
+    def _list(self, start: int) -> ast.List:
         items: list[ast.expr] = []
         while not self._take("]"):
             if items and not self._take(","):
-                raise self._bracket_error(opening, "]")
+                raise self._unexpected("]")
             if self._take("]"):
                 break
             items.append(self._item())
-        return set_place(ast.List(items, ast.Load()), opening.start, self._previous.end)
+        return set_place(ast.List(items, ast.Load()), start, self._previous.end)
 
     def _item(self) -> ast.Constant:
         token = self._next
-        if token.kind == "name" and token.text not in _KEYWORDS and token.text not in _WORDS_FOR:
+        if token.kind == "name" and token.text not in KEYWORDS:
             remedy = f'a text needs quotes: "{token.text}"'
             raise refusal(token.start, token.end, "a list holds values, not names", remedy)
-        if token.text in _WORDS_FOR and token.kind == "name":
-            raise self._word_error(token)
         return self._constant()
 
-    def _bracket_error(self, opening: Token, closing: str) -> GuardError:
-        if self._next.kind != "end":
-            return self._token_error()
-        message = f"this `{opening.text}` is never closed"
-        return refusal(opening.start, opening.end, message, f"add `{closing}`")
-
-    def _word_error(self, token: Token) -> GuardError:
-        remedy = f"write `{_WORDS_FOR[token.text]}`"
-        following = self._tokens[self._at + 1 : self._at + 2]
-        if token.text == "is" and following and following[0].text == "not":
-            remedy = "write `!=`"
-        return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
-
-    def _operand_error(self, token: Token) -> GuardError:
+    def _unexpected(self, closing: str = "", *, as_operand: bool = False) -> GuardError:
+        """The error for the next token, which cannot stand where it does."""
+        token, after = self._next, self._tokens[self._at + 1 : self._at + 2]
+        start, end, text = token.start, token.end, token.text
         if token.kind == "end":
-            message = f"a value is missing after `{self._previous.text}`"
+            missing = f"`{closing}`" if closing else "a value"
+            message = f"{missing} is missing after `{self._previous.text}`"
             return refusal(self._previous.start, self._previous.end, message, "complete the guard")
-        message = f"expected a name or a value here, not `{token.text}`"
-        remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
-        if token.text == "[":
-            return computed(token.start, token.end, message, remedy)
-        return refusal(token.start, token.end, message, remedy)
-
-    def _token_error(self) -> GuardError:
-        """The error for a token that follows a complete expression or cannot start one."""
-        token = self._next
-        if token.kind == "name" and token.text in _WORDS_FOR:
-            return self._word_error(token)
-        if token.kind == "name" and token.text in _NO_CONSTRUCT:
-            remedy = _NO_CONSTRUCT[token.text]
-            return refusal(token.start, token.end, f"guards have no `{token.text}`", remedy)
-        if token.text == "-":
-            return computed(token.start, token.end)
-        if token.text in ("[", "("):
-            remedy = "guards have no calls and no subscripts"
-            return refusal(token.start, token.end, f"`{token.text}` is not allowed here", remedy)
-        message = f"`{token.text}` is not allowed here"
+        if token.kind == "name" and text in _INSTEAD:
+            negated = text == "is" and bool(after) and after[0].text == "not"
+            remedy = "write `!=`" if negated else _INSTEAD[text]
+            return refusal(start, end, f"guards have no `{text}`", remedy)
+        if text == "-":
+            return computed(start, end)
+        message = f"`{text}` is not allowed here"
         remedy = "join conditions with `and` or `or`; put text in quotes"
-        return refusal(token.start, token.end, message, remedy)
+        if as_operand:
+            message = f"expected a name or a value here, not `{text}`"
+            remedy = "put text in quotes, `not` and its operand in `( )`, and a list after `in`"
+            if text == "[":
+                return computed(start, end, message, remedy)
+        return refusal(start, end, message, remedy)
 
 
 def _value(token: Token) -> Constant:
@@ -276,18 +240,13 @@ def _value(token: Token) -> Constant:
 
 def _number(token: Token) -> int | float:
     number = int(token.text) if token.text.isdigit() else float(token.text)
-    if abs(number) >= 2**63 if isinstance(number, int) else math.isinf(number):
+    if number >= 2**63:
         raise refusal(token.start, token.end, "the number is too large", "use a smaller one")
     return number
 
 
 def _text(token: Token) -> str:
-    for escape in _ESCAPE.finditer(token.text, 1, len(token.text) - 1):
-        if escape[1] not in _ESCAPED:
-            start = token.start + escape.start()
-            remedy = r"write `\\` for a backslash"
-            raise refusal(start, start + 2, f"a text has no `{escape[0]}`", remedy)
-    return _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], token.text[1:-1])
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[0]), token.text[1:-1])
 
 
 Constant = str | int | float | bool | None
@@ -514,12 +473,8 @@ def _foreign(text: str, at: int) -> GuardError:
 
 MAX_EXPANDED_DEPTH = 100
 """The maximum depth of nested parts in an expanded guard."""
-MAX_PARTS = 2_000
-"""The maximum number of operators, names and values in an expanded guard."""
-
-
-_Extent = tuple[int, int]
-"""The parts and the levels of an expression after its named guards are expanded."""
+MAX_NAMES = 2_000
+"""How many names an expanded guard may have, each counted wherever it stands."""
 _UNNAME = "write one of them without naming another"
 
 
@@ -537,66 +492,44 @@ def expand(guard: Guard, named: Mapping[str, Guard]) -> Guard:
 
     What is put in takes the place of the name that it replaces, so that problems found in it are
     reported in this guard's text. Raises GuardError where named guards use each other in a circle,
-    or make the guard larger than 2,000 operators, names and values or than 100 levels.
+    or make the guard larger than 2,000 names or than 100 levels.
     """
     if guard.names.isdisjoint(named):
         return guard
-    parts, _ = _Measure(named).extent(guard.tree, (), 0)
-    if parts > MAX_PARTS:
-        message = f"with its named guards the guard has more than {MAX_PARTS:,} parts"
-        raise _error(guard.tree, message, "use fewer named guards in it")
-    tree = _inline(guard.tree, named, None)
+    room = iter(range(MAX_NAMES))
+
+    def inline(tree: ast.expr, place: ast.expr | None, trail: tuple[str, ...]) -> ast.expr:
+        def stand_in(name: ast.Name) -> ast.expr:
+            at = place or name
+            if next(room, None) is None:
+                message = f"with its named guards the guard has more than {MAX_NAMES:,} names"
+                raise _error(guard.tree, message, "use fewer named guards in it")
+            if name.id not in named:
+                return at_place_of(at, ast.Name(name.id, ast.Load()))
+            if name.id in trail:
+                circle = " -> ".join([*trail[trail.index(name.id) :], name.id])
+                message = f"named guards use each other in a cycle: {circle}"
+                raise _error(at, message, _UNNAME)
+            return inline(named[name.id].tree, at, (*trail, name.id))
+
+        return rebuild(tree, stand_in, place)
+
+    tree = None
+    with suppress(RecursionError):
+        tree = inline(guard.tree, None, ())
+    if tree is None or _depth(tree) > MAX_EXPANDED_DEPTH:
+        message = f"the named guards are nested more than {MAX_EXPANDED_DEPTH} deep"
+        raise _error(guard.tree, message, _UNNAME)
     return Guard(guard.text, tree, names_in(tree))
 
 
-class _Measure:
-    """Measures without building the expanded guard, which may be exponentially large."""
-
-    def __init__(self, named: Mapping[str, Guard]) -> None:
-        self._named = named
-        self._known: dict[str, _Extent] = {}
-
-    def extent(self, node: ast.expr, trail: tuple[ast.Name, ...], level: int) -> _Extent:
-        """The extent of a node at `level`, inside the named guards of `trail`.
-
-        What is refused is reported at the first name of the trail: it stands in the guard's text.
-        """
-        if level > MAX_EXPANDED_DEPTH:
-            raise _too_deep((*trail, node)[0])
-        if isinstance(node, ast.Name) and node.id in self._named:
-            return self._of_named(node, trail, level)
-        below = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
-        inner = [self.extent(part, trail, level + 1) for part in below]
-        levels = max((levels for _, levels in inner), default=0)
-        return 1 + sum(parts for parts, _ in inner), 1 + levels
-
-    def _of_named(self, node: ast.Name, trail: tuple[ast.Name, ...], level: int) -> _Extent:
-        names = [name.id for name in trail]
-        if node.id in names:
-            circle = " -> ".join([*names[names.index(node.id) :], node.id])
-            raise _error(trail[0], f"named guards use each other in a cycle: {circle}", _UNNAME)
-        if node.id not in self._known:
-            parts, levels = self.extent(self._named[node.id].tree, (*trail, node), level + 1)
-            # A name for a name makes no part, but it is a step on the way.
-            self._known[node.id] = parts, levels + 1
-        known = self._known[node.id]
-        if level + known[1] > MAX_EXPANDED_DEPTH:
-            raise _too_deep((*trail, node)[0])
-        return known
-
-
-def _inline(tree: ast.expr, named: Mapping[str, Guard], place: ast.expr | None) -> ast.expr:
-    def stand_in(name: ast.Name) -> ast.expr:
-        at = place or name
-        if name.id in named:
-            return _inline(named[name.id].tree, named, at)
-        return at_place_of(at, ast.Name(name.id, ast.Load()))
-
-    return rebuild(tree, stand_in, place)
-
-
-def _too_deep(node: ast.expr) -> GuardError:
-    return _error(node, f"the named guards are nested more than {MAX_EXPANDED_DEPTH} deep", _UNNAME)
+def _depth(tree: ast.expr) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        inner = (part for node in level for part in ast.iter_child_nodes(node))
+        level = [part for part in inner if isinstance(part, ast.expr)]
+    return depth
 
 
 def _error(node: ast.expr, message: str, remedy: str) -> GuardError:

@@ -8,9 +8,7 @@ A part that lets everything pass because no word in it is a keyword is silent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -30,11 +28,12 @@ def schema_faults(value: object, schema: Mapping[str, Any]) -> list[tuple[str, s
     The first 50 in the order of their locations. Raises NotJudged.
     """
     # The library costs 60 ms to import, and most commands judge no data.
-    from loopkit.language.json_schema.validation import errors  # noqa: PLC0415
+    from loopkit.language.json_schema.validation import errors, message_of  # noqa: PLC0415
 
     found = errors(value, schema, most=MAX_FAULTS)
     return [
-        (location_of(error.absolute_path), shorten(error.message, MESSAGE_CHARS)) for error in found
+        (location_of(error.absolute_path), shorten(message_of(error), MESSAGE_CHARS))
+        for error in found
     ]
 
 
@@ -52,8 +51,10 @@ def schema_problem(schema: Mapping[str, Any]) -> Flaw | None:
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[Flaw, ...]:
     """The first mistakes that make a mapping unusable as a JSON Schema."""
-    # A notation is read again wherever it is needed.
-    return _problems_of(json.dumps(schema, default=str))
+    from loopkit.language.json_schema.validation import flaws  # noqa: PLC0415 - as above
+
+    found = islice(flaws(schema), MAX_FAULTS)
+    return tuple(flaw.replace(message=shorten(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 def keywords() -> frozenset[str]:
@@ -66,14 +67,6 @@ def location_of(path: Sequence[str | int]) -> str:
     """`nodes[2].id` for ("nodes", 2, "id")."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
-
-
-@lru_cache(maxsize=64)
-def _problems_of(text: str) -> tuple[Flaw, ...]:
-    from loopkit.language.json_schema.validation import flaws  # noqa: PLC0415 - as above
-
-    found = islice(flaws(json.loads(text)), MAX_FAULTS)
-    return tuple(flaw.replace(message=shorten(flaw.message, MESSAGE_CHARS)) for flaw in found)
 
 
 ABOUT_SCHEMA = frozenset(

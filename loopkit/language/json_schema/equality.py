@@ -1,60 +1,14 @@
-"""JSON values: their words in messages, and the limits of judging them.
-
-In a message a value is never longer than a
-line, however large it is. One judging has its clock, its memory, and its reasons to give up.
-"""
+"""The limits of judging a value by a JSON Schema, and its reasons to give up."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import islice
 
 from loopkit.text.json_text import MAX_DEPTH, values_inside
-from loopkit.values import Mutable, Value, field
-
-LIMIT = 120
-"""How many characters of a value are shown."""
-
-
-def excerpt(value: object, limit: int = LIMIT) -> str:
-    """A value as Python writes it, cut; takes no longer for a large one."""
-    text = ""
-    for piece in _pieces(value, limit):
-        text += piece
-        if len(text) > limit:
-            return f"{text[: limit - 1]}…"
-    return text
-
-
-def join_excerpts(values: Iterable[object], most: int = 5) -> str:
-    """The first values, with commas between them."""
-    first = list(islice(values, most + 1))
-    words = [excerpt(value) for value in first[:most]]
-    return ", ".join([*words, "…"] if len(first) > most else words)
-
-
-def _pieces(value: object, limit: int) -> Iterator[str]:
-    match value:
-        case str():
-            yield repr(value[: limit + 1])
-        case Mapping():
-            yield "{"
-            for index, (key, inner) in enumerate(value.items()):
-                yield f"{', ' if index else ''}{excerpt(key)}: "
-                yield from _pieces(inner, limit)
-            yield "}"
-        case list() | tuple():
-            yield "["
-            for index, inner in enumerate(value):
-                yield ", " if index else ""
-                yield from _pieces(inner, limit)
-            yield "]"
-        case _:
-            yield repr(value)
-
+from loopkit.values import Value
 
 TIME_LIMIT_S = 1.0
 """The minimum time limit of one judging, in seconds."""
@@ -78,13 +32,12 @@ class Flaw(Value, frozen=True):
         return self.message
 
 
-class Judging(Mutable):
-    """The time that is left, and the values of each `enum` that was met."""
+class Judging(Value, frozen=True):
+    """The time of one judging."""
 
     limit_s: float
     ends_s: float
     """CPU time of this thread, so that a busy computer makes no difference."""
-    known: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def look_at_clock(self) -> float:
         """The seconds left; raises NotJudged when there are none."""

@@ -1,14 +1,10 @@
-"""Mistakes of templates: what is wrong and where, and the meter that ends a rendering.
-
-The meter counts work, not time: the same template always ends the same way. One unit is some 30 ns,
-so a rendering ends within about a second. Operators and filters spend for what they read and twice
-for what they make, which bounds the memory too.
-"""
+"""Mistakes of templates: what is wrong and where, and the budget that ends a rendering's loops."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -77,72 +73,38 @@ def _patterns(words: str) -> Iterator[re.Pattern[str]]:
 
 
 MAX_ITERATIONS = 100_000
-MAX_WORK = 16_000_000
-NODE = 24
-"""Units for one item of data, or one part of a template that is passed."""
+MAX_LOOPS_S = 5.0
+"""The CPU time that the loops of one rendering may take, in seconds."""
 
 
-class _Meter:
-    iterations = MAX_ITERATIONS
-    work = MAX_WORK
+class _Budget:
+    def __init__(self) -> None:
+        self.iterations = MAX_ITERATIONS
+        self.ends_s = time.thread_time() + MAX_LOOPS_S
 
 
-_current: ContextVar[_Meter] = ContextVar("meter of the rendering")
+_current: ContextVar[_Budget] = ContextVar("budget of the rendering")
 
 
 @contextmanager
 def fresh_budget() -> Iterator[None]:
     """Give the code that runs inside a full budget of its own."""
-    token = _current.set(_Meter())
+    token = _current.set(_Budget())
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def spend(units: int) -> None:
-    """Take `units` of work from the rendering's budget; raise Refusal where it has less."""
-    meter = _current.get()
-    meter.work -= max(0, units)
-    if meter.work < 0:
-        raise Refusal("the template does too much work", "loop over less, or print less")
-
-
-def step(parts: int) -> bool:
-    """Count one more round of a loop with `parts` in its body; true, so that tests can hold it."""
-    meter = _current.get()
-    meter.iterations -= 1
-    if meter.iterations < 0:
-        raise Refusal(f"the template loops more than {MAX_ITERATIONS:,} times", "loop over less")
-    spend(NODE + parts)
-    return True
-
-
-def shallow_units(value: object) -> int:
-    """The units for reading `value` without what its items hold."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, (list, tuple, Mapping, range)):
-        return NODE + NODE * len(value)
-    return NODE
-
-
-def deep_units(value: object) -> int:
-    """The units for reading all of `value`, which may hold one thing exponentially often.
-
-    Stops when there are more than the rendering has budget.
-    """
-    units, waiting, budget = 0, [value], _current.get().work
-    while waiting and units <= budget:
-        item = waiting.pop()
-        if isinstance(item, str):
-            units += len(item)
-        elif isinstance(item, Mapping):
-            waiting.extend(item)
-            waiting.extend(item.values())
-        elif isinstance(item, (list, tuple)):
-            waiting.extend(item)
-        elif isinstance(item, range):
-            units += NODE * len(item)
-        units += NODE
-    return units
+def count_rounds(values: Iterable[object]) -> Iterator[object]:
+    """The values, of which each is a round of a loop; raises Refusal where the budget ends."""
+    budget = _current.get()
+    for value in values:
+        budget.iterations -= 1
+        if budget.iterations < 0:
+            raise Refusal(
+                f"the template loops more than {MAX_ITERATIONS:,} times", "loop over less"
+            )
+        if time.thread_time() > budget.ends_s:
+            raise Refusal(f"the template loops for more than {MAX_LOOPS_S:g} s", "loop over less")
+        yield value

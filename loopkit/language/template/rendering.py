@@ -26,11 +26,15 @@ from loopkit.language.template.grammar import (
     steps_of,
     tree_of,
 )
-from loopkit.language.template.sandbox import SANDBOX, print_value, rewrite_tree, without_words
+from loopkit.language.template.sandbox import (
+    MAX_OUTPUT,
+    SANDBOX,
+    rewrite_tree,
+    to_text,
+    without_words,
+)
 from loopkit.values import Value
 
-MAX_OUTPUT = 2_000_000
-"""Characters that a template may print."""
 OF_REPORTS = frozenset(
     ("report", "reports", "findings", "warnings", "resolved", "regressed", "history")
 )
@@ -70,13 +74,13 @@ class Template(Value, frozen=True, eq=False):
         """The text with `names` filled in. They are plain data, and never changed.
 
         Raises TemplateError, and nothing else: where data is missing or of the wrong kind, and
-        past 2,000,000 characters, 100,000 rounds of loops, or about a second of work.
+        past 2,000,000 characters, or 100,000 rounds of loops or 5 seconds in them.
         """
         if self.constant is not None:
             return self.constant
         if self.parts is not None:
             return _fill(self.text, self.parts, names)
-        return self._run(_compile(self.text), names, _print)
+        return self._run(names, _print)
 
     def value(self, names: Mapping[str, object]) -> object:
         """The value itself where the template is one `{{ … }}`, else the text.
@@ -89,19 +93,20 @@ class Template(Value, frozen=True, eq=False):
         elif not self.is_expression:
             return self.render(names)
         else:
-            found = self._run(_compile(self.text, keeps_value=True), names, _evaluate)
+            found = self._run(names, _evaluate, keeps_value=True)
         return found if self.names.isdisjoint(OF_REPORTS) else without_words(found)
 
-    def _run(self, template: jinja2.Template, names: Mapping[str, object], take: Take[T]) -> T:
-        """Run a template within a budget, and return what `take` reads from it."""
+    def _run(self, names: Mapping[str, object], take: Take[T], *, keeps_value: bool = False) -> T:
+        """Run the template within a budget, and return what `take` reads from it."""
         used = {name: names[name] for name in self.names if name in names}
-        context = template.new_context(used)
+        template = None
         try:
+            template = _compile(self.text, keeps_value=keeps_value)
             with fresh_budget():
-                return take(template, context)
+                return take(template, template.new_context(used))
         # Filters and operators may raise any exception on data of the wrong kind.
         except Exception as error:
-            line = _line(template, error.__traceback__)
+            line = _line(template, error.__traceback__) if template is not None else 1
             raise _error_of(error, self.text, line) from error
 
 
@@ -164,7 +169,9 @@ def _compile(text: str, *, keeps_value: bool = False) -> jinja2.Template:
         line = expression.lineno
         kept = nodes.Name(VALUE, "store", lineno=line)
         tree.body = [nodes.Assign(kept, expression, lineno=line)]
-    return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(rewrite_tree(tree)), {})
+    return SANDBOX.template_class.from_code(
+        SANDBOX, SANDBOX.compile(rewrite_tree(tree)), SANDBOX.globals
+    )
 
 
 def _print(template: jinja2.Template, context: Context) -> str:
@@ -191,7 +198,7 @@ def _fill(text: str, parts: Iterable[str | Hole], names: Mapping[str, object]) -
             for part in parts:
                 if isinstance(part, Hole):
                     line = part.line
-                    printed.append(print_value(SANDBOX.at(part.path, names)))
+                    printed.append(to_text(SANDBOX.at(part.path, names)))
                 else:
                     printed.append(part)
             line = 1

@@ -16,7 +16,6 @@ from typing import Any
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
-    ENDS,
     Alerted,
     Cancelled,
     ChildEnded,
@@ -57,6 +56,9 @@ from loopkit.values import Mutable
 _LOGGER = LOGGER.getChild("telemetry")
 
 
+MOST_FAMILIES = 1000
+
+
 class TelemetryObserver:
     def __init__(self, emitter: Emitter, end: Callable[[], None] | None = None) -> None:
         """`end` sends what has not been sent, if the application does not do so itself."""
@@ -64,7 +66,7 @@ class TelemetryObserver:
         self._end = end
         self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
         self._born: dict[str, float] = {}
-        """When the roots of families began that have not ended."""
+        """When the roots of the latest families began."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
@@ -74,21 +76,20 @@ class TelemetryObserver:
             spans.after(stored)
         root = root_of(run)
         if is_child(run) and root not in self._born:
-            # It began perhaps in another process.
-            self._born[root] = (await history(root))[0].at
-        return partial(self._take, run, spans, current_link())
+            begun = (one.at for one in await history(root) if isinstance(one.event, Started))
+            self._born[root] = next(begun, 0.0)
+            if len(self._born) > MOST_FAMILIES:
+                del self._born[next(iter(self._born))]
+        return partial(self._take, run, spans, self._born.get(root), current_link())
 
-    def _take(self, run: str, spans: RunSpans, link: Link | None, stored: Stored) -> None:
+    def _take(
+        self, run: str, spans: RunSpans, born: float | None, link: Link | None, stored: Stored
+    ) -> None:
         try:
             ended = spans.after(stored)
             for measure in measures_of_event(stored.event, spans.machine):
                 self._emitter.record(measure)
-            root = root_of(run)
-            if not is_child(run):
-                self._born[root] = spans.born
-            trace = Trace(root, self._born[root])
-            if stored.event.type in ENDS and not is_child(run):
-                del self._born[root]
+            trace = Trace(root_of(run), born if is_child(run) and born else spans.born)
             for span in ended:
                 within = (run, span.within) if span.within else None
                 if within is None and is_child(run):

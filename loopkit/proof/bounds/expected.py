@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import compress
 
 from loopkit.language.facts import VERDICT, of_verdict
-from loopkit.language.guard.kleene import truth
+from loopkit.language.guard.evaluate import truth
 from loopkit.proof.bounds.agent_calls import Asked, Usual
 from loopkit.proof.bounds.configurations import BLOCKED, END, Assumption, Explorer, NotDetermined
 from loopkit.proof.bounds.moves import Case, Move

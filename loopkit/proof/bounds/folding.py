@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from contextlib import suppress
 from heapq import heappop, heappush
 
+from loopkit.language.guard.evaluate import equality, truth
 from loopkit.language.guard.grammar import Guard, at_place_of, constants, names_in
-from loopkit.language.guard.kleene import equality, truth
 from loopkit.machine.cycles import strong_components
 from loopkit.proof.bounds.variables import (
     Inputs,

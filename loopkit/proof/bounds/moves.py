@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
+from loopkit.language.guard.evaluate import UNKNOWN
 from loopkit.language.guard.grammar import Guard, conditions, names_in
-from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import artifact_of
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeGuard
 
+from loopkit.language.guard.evaluate import UNKNOWN, Held, equality, truth
 from loopkit.language.guard.grammar import Guard, names_in
-from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes.table import Row

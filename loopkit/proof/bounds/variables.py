@@ -15,8 +15,8 @@ from math import floor
 from typing import Literal, NamedTuple
 
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
+from loopkit.language.guard.evaluate import UNKNOWN
 from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
-from loopkit.language.guard.kleene import UNKNOWN
 from loopkit.language.states.each import EachState
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import Graph, artifact_of, judges_behind

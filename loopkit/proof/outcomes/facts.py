@@ -30,6 +30,7 @@ from loopkit.language.facts import (
     VERDICT,
     WARNINGS,
 )
+from loopkit.language.guard.evaluate import UNKNOWN, Held, truth
 from loopkit.language.guard.grammar import (
     Guard,
     at_place_of,
@@ -38,7 +39,6 @@ from loopkit.language.guard.grammar import (
     names_in,
     rebuild,
 )
-from loopkit.language.guard.kleene import UNKNOWN, Held, truth
 from loopkit.language.guard.type_check import check
 from loopkit.language.machine import NO_FINDING
 from loopkit.language.section import ErrorClass

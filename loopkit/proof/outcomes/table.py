@@ -23,8 +23,8 @@ from typing import Any
 from loopkit.language.datatypes.datatype import DataType, single_values, value_at
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
+from loopkit.language.guard.evaluate import UNKNOWN, Held, equality, truth
 from loopkit.language.guard.grammar import Guard, at_place_of, names_in
-from loopkit.language.guard.kleene import UNKNOWN, Held, equality, truth
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
 from loopkit.machine.edges import Edge
