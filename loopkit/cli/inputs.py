@@ -38,7 +38,7 @@ class MachinePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         name = str(value)
-        if not re.fullmatch(r"\w[\w-]*", name) or os.path.lexists(name):
+        if not re.fullmatch(r"\w[\w-]{0,99}", name) or os.path.lexists(name):
             return super().convert(value, param, ctx)
         with report_errors():
             own, shipped = project().own_machines, shipped_machines()
