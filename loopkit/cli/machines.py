@@ -12,7 +12,6 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.inputs import MACHINE, read_text
-from loopkit.cli.machine import works_on_files
 from loopkit.cli.place import journal_place
 from loopkit.cli.terminal import OK, USAGE, Stop, columns_of, examples, report_errors
 from loopkit.document.problems import ProblemsFound, did_you_mean
@@ -107,6 +106,8 @@ def new_command(name: str, like: str) -> int:
     shipped = shipped_machines()
     if like not in shipped:
         raise Stop(USAGE, f"error: loopkit has no machine `{like}`; {did_you_mean(like, shipped)}")
+    # The other commands here load no machine.
+    from loopkit.cli.machine import works_on_files
     from loopkit.testing import cases_of, load_suite
 
     with report_errors():
