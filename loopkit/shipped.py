@@ -1,10 +1,27 @@
-"""The machines and schemas that come with the package, as files."""
+"""Files that come with the package, machines and schemas; and what makes a file a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from importlib.resources import files
 from pathlib import Path
+
+MACHINE_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\{\s*)?([\"']?)loopkit\1\s*:", re.MULTILINE)
+"""The key that a machine has at its top level; looked for as text, since the file may be broken."""
+
+
+def is_machine(path: Path) -> bool:
+    try:
+        return MACHINE_KEY.search(path.read_bytes()) is not None
+    except OSError:
+        # Loading it as a machine reports why it can't be read.
+        return True
+
+
+def machines_in(folder: Path) -> dict[str, Path]:
+    """The machine files of a folder, without those of folders in it, by name and in order."""
+    found = sorted(folder.glob("*.yaml"))
+    return {path.stem: path for path in found if path.is_file() and is_machine(path)}
 
 
 def shipped(name: str) -> Path:
@@ -13,10 +30,6 @@ def shipped(name: str) -> Path:
     return inside if inside.is_dir() else inside.parents[1] / name
 
 
-def shipped_machines() -> Mapping[str, Path]:
-    """Each machine's file by its name, in the order of names.
-
-    A machine's scenario is beside it, and what it reads in a folder of its name.
-    """
-    paths = sorted(shipped("machines").glob("*.yaml"))
-    return {path.stem: path for path in paths if ".scenario" not in path.suffixes}
+def shipped_machines() -> dict[str, Path]:
+    """A machine's scenario is beside its file, and what it reads in a folder of its name."""
+    return machines_in(shipped("machines"))

@@ -9,7 +9,7 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.check import machine_files
-from loopkit.cli.inputs import PATH, write
+from loopkit.cli.inputs import MACHINE, PATH, write
 from loopkit.cli.machine import load_checked
 from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState
@@ -26,7 +26,7 @@ from loopkit.views.diagram.model import Drawing, drawing
         "loopkit diagram --run plan-1f09ab",
     )
 )
-@click.argument("machine", required=False, type=PATH)
+@click.argument("machine", required=False, type=MACHINE)
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
     show_default=True, help="A diagram language, or a picture."

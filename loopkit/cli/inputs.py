@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -13,8 +14,8 @@ from typing import Any, Literal
 
 import click
 
-from loopkit.cli.terminal import USAGE, Stop, say, with_options
-from loopkit.document.problems import ProblemsFound
+from loopkit.cli.terminal import USAGE, Stop, report_errors, say, with_options
+from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
@@ -24,9 +25,38 @@ from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
+from loopkit.project import project
+from loopkit.shipped import shipped_machines
 from loopkit.text.json_text import NoJson, parse_json
 
+SHIPPED = "loopkit.shipped"
+"""The key under which a command keeps the paths of the machines of loopkit that it was named."""
+
+
+class MachinePath(click.Path):
+    """The path of a machine; a name without a file is one of the project's or of loopkit's own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name = str(value)
+        if not re.fullmatch(r"\w[\w-]{0,99}", name) or os.path.lexists(name):
+            return super().convert(value, param, ctx)
+        with report_errors():
+            own, shipped = project().own_machines, shipped_machines()
+        if name not in own and name not in shipped:
+            known = did_you_mean(name, {**own, **shipped})
+            raise Stop(USAGE, f"error: there is no file and no machine `{name}`; {known}")
+        if name not in own and ctx is not None:
+            ctx.meta.setdefault(SHIPPED, set()).add(shipped[name])
+        return own.get(name) or shipped[name]
+
+
+def is_shipped(path: Path | None) -> bool:
+    """Whether a machine was named as one that comes with loopkit, and so has no folder here."""
+    return path in click.get_current_context().meta.get(SHIPPED, ())
+
+
 PATH = click.Path(path_type=Path)
+MACHINE = MachinePath(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""

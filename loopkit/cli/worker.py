@@ -223,7 +223,7 @@ def submit_command(
         raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
     with report_errors():
         loaded = load_changed(Path(target), changes, None if batch else max_cost)
-        played = load_script(script, case)
+        played = load_script(script, case, Path(target))
         if played is not None:
             refuse_misnamed(loaded.machine, played.scenario)
         if batch is not None:

@@ -28,6 +28,7 @@ from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input
 from loopkit.scenario.cases import (
     GAP,
+    SUFFIX,
     SUSPENDED,
     WAITING,
     Case,
@@ -121,9 +122,6 @@ def _include_files(
         elif field is not None and not field.is_file and "file" not in (field.fields or {}):
             include_data(given, name, files, at)
     return given, files.faults
-
-
-SUFFIX = ".scenario.yaml"
 
 
 @dataclass
