@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.shipped import shipped_machines
+from loopkit.project import shipped_machines
 from tests.support import MACHINES, CommandLine
 from tests.terminal import Terminal
 

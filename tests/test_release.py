@@ -20,7 +20,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import loopkit
-from loopkit.shipped import shipped, shipped_machines
+from loopkit.project import shipped, shipped_machines
 from tests.support import ROOT, CommandLine, copied
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -249,7 +249,7 @@ def test_every_address_of_a_release_is_made_of_one_value(clone: Path, tmp_path: 
 def test_a_wheel_checks_tests_and_plans_a_machine_that_comes_with_it(
     installed: Path, tmp_path: Path
 ) -> None:
-    code = "from loopkit.shipped import *; print(shipped_machines()['plan_review'])"
+    code = "from loopkit.project import *; print(shipped_machines()['plan_review'])"
     machine = Path(did(installed / "python", "-c", code, cwd=tmp_path).strip())
     assert machine.is_relative_to(installed.parent)
     assert f"{loopkit.__version__}\n" in did(installed / "loopkit", "--version", cwd=tmp_path)

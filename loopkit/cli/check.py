@@ -15,8 +15,8 @@ from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_termi
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
+from loopkit.project import is_machine
 from loopkit.proof.outcomes.table import revisions_in_words
-from loopkit.shipped import is_machine
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,18 +60,8 @@ def diagram_command(
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
     if folder:
-        return max(_draw(of, form, None, file, None, ()) for of, form, file in _pictures(folder))
-    return _draw(machine, form, out, committed, run, cases)
-
-
-def _draw(
-    machine: Path | None,
-    form: str,
-    out: Path | None,
-    committed: Path | None,
-    run: str | None,
-    cases: tuple[Path, ...],
-) -> int:
+        again = partial(click.get_current_context().invoke, diagram_command)
+        return max(again(**picture) for picture in _pictures(folder))
     with terminal.report_errors():
         text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
@@ -84,10 +76,10 @@ def _draw(
     return terminal.OK
 
 
-def _pictures(folder: Path) -> list[tuple[Path, str, Path]]:
-    """The machines of a folder that have a picture beside them, its form, and the picture."""
+def _pictures(folder: Path) -> list[dict[str, Any]]:
+    """What the command is given for each picture beside a machine of a folder, to compare it."""
     found = [
-        (machine, form, picture)
+        {"machine": machine, "form": form, "committed": picture}
         for machine in machine_files([folder])[0]
         for suffix, form in ((".mmd", "mermaid"), (".svg", "svg"))
         if (picture := machine.with_suffix(suffix)).is_file()

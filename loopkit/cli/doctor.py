@@ -1,7 +1,8 @@
-"""`loopkit doctor`: what is here of all that runs need."""
+"""`loopkit doctor`: what is here of all that runs need; `schema`: what editors and tools need."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
@@ -13,23 +14,25 @@ import click
 
 from loopkit import __version__
 from loopkit.agents.model.keys import ALL_VARIABLES
-from loopkit.cli.inputs import MACHINE, read_inputs
+from loopkit.cli.inputs import MACHINE, journal_place, read_inputs
 from loopkit.cli.machine import folder_of, load_checked
-from loopkit.cli.place import journal_place
 from loopkit.cli.stored_runs import with_runs
 from loopkit.cli.terminal import (
     OK,
     USAGE,
     Stop,
     columns_of,
+    echo,
     echo_wrapped,
     examples,
     report_errors,
 )
 from loopkit.drive.preflight import Need, needs_of
 from loopkit.outside.trees import NoGit, require_git
-from loopkit.project import project_file
+from loopkit.project import FILE, project
+from loopkit.views.schemas import SCHEMAS
 
+MOST_RUNS = 1000
 LIBRARIES = ("litellm", "mcp", "starlette", "psycopg", "opentelemetry-sdk")
 
 
@@ -84,8 +87,8 @@ def _places() -> Iterator[str]:
         place = journal_place()
     if isinstance(place, Path):
         is_there = "" if place.is_dir() else ", made by the first run"
-        if (named := project_file()) is not None:
-            yield f"project file {named}"
+        if project().has_file:
+            yield f"project file {project().folder / FILE}"
         yield f"state folder {place.absolute()}{is_there}"
     try:
         runs = with_runs(lambda stored: stored.journal.find_runs("", MOST_RUNS))
@@ -99,4 +102,9 @@ def _places() -> Iterator[str]:
         yield f"{name}: {kind}, {stream.encoding}" if stream is not None else f"{name}: closed"
 
 
-MOST_RUNS = 1000
+@click.command(epilog=examples("loopkit schema > machine.schema.json"))
+@click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
+def schema_command(which: str) -> int:
+    """Print the JSON Schema of machine files (the default), of scenario files, or of output."""
+    echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
+    return OK

@@ -81,16 +81,11 @@ def folder_of(loaded: Loaded, path: Path) -> Path | None:
     """Where a machine works that was given so; None where that has to be named first."""
     if not is_shipped(path):
         return loaded.folder.absolute()
-    return None if works_on_files(loaded) else Path.cwd()
+    return None if works_on_files(loaded.machine) else Path.cwd()
 
 
-def works_on_files(loaded: Loaded) -> bool:
-    """Whether it has a workspace, starts a program, or leaves a file."""
-    from loopkit.drive.preflight import needs_of
-
-    needs = needs_of(loaded.machine, folder=loaded.folder)
-    is_placed = any(need.name.startswith(("program ", "workspace ")) for need in needs)
-    return is_placed or any(writers(loaded.machine))
+def works_on_files(machine: Machine) -> bool:
+    return machine.workspace is not None or any(writers(machine))
 
 
 def workspace_line(machine: Machine, folder: Path | None, inputs: Mapping[str, Any]) -> str:

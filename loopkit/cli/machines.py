@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import MACHINE, read_text
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import journal_place, read_text
 from loopkit.cli.terminal import OK, USAGE, Stop, columns_of, examples, report_errors
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import read_file, why_unread
@@ -20,8 +19,7 @@ from loopkit.document.writing import to_yaml
 from loopkit.journal.files import is_unused
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.section import ID_PATTERN, as_id
-from loopkit.project import FILE, project, project_file
-from loopkit.shipped import shipped_machines
+from loopkit.project import FILE, machines_in, project, shipped_machines
 from loopkit.text import printable
 
 if TYPE_CHECKING:
@@ -35,10 +33,10 @@ UNLIMITED = 1_000_000
 def ls_command() -> int:
     """List the machines that can be run by name: the project's, and those that loopkit has."""
     with report_errors():
-        listed = {"Of this project": project().own_machines, "Of loopkit": shipped_machines()}
-        place = journal_place()
+        own, place = machines_in(project().machines), journal_place()
+    shipped = {name: path for name, path in shipped_machines().items() if name not in own}
     formatter = click.HelpFormatter(width=columns_of(sys.stdout) or UNLIMITED)
-    for heading, machines in listed.items():
+    for heading, machines in (("Of this project", own), ("Of loopkit", shipped)):
         if machines:
             with formatter.section(heading):
                 formatter.write_dl([(name, _sentence(path)) for name, path in machines.items()])
@@ -49,29 +47,24 @@ def ls_command() -> int:
 
 
 def _sentence(path: Path) -> str:
+    """The first one of a machine's description."""
     try:
-        said = read_file(path).plain().get("description")
+        said = " ".join(str(read_file(path).plain().get("description") or "").split())
     except ProblemsFound as found:
         return f"can't be read: {why_unread(found)}; see `loopkit check {path}`"
-    return printable(" ".join(str(said or "").split()))
+    return printable(re.split(r"(?<=\.) ", said)[0])
 
 
 @click.command(epilog=examples("loopkit show code_fix"))
 @click.argument("machine", metavar="MACHINE")
 def show_command(machine: str) -> int:
     """Print the file of MACHINE."""
-    try:
-        path: Path = MACHINE.convert(machine, None, None)
-    except Stop:
-        from loopkit.cli.stored_runs import full_id
+    # The other commands here need no runs.
+    from loopkit.cli.stored_runs import machine_or_run
 
-        try:
-            run = full_id(machine)
-        except Stop:
-            run = ""
-        if not run:
-            raise
-        raise Stop(USAGE, f"error: {run} is a run; show it with: loopkit runs show {run}") from None
+    path = machine_or_run(machine)
+    if isinstance(path, str):
+        raise Stop(USAGE, f"error: {path} is a run; show it with: loopkit runs show {path}")
     text = read_text(path)
     terminal.echo(printable(text) if columns_of(sys.stdout) else text, nl=False)
     return OK
@@ -111,14 +104,11 @@ def new_command(name: str, like: str) -> int:
     from loopkit.testing import cases_of, load_suite
 
     with report_errors():
-        found = project_file()
-        root = found.parent if found is not None else Path.cwd()
-        folder = project().machines or root / "machines"
-        here = Path(os.path.relpath(folder))
-        written = _copies(shipped[like], here, name)
+        folder, is_new = Path(os.path.relpath(project().machines)), not project().has_file
+        written = _copies(shipped[like], folder, name)
         suite = load_suite(cases_of(shipped[like]))
-    written |= _sample(suite, here, name)
-    if found is None:
+    written |= _sample(suite, folder, name)
+    if is_new:
         written[Path(FILE)] = PROJECT.encode()
     if there := [f"`{path}`" for path in written if os.path.lexists(path)]:
         told = f"error: already there: {', '.join(there)}; nothing was written"
@@ -129,9 +119,9 @@ def new_command(name: str, like: str) -> int:
     terminal.say("\nIt passes these, which call nothing:")
     for command in ("check", "test", "plan"):
         terminal.say(f"  loopkit {command} {name}")
-    run = f"  loopkit run {name} -i {here / name}.input.yaml"
+    run = f"  loopkit run {name} -i {folder / name}.input.yaml"
     # A case that is played leaves its files, as a run does.
-    if not works_on_files(suite.machine):
+    if not works_on_files(suite.machine.machine):
         terminal.say(f"{run} --case '{suite.names[0]}'")
     terminal.say(f"This asks what the machine names, which may cost something:\n{run}")
     return OK
