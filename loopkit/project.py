@@ -50,6 +50,20 @@ def machines_in(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in found if path.is_file() and is_machine(path)}
 
 
+def files_below(folder: Path, suffix: str) -> list[Path]:
+    """The files in a folder, at any depth and in order; in none that is hidden or an environment.
+
+    A broken link is one of them, since to leave it out would look as if all were well.
+    """
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        inner = (name for name in folders if not name.startswith("."))
+        folders[:] = [one for one in inner if not Path(place, one, "pyvenv.cfg").exists()]
+        files = (Path(place, name) for name in names if name.endswith(suffix) and name[0] != ".")
+        found += (path for path in files if path.is_file() or not path.exists())
+    return sorted(found)
+
+
 def shipped(name: str) -> Path:
     """The folder `machines` or `schemas`: in the package, or in a clone that is used as it is."""
     inside = Path(str(files("loopkit") / name))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import tomllib
 from email.message import Message
 from importlib.metadata import version
@@ -20,7 +21,6 @@ import pytest
 from ruamel.yaml import YAML
 
 import loopkit
-from loopkit.project import shipped, shipped_machines
 from tests.support import ROOT, CommandLine, copied
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -49,22 +49,9 @@ def test_every_line_that_says_what_to_install_names_the_distribution_and_an_extr
             if name not in {"CHANGELOG.md", "tests/test_release.py"}:
                 assert not of_another.search(line), f"{name}: {line}"
             extras.update(extra for match in ours.finditer(line) for extra in match[1].split(","))
-    assert {"mcp", "otel", "postgres", "serve"} <= extras
-    assert extras <= PROJECT["optional-dependencies"].keys()
-
-
-def test_the_name_of_the_distribution_stands_once_in_the_code() -> None:
+    assert {"mcp", "otel", "postgres", "serve"} <= extras <= PROJECT["optional-dependencies"].keys()
     named = [name for name, text in TEXTS.items() if loopkit.DISTRIBUTION in text]
     assert [name for name in named if name.startswith("loopkit/")] == ["loopkit/__init__.py"]
-
-
-def test_the_shipped_files_of_a_clone_are_its_own() -> None:
-    machines = shipped_machines()
-    assert machines["release_notes"] == ROOT / "machines/release_notes.yaml"
-    assert {path.parent for path in machines.values()} == {ROOT / "machines"}
-    assert len(machines) >= 10
-    assert not any("scenario" in name for name in machines)
-    assert (shipped("schemas") / "machine.schema.json").is_file()
 
 
 HOOKS = YAML(typ="safe").load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
@@ -133,27 +120,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_action_runs_its_commands_and_every_one_of_them(project: Path, place: Path) -> None:
-    done = act(project, place, "check test diagram")
-    assert done.returncode == 0, done.stdout + done.stderr
-    said = [spoil(project, command) for command in ("diagram", "test")]
-    assert act(project, place, "check").returncode == 0
-    done = act(project, place, "diagram test check")
+def test_the_action_runs_every_command_and_shows_a_problem_at_its_line(
+    project: Path, place: Path
+) -> None:
+    out_of_date = spoil(project, "diagram")
+    done = act(project, place, "diagram run test")
     assert done.returncode == 1
-    assert [text for text in said if text not in done.stdout + done.stderr] == []
-    assert "1 file: no errors" in done.stderr
-
-
-def test_the_action_shows_a_problem_at_its_line(project: Path, place: Path) -> None:
+    for told in (out_of_date, "::error::loopkit has no command `run`", "2 cases passed"):
+        assert told in done.stdout + done.stderr
     spoil(project, "check")
-    done = act(project, place)
-    assert done.returncode == 1
-    assert "::error file=machines/notes.yaml,line=10" in done.stdout
-
-
-def test_the_action_refuses_a_command_that_it_does_not_have(project: Path, place: Path) -> None:
-    done = act(project, place, "check run")
-    assert (done.returncode, "`run`" in done.stdout) == (1, True)
+    assert "::error file=machines/notes.yaml,line=11" in act(project, place).stdout
 
 
 # What follows builds and installs, which takes a minute, and needs an index of packages.
@@ -161,10 +137,10 @@ def test_the_action_refuses_a_command_that_it_does_not_have(project: Path, place
 
 def did(*argv: str | Path, cwd: Path, code: int = 0, **more: str) -> str:
     """What a program says that has to end with this code, in an environment of no one's."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    kept |= more
+    others = ("PYTHON", "VIRTUAL_ENV", "LOOPKIT")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(others)}
     done = subprocess.run(
-        [*map(str, argv)], cwd=cwd, env=kept,
+        [*map(str, argv)], cwd=cwd, env={**kept, **more},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
@@ -246,20 +222,24 @@ def test_every_address_of_a_release_is_made_of_one_value(clone: Path, tmp_path: 
 
 
 @pytest.mark.long
-def test_a_wheel_checks_tests_and_plans_a_machine_that_comes_with_it(
+def test_a_first_machine_comes_from_a_wheel_in_under_a_minute(
     installed: Path, tmp_path: Path
 ) -> None:
-    code = "from loopkit.project import *; print(shipped_machines()['plan_review'])"
-    machine = Path(did(installed / "python", "-c", code, cwd=tmp_path).strip())
-    assert machine.is_relative_to(installed.parent)
-    assert f"{loopkit.__version__}\n" in did(installed / "loopkit", "--version", cwd=tmp_path)
-    assert "no errors" in did(installed / "loopkit", "check", machine, cwd=tmp_path)
-    cases = machine.with_suffix(".scenario.yaml")
-    assert re.search(r"\d\d cases passed", did(installed / "loopkit", "test", cases, cwd=tmp_path))
-    issue = f"issue=@{machine.with_suffix('')}/issue.md"
-    assert "typically" in did(installed / "loopkit", "plan", machine, "--set", issue, cwd=tmp_path)
-    assert "machine.schema.json" in (machine.read_text(encoding="utf-8").partition("\n")[0])
-    assert (machine.parent / "../schemas/machine.schema.json").is_file()
+    def loopkit_says(command: str) -> str:
+        return did(installed / "loopkit", *shlex.split(command), cwd=tmp_path)
+
+    start = time.monotonic()
+    assert "code_fix" in loopkit_says("ls")
+    told = loopkit_says("new tea")
+    commands = re.findall(r"^  loopkit (.*(?:tea|'))$", told, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["check", "test", "plan", "run"]
+    assert "Exports of empty tables no longer fail." in [*map(loopkit_says, commands)][-1]
+    assert time.monotonic() - start < 60
+    shutil.copytree(installed.parent, tmp_path / "venv", symlinks=True)
+    assert "1 file: no errors" in loopkit_says("check")
+    assert "typically" in loopkit_says("plan release_notes --set commits=x")
+    assert "machines" in {path.name for path in tmp_path.iterdir()}
+    assert not [*installed.parent.glob("lib/*/site-packages/loopkit/machines/**/.loopkit")]
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -15,7 +15,7 @@ from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_termi
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
-from loopkit.project import is_machine
+from loopkit.project import files_below, is_machine
 from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
@@ -101,17 +101,9 @@ def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
         if not path.is_dir():
             machines[path] = None
             continue
-        below = list(_yaml_below(path))
+        below = list(filter(Path.is_file, files_below(path, ".yaml")))
         if not (found := dict.fromkeys(filter(is_machine, below))):
             raise Stop(USAGE, f"error: no machine file lies below `{path}`")
         machines |= found
         every.update(below)
     return list(machines), len(every - machines.keys())
-
-
-def _yaml_below(folder: Path) -> Iterator[Path]:
-    """Its YAML files in order, without those of hidden folders, such as an environment's."""
-    for path in sorted(folder.rglob("*.yaml")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden:
-            yield path
