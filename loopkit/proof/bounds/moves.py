@@ -10,7 +10,7 @@ from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard.evaluate import UNKNOWN
-from loopkit.language.guard.grammar import Guard, conditions, names_in
+from loopkit.language.guard.grammar import Guard, conditions
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import artifact_of
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
@@ -124,11 +124,9 @@ class Moves:
             *self._conditions.get(name, ()),
         )
         facts = {fact for fact, _ in self._readings[name]}
-        every = {id(c): c for guard in own for c in conditions(guard.tree)}
-        mixed = [names_in(c) for c in every.values() if not names_in(c) <= facts]
-        numbers = {"attempt", *COUNTING, *variables.inputs.named}.difference(*mixed)
-        alone = [c for c in every.values() if names_in(c) <= facts and names_in(c) & numbers]
-        return Telling(alone, sorted(facts - numbers))
+        every = (part for guard in own for part in conditions(guard.tree))
+        numbers = {"attempt", *COUNTING, *variables.inputs.named}
+        return Telling(every, facts, facts - numbers)
 
     def anything(self, name: str) -> tuple[Move, ...]:
         """All moves of a state in any configuration, and maybe more."""
@@ -207,9 +205,9 @@ class Moves:
     def _edges_without_room(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
         events = {move.event for move in moves}
         for edge in self._graph.outgoing[name]:
-            rooms = [context.get(ROOM + counter) for counter in edge.counters]
-            if edge.event in events and False in rooms:
-                yield edge.id
+            for counter in edge.counters if edge.event in events else ():
+                if context.get(ROOM + counter) is False:
+                    yield edge.id
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:

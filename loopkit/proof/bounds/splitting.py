@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from loopkit.language.guard.evaluate import UNKNOWN, truth
+from loopkit.language.guard.evaluate import UNKNOWN, equality, truth
 from loopkit.language.guard.grammar import Guard, constants, names_in
 from loopkit.proof.bounds.variables import (
     Region,
@@ -141,6 +141,11 @@ def _parts(
 ) -> list[Region]:
     """The parts of a region that decide a smallest condition in different ways."""
     region, others = open_[fact], names_in(condition) - {fact}
+    if isinstance(region, tuple) and (needed := equality(condition)) is not None:
+        # Hundreds of guards may each take one value out of the rest.
+        is_it = region[0] == needed[1]
+        parts = ([v for v in region if (v == needed[1]) is held] for held in (is_it, not is_it))
+        return [tuple(part) for part in parts if part]
     if others <= context.keys():
         near = [*constants(condition), *(context[other] for other in others)]
         return split(region, lambda value: truth(condition, {**context, fact: value}), near)

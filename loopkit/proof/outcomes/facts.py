@@ -8,7 +8,15 @@ can succeed and fail together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import chain, islice, product
 from math import ceil, floor, inf
 from typing import Literal
@@ -56,6 +64,7 @@ from loopkit.proof.outcomes.table import (
     Row,
     Table,
     Values,
+    alike,
     domains,
     input_ranges,
 )
@@ -136,7 +145,8 @@ def _table(
     for edge in analysis.graph.on(name, "done"):
         routing = [each for each in exits if state.waits and each.edge.origin is not None]
         behind = () if edge.back else tuple(routing)
-        exits.append(Exit(edge, guard_of(edge), needs_fail=judges and edge.back, behind=behind))
+        needs_fail = judges and edge.back
+        exits.append(Exit.of_edge(edge, guard_of(edge), behind, needs_fail=needs_fail))
     table = Table(tuple(exits), tuple(own), tuple(others), is_human=state.waits)
     if state.child is not None:
         # The figures of children depend on their outcome.
@@ -189,7 +199,7 @@ def _own(
 ) -> Iterator[Dimension]:
     state = analysis.states[name]
     if state.judges is not None:
-        yield from _of_report(analysis, name, values)
+        yield from _of_report(analysis, name, values, alike(ORIGIN, guards))
     elif isinstance(state, EachState):
         yield rows_of_items(analysis, state, guards, items)
     else:
@@ -198,8 +208,16 @@ def _own(
         yield from _free({**listed, **values})
 
 
-def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> Iterator[Dimension]:
-    """The facts of a report; its panel decides which of them are possible together."""
+def _of_report(
+    analysis: Analysis,
+    name: str,
+    values: Mapping[str, Values],
+    stand_in: Callable[[object], object],
+) -> Iterator[Dimension]:
+    """The facts of a report; its panel decides which of them are possible together.
+
+    `stand_in` maps all origins that no guard distinguishes to one of them.
+    """
     panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop(CODES, ())
@@ -209,7 +227,8 @@ def _of_report(analysis: Analysis, name: str, values: Mapping[str, Values]) -> I
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
     if analysis.graph.origins:
-        others[ORIGIN] = (*panel.origins(), None)
+        own = {edge.origin for edge in analysis.graph.on(name, "done")}
+        others[ORIGIN] = (*panel.origins(lambda one: (one in own and one, stand_in(one))), None)
     yield from _free({VERDICT: panel.verdicts(), **others})
     for code in codes:
         yield ({CODES: Held({str(code)}, ())}, {CODES: Held((), {str(code)})})
@@ -332,11 +351,25 @@ class Panel:
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
         return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
-    def origins(self) -> tuple[str, ...]:
-        """The possible earliest origins of a report that fails."""
+    def origins(self, told: Callable[[str], Hashable]) -> tuple[str, ...]:
+        """The possible earliest origins of a report that fails.
+
+        One stands for all of which the same is `told` and with which the same reports are possible.
+        """
         every = frozenset(o for author in self._authors for o in self._origins.of_author(author))
-        known = self._origins.in_order(every)
-        return tuple(o for o in known if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+        found: dict[Hashable, str] = {}
+        for origin in self._origins.in_order(every):
+            found.setdefault((told(origin), self._findings_of(origin)), origin)
+        return tuple(o for o in found.values() if self.is_possible({VERDICT: "fail", ORIGIN: o}))
+
+    def _findings_of(self, origin: str) -> Hashable:
+        """The same for origins with which the same reports are possible."""
+        place = self._origins.place_of(origin)
+        return tuple(
+            (origin == self._origins.default_of(author), origin in s.origins, s.latest > place)
+            for author in self._authors
+            for _, s in self._sources_by((author,))
+        )
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; missing facts may have any value."""

@@ -16,13 +16,13 @@ from functools import cache, cached_property
 from heapq import merge
 from itertools import chain, pairwise
 from math import floor, inf
-from typing import TypeGuard
+from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType, single_values, value_at
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard.evaluate import UNKNOWN, Held, equality, truth
-from loopkit.language.guard.grammar import Guard, names_in
+from loopkit.language.guard.grammar import Guard, conditions, names_in
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
 from loopkit.machine.edges import Edge
@@ -40,50 +40,32 @@ Dimension = tuple[Row, ...]
 """Facts that vary together: every row has one of these alternatives."""
 
 
-class Exit(Value, frozen=True, dict=True):
+class Exit(Value, frozen=True):
     """One transition as the rows decide it."""
 
     edge: Edge
     guard: Guard | None
-    needs_fail: bool = False
-    """Whether it revises a judged artifact, so that it needs the verdict `fail`."""
-    behind: tuple[Exit, ...] = ()
-    """In a person's state, the earlier exits to origins: their answers are never for this one."""
+    wanted: ast.expr
+    """The condition that guard and origin allow it, without regard to room."""
+    may_lead: ast.expr
+    """The condition that a revise edge has room and the answer is not for an earlier exit."""
+    allowed: ast.expr
+    """The condition of the verdict `fail`, where it revises a judged artifact."""
+    condition: ast.expr
 
-    def holds(self, row: Row) -> bool | None:
-        """Whether guard and origin allow it, without regard to room."""
-        return truth(self.wanted, row)
-
-    def is_open(self, row: Row) -> bool | None:
-        """Whether a revise edge has room and the answer is not for an earlier exit."""
-        return truth(self.may_lead, row)
-
-    def is_enabled(self, row: Row) -> bool | None:
-        return truth(self.condition, row)
-
-    @cached_property
-    def guarded(self) -> ast.expr:
-        return _all([]) if self.guard is None else self.guard.tree
-
-    @cached_property
-    def wanted(self) -> ast.expr:
-        return _all([self.guarded, *([_is_origin(self.edge.origin)] if self.edge.origin else [])])
-
-    @cached_property
-    def allowed(self) -> ast.expr:
-        return _FAILS if self.needs_fail else _all([])
-
-    @cached_property
-    def may_lead(self) -> ast.expr:
-        return _all([self.has_room, *(_not(exit_.guarded) for exit_ in self.behind)])
-
-    @cached_property
-    def has_room(self) -> ast.expr:
-        return _all([ast.Name(ROOM + counter, ast.Load()) for counter in self.edge.counters])
-
-    @cached_property
-    def condition(self) -> ast.expr:
-        return _all([self.wanted, self.may_lead, self.allowed])
+    @classmethod
+    def of_edge(
+        cls, edge: Edge, guard: Guard | None, behind: Iterable[Exit], *, needs_fail: bool
+    ) -> Exit:
+        """`behind` are the earlier exits to origins in a person's state: their answers are never
+        for this one."""
+        trees = [one.tree for one in (guard,) if one is not None]
+        wanted = _all([*trees, *([_is_origin(edge.origin)] if edge.origin else [])])
+        others = (_not(one.guard.tree if one.guard else _all([])) for one in behind)
+        may_lead = _all([_have_room(edge.counters), *others])
+        allowed = _FAILS if needs_fail else _all([])
+        whole = _all([wanted, may_lead, allowed])
+        return cls(edge, guard, wanted, may_lead, allowed, whole)
 
 
 class Table(Value, frozen=True, dict=True):
@@ -134,7 +116,7 @@ class Table(Value, frozen=True, dict=True):
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
         row = self.with_derived_facts(row)
-        return all(exit_.is_enabled(row) is False for exit_ in self._open_exits(row))
+        return all(truth(exit_.condition, row) is False for exit_ in self._open_exits(row))
 
     def exits_of(self, row: Row) -> tuple[list[Exit], bool]:
         """The transitions that a row may take, and whether it surely leaves the state.
@@ -144,10 +126,10 @@ class Table(Value, frozen=True, dict=True):
         row = self.with_derived_facts(row)
         found: list[Exit] = []
         for exit_ in self._open_exits(row):
-            enabled = exit_.is_enabled(row)
+            enabled = truth(exit_.condition, row)
             if enabled is not False:
                 found.append(exit_)
-            if enabled or (self.is_human and exit_.holds(row) is True):
+            if enabled or (self.is_human and truth(exit_.wanted, row)):
                 return found, True
         return found, False
 
@@ -198,7 +180,10 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _is_full(self) -> ast.expr:
         """The condition that no transition back is open."""
-        return _all(map(_is_closed, self._back))
+        origins: dict[tuple[str, ...], set[str | None]] = {}
+        for exit_ in self._back:
+            origins.setdefault(exit_.edge.counters, set()).add(exit_.edge.origin)
+        return _all(_are_closed(*alike) for alike in origins.items())
 
     def _asked(self, row: Row) -> Iterator[ast.expr]:
         """The conditions that a row has to decide, up to an exit that is surely taken."""
@@ -215,7 +200,7 @@ class Table(Value, frozen=True, dict=True):
         return [ast.Name(fact, ast.Load()) for fact in self.first]
 
     def _asked_of_answers(self, row: Row) -> Iterator[ast.expr]:
-        for exit_ in self.exits:
+        for exit_ in self._open_exits(row):
             if truth(exit_.wanted, row):
                 return
             yield exit_.wanted
@@ -223,19 +208,27 @@ class Table(Value, frozen=True, dict=True):
     def _is_open_answer(self, row: Row) -> bool:
         """Whether the first transition that takes an answer surely has room."""
         for exit_ in self._open_exits(row):
-            held, is_open = exit_.holds(row), exit_.is_open(row)
+            held, is_open = truth(exit_.wanted, row), truth(exit_.may_lead, row)
             if held or (held is None and not is_open):
                 return is_open is True
         return False
 
 
-def _is_closed(exit_: Exit) -> ast.expr:
-    """The condition that an exit has no room, or is for another origin than the earliest one."""
-    has_none, origin = _not(exit_.has_room), exit_.edge.origin
-    if origin is None:
+def _are_closed(counters: Sequence[str], origins: Collection[str | None]) -> ast.expr:
+    """The condition that exits of these counters have no room, or that each is for an origin and
+    none for the earliest one."""
+    has_none = _not(_have_room(counters))
+    if None in origins:
         return has_none
-    is_other = _all([_not(_is_origin(None)), _not(_is_origin(origin))])
+    # A set, which no guard can write, so that hundreds of origins are one look.
+    known: Any = frozenset(origins)
+    is_one = ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.In()], [ast.Constant(known)])
+    is_other = _all([_not(_is_origin(None)), _not(is_one)])
     return ast.BoolOp(ast.Or(), [has_none, is_other])
+
+
+def _have_room(counters: Sequence[str]) -> ast.expr:
+    return _all(ast.Name(ROOM + counter, ast.Load()) for counter in counters)
 
 
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
@@ -346,23 +339,11 @@ class Space:
         facts = {fact for row in rows for fact in row}
         if len(rows) < 3 or facts & self._by_value:
             return rows
-        alone: list[ast.expr] = []
-        mixed: set[str] = set()
-        for part in self._conditions:
-            if (names := self._facts_in(part)) <= facts and names == names_in(part):
-                alone.append(part)
-            else:
-                mixed |= names
-        telling = Telling(alone, sorted(facts & mixed))
+        telling = Telling(self._conditions, facts, derived_from=self._derived_from)
         first: dict[object, Row] = {}
         for row in rows:
             first.setdefault(telling.of(row), row)
         return tuple(first.values())
-
-    def _facts_in(self, condition: ast.expr) -> frozenset[str]:
-        """The facts that decide a condition, in place of those that are derived from them."""
-        names = names_in(condition)
-        return frozenset[str]().union(*(self._derived_from.get(n, {n}) for n in names))
 
     def _deciding_dimensions(self, condition: ast.expr) -> Sequence[int]:
         """The dimensions that decide a condition without parts."""
@@ -413,22 +394,34 @@ _OTHER = object()
 
 
 class Telling:
-    """Tells facts apart by the truth of conditions, and some facts by their value.
+    """Tells some facts apart by the truth of conditions.
 
+    A fact is told by its value where a condition names it beside others that are not among them.
     Hundreds of conditions may compare a fact with one value each; they are one look at the value.
     """
 
-    def __init__(self, conditions: Iterable[ast.expr], by_value: Sequence[str] = ()) -> None:
-        self._by_value = by_value
+    def __init__(
+        self,
+        conditions: Iterable[ast.expr],
+        facts: Collection[str],
+        by_value: Collection[str] = (),
+        derived_from: Mapping[str, Collection[str]] = NOTHING,
+    ) -> None:
+        """`by_value` are told by their value in any case."""
+        whole = set(by_value)
         self._cases: dict[str, set[object]] = {}
         """The values that a fact is compared with for equality."""
         others: dict[str, ast.expr] = {}
         for condition in conditions:
-            if (needed := equality(condition)) is None:
+            names = names_in(condition)
+            if not names.issubset(facts):
+                whole.update(*(derived_from.get(name, (name,)) for name in names))
+            elif (needed := equality(condition)) is None:
                 others.setdefault(ast.dump(condition), condition)
             else:
                 self._cases.setdefault(needed[0], {UNKNOWN}).add(needed[1])
-        self._others = tuple(others.values())
+        self._by_value = sorted(whole.intersection(facts))
+        self._others = [one for one in others.values() if not names_in(one) <= whole]
 
     def of(self, facts: Mapping[str, object]) -> tuple[object, ...]:
         """The same for facts that nothing distinguishes."""
@@ -445,23 +438,14 @@ def _among(value: object, values: Collection[object]) -> object:
 
 def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
     """A function that maps all values that no guard distinguishes to one of them."""
-    tests = [node for guard in guards for node in ast.walk(guard.tree) if _tests(node, name)]
-    if any(len(names_in(test)) > 1 for test in tests):
-        return lambda value: value
-    telling = Telling(tests)
+    every = (part for guard in guards for part in conditions(guard.tree))
+    telling = Telling((part for part in every if name in names_in(part)), (name,))
     stand_ins = dict[tuple[object, ...], object]()
 
     def stand_in(value: object) -> object:
         return stand_ins.setdefault(telling.of({name: value}), value)
 
     return stand_in
-
-
-def _tests(node: ast.AST, name: str) -> TypeGuard[ast.expr]:
-    """Whether a part of a guard is a smallest condition on a name."""
-    if isinstance(node, ast.Compare):
-        return name in names_in(node)
-    return isinstance(node, ast.Name) and node.id == name
 
 
 class Switch:
