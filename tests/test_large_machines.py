@@ -194,44 +194,6 @@ def test_twice_as_many_answers_of_a_person_take_about_twice_the_work(asks: str) 
     assert calls(120) < 2.6 * calls(60)
 
 
-PAIRS = [(f"input.a{number}", f"input.b{number}") for number in range(15)]
-EITHER = " or ".join(f"{one} and {other}" for one, other in PAIRS)
-NOT_SMALL = "attempt > 9 or input.n > 3 and input.n < 7 and input.kind != none"
-
-
-@pytest.mark.parametrize(
-    "guards",
-    [
-        (EITHER,),
-        # A part of a guard, under a name in one and beside something else in another one.
-        (f"error_count > 1 and ({EITHER})", EITHER, f"({EITHER}) or ({NOT_SMALL})"),
-        # One input is read elsewhere as well, so only the other pairs are one.
-        (EITHER, "not input.a0", "input.b14"),
-    ],
-)
-def test_a_part_that_alone_reads_its_inputs_is_true_or_false(guards: Sequence[str]) -> None:
-    edges = [f"{{guard: {guard!r}, target: failed}}" for guard in guards]
-    states = loop(0, "done", *edges, "{revise: d0, max: 2}", FORWARD)
-    names = ", ".join(f"{name.removeprefix('input.')}: bool" for pair in PAIRS for name in pair)
-    more = "n: {type: int, minimum: 0, maximum: 1000}, kind: optional small|large"
-    bounds = bounds_of(loaded(states, inputs=f"{{{names}, {more}}}"))
-    assert (bounds.configurations or 0) < 100
-    assert (bounds.runs.worst.total, bounds.untaken) == (3, ())
-    # Nothing holds for which a run would end at once.
-    told = bounds.runs.worst.inputs
-    assert all(False in (told.get(one), told.get(other)) for one, other in PAIRS)
-
-
-def test_parts_that_cannot_hold_are_never_true() -> None:
-    never = " or ".join(f"{one} and not {one} and {other}" for one, other in PAIRS)
-    edge = f"{{guard: {never}, target: failed}}"
-    names = ", ".join(f"{name.removeprefix('input.')}: bool" for pair in PAIRS for name in pair)
-    states = loop(0, "done", edge, "{revise: d0, max: 2}", FORWARD)
-    bounds = bounds_of(loaded(states, inputs=f"{{{names}}}"))
-    assert (bounds.configurations or 0) < 20
-    assert (bounds.runs.worst.total, bounds.untaken) == (3, ("c0[1]",))
-
-
 # -- inputs of many values ---------------------------------------------------------------------
 
 
@@ -357,30 +319,13 @@ def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_k
     assert many.runs.best.total == 1
 
 
-def capped(count: int, guard: str = "") -> Loaded:
-    """A check with edges that are each capped by an input of its own."""
-    edges = [
-        f"{{{guard.format(n + 1)}revise: d0, max: input.n{n}, feedback: Change {n}.}}"
-        for n in range(count)
-    ]
-    inputs = ", ".join(f"n{n}: {{type: int, minimum: 0, maximum: 2}}" for n in range(count))
-    return loaded(loop(0, "done", *edges, FORWARD), inputs=f"{{{inputs}}}")
-
-
-def test_edges_that_come_one_after_the_other_have_their_caps_looked_at_in_turn() -> None:
-    bounds = bounds_of(capped(30))
-    assert (bounds.configurations or 0) < 300
-    assert (bounds.runs.worst.total, bounds.runs.worst.known) == (61, 61)
-    assert bounds.runs.worst.inputs == {f"input.n{n}": 2 for n in range(30)}
-    assert replayed(capped(3), n0=2, n1=2, n2=2).worst[0] == 7
-    assert check(capped(30)) == []
-
-
 @pytest.mark.parametrize("most_parts", [1, 2, 5])
 def test_caps_with_too_many_combinations_are_left_open_and_no_figure_is_too_small(
     most_parts: int,
 ) -> None:
-    machine = capped(3, "guard: error_count == {}, ")
+    edges = [f"{{guard: error_count == {n + 1}, revise: d0, max: input.n{n}}}" for n in range(3)]
+    inputs = ", ".join(f"n{n}: {{type: int, minimum: 0, maximum: 2}}" for n in range(3))
+    machine = loaded(loop(0, "done", *edges, FORWARD), inputs=f"{{{inputs}}}")
     exact, bounds = bounds_of(machine), bounds_of(machine, most_parts=most_parts)
     assert (exact.runs.worst.total, exact.runs.worst.known) == (7, 7)
     assert bounds.runs.worst.total == 7
@@ -427,24 +372,6 @@ def test_a_machine_that_is_never_stuck_is_accepted_above_the_count_too() -> None
     assert check(machine) == []
     searched = bounds_of(machine, most=100)
     assert (searched.is_whole, searched.stuck) == (False, ())
-
-
-def test_stuck_is_said_above_the_count_with_a_run_that_comes_there() -> None:
-    ends = loop(3, "done", "{revise: d3, max: 2}")
-    row = [s for n in range(3) for s in loop(n, f"d{n + 1}", f"{{revise: d{n}, max: 3}}", FORWARD)]
-    machine = loaded([*row, *ends])
-    (stuck,) = bounds_of(machine, most=10).stuck
-    assert (stuck.state, stuck.is_reached, stuck.counters) == ("c3", True, {"c3[1]": 2})
-    replay = Replay(machine.machine)
-    run = next(replay.starts())
-    for step in stuck.way:
-        option = next(
-            option
-            for option in replay.options(run)
-            if replay.taken(run, option)[0].route[-1:] == [step.edge]
-        )
-        run = replay.taken(run, option)[0]
-    assert (run.state, run.counters["c3[1]"]) == ("c3", 2)
 
 
 def undecided(count: int, cap: int) -> Loaded:
@@ -565,14 +492,8 @@ def unjudged(states: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_a_counter_with_more_room_than_the_total_has_left_is_forgotten() -> None:
-    bounds = bounds_of(loops(4, 3, limits="{total_revisions: 3}"))
-    assert bounds.configurations == 70
-
-
 SHAPES: dict[str, Callable[[int], str]] = {
     "a chain": chain,
-    "a total": lambda states: f"limits: {{total_revisions: 3}}\n{chain(states)}",
     "nothing is judged": unjudged,
 }
 

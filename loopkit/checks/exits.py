@@ -31,6 +31,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.datatypes.datatype import DataType, single_values
 from loopkit.language.datatypes.notation import parse_fields
 from loopkit.language.facts import VERDICT
+from loopkit.language.guard.evaluate import truth
 from loopkit.language.machine import Machine
 from loopkit.language.section import Bound
 from loopkit.language.states.kinds import AgentState
@@ -114,7 +115,7 @@ def _rooms(table: Table, row: Row) -> Iterator[str]:
         yield "no revisions are left"
         return
     for exit_ in table.exits:
-        if exit_.edge.back and exit_.is_open(row) is False:
+        if exit_.edge.back and truth(exit_.may_lead, row) is False:
             yield f"no revision of `{exit_.edge.target}` is left"
     if row.get("cap_reached") is False:
         yield "revisions are left"

@@ -42,7 +42,7 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.tools import ToolBase
 from loopkit.language.datatypes.notation import is_json_schema, parse_fields
 from loopkit.language.facts import CODES, COUNTS, OF_REVISING, SCORE, SEVERITY
-from loopkit.language.guard.evaluate import ITEMS
+from loopkit.language.guard.evaluate import ITEMS, truth
 from loopkit.language.guard.grammar import Guard
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.states.each import RESULT
@@ -255,9 +255,9 @@ def _is_exhausted(table: Table, exit_: Exit, row: Row) -> bool:
     others = {name: value for name, value in row.items() if name not in OF_REVISING}
     with_room = {**others, "cap_reached": False}
     before = table.exits[: table.exits.index(exit_)]
-    would_revise = any(e.edge.back and e.holds(with_room) is not False for e in before)
+    would_revise = any(e.edge.back and truth(e.wanted, with_room) is not False for e in before)
     asks_for_room = not names.isdisjoint(OF_REVISING)
-    return would_revise or (asks_for_room and exit_.holds(with_room) is not True)
+    return would_revise or (asks_for_room and truth(exit_.wanted, with_room) is not True)
 
 
 def _reads(

@@ -104,7 +104,7 @@ class _Prices:
         ways = graph.junctions.ways
         self._ways = {node: [e for e in ways[node] if e in self._heaviest] for node in self._nodes}
         reset = {counter for edge in graph.edges for counter in edge.resets}
-        self._caps = {c: variables.inputs.cap(c).high for c in graph.caps if c not in reset}
+        self._caps = {c: variables.inputs.most(c) for c in graph.caps if c not in reset}
         self._caps[ONCE] = 1
         self._spending = {e: some for e in self._heaviest if (some := self._counters(e))}
 
@@ -125,7 +125,7 @@ class _Prices:
     def at_most(self) -> Number:
         """The total that no path from the start exceeds."""
         gains = (self._gains_of_cycles(), self._gains_of_the_rest())
-        rates = (self._rates(gain, at) for gain in gains if gain is not None for at in (0, -1))
+        rates = (self._rates(gain) for gain in gains if gain is not None)
         most = min(found for one in rates if (found := self._bound(one)) is not None)
         return most.numerator if most.denominator == 1 else float(most)
 
@@ -164,25 +164,23 @@ class _Prices:
             longest[node] = max([*ways, self._ending[node]])
         return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
 
-    def _rates(self, gains: Mapping[Edge, Fraction], at: int) -> Mapping[str, Fraction]:
+    def _rates(self, gains: Mapping[Edge, Fraction]) -> Mapping[str, Fraction]:
         """The rates of counters at which each edge costs what it gains, worth the least.
 
-        The total pays a part of all edges that spend it; one other counter of each edge, the first
-        or the last, pays the rest.
+        The total pays a part of all edges that spend it; one other counter of each edge pays the
+        rest.
         """
         of_total = [(gains[e], len(some)) for e, some in self._spending.items() if TOTAL in some]
         alone = max((gain for gain, counters in of_total if counters == 1), default=NOTHING)
         shares = {alone, *(gain for gain, _ in of_total if gain > alone)}
-        return min((self._shared(gains, at, share) for share in shares), key=self._worth)
+        return min((self._shared(gains, share) for share in shares), key=self._worth)
 
-    def _shared(
-        self, gains: Mapping[Edge, Fraction], at: int, share: Fraction
-    ) -> Mapping[str, Fraction]:
+    def _shared(self, gains: Mapping[Edge, Fraction], share: Fraction) -> Mapping[str, Fraction]:
         rates: dict[str, Fraction] = {TOTAL: share}
         for edge, counters in self._spending.items():
             if others := [counter for counter in counters if counter != TOTAL]:
                 rest = gains[edge] - share * (TOTAL in counters)
-                rates[others[at]] = max(rest, rates.get(others[at], NOTHING))
+                rates[others[0]] = max(rest, rates.get(others[0], NOTHING))
         return rates
 
     def _worth(self, rates: Mapping[str, Fraction]) -> Fraction:

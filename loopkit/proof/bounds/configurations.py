@@ -22,7 +22,7 @@ from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.moves import Case, Move
-from loopkit.proof.bounds.plans import Plan, Plans, TooManyValues
+from loopkit.proof.bounds.plans import Plans, TooManyValues
 from loopkit.proof.bounds.result import Visit, Way
 from loopkit.proof.bounds.variables import FOUND, THEN, Variable
 from loopkit.proof.outcomes.analysis import Analysis
@@ -92,7 +92,6 @@ class Explorer:
         self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
         self.explored = Explored(plans)
         """The graph as explored so far; the last configurations have no arcs in it yet."""
-        self._alike: dict[tuple[int, ...], tuple[Move, ...]] = {}
 
     def explore_all(self) -> Explored:
         """Explore the whole graph; raises TooMany above the number that may be explored."""
@@ -119,17 +118,6 @@ class Explorer:
         moves, targets = self._look(index)
         return zip(moves, targets, strict=True)
 
-    def ways(self, index: int) -> Iterator[tuple[Move, list[int]]]:
-        """The moves out of one configuration, each with the parts into which its target splits."""
-        name, held = self.explored.found[index]
-        plan = self.plans.of(name, held)
-        for move, change in zip(plan.moves, plan.changes, strict=True):
-            parts = self.plans.parts(change.target, change.after(held)) if change.target else ()
-            yield move, [self._number(change.target, part) for part in parts] or [END]
-
-    def plan(self, index: int) -> Plan:
-        return self.plans.of(*self.explored.found[index])
-
     def _look(self, index: int) -> tuple[tuple[Move, ...], Sequence[int]]:
         name, held = self.explored.found[index]
         plan = self.plans.of(name, held)
@@ -137,33 +125,22 @@ class Explorer:
             is_sure = plan.ways.is_surely_stuck
             self.explored.dead.setdefault((name, is_sure), Dead(index, stuck, is_sure))
         numbers = self._numbers
+        moves: list[Move] = []
         targets: list[int] = []
-        for target, stays, comes, spends, clips, may_split in plan.changes:
-            if not target:
-                targets.append(END)
-                continue
-            after = (held & stays | comes) + spends
-            for bits, least in clips:
-                if after & bits < least:
-                    after &= ~bits
-            known = numbers[target].get(after)
-            if known is None:
+        for move, change in zip(plan.moves, plan.changes, strict=True):
+            after = change.after(held) if change.target else 0
+            known = numbers[change.target].get(after) if change.target else END
+            if known is None and change.is_split:
                 # Few states split the configurations that reach them.
-                parts = self.plans.parts(target, after) if may_split else (after,)
-                if len(parts) > 1:
-                    return self._look_closer(index, plan)
-                known = self._number(target, *parts)
-            targets.append(known)
-        return plan.moves, targets
-
-    def _look_closer(self, index: int, plan: Plan) -> tuple[tuple[Move, ...], Sequence[int]]:
-        """The moves and targets of a configuration whose targets may split."""
-        arcs = [(move, target) for move, targets in self.ways(index) for target in targets]
-        targets = [target for _, target in arcs]
-        if len(arcs) == len(plan.moves):
-            return plan.moves, targets
-        key = tuple(id(move) for move, _ in arcs)
-        return self._alike.setdefault(key, tuple(move for move, _ in arcs)), targets
+                parts = self.plans.parts(change.target, after)
+                found = [self._number(change.target, part) for part in parts]
+                targets += found
+                moves += [move] * len(found)
+                continue
+            targets.append(self._number(change.target, after) if known is None else known)
+            moves.append(move)
+        # Equal moves are the same tuple, which is weighed once.
+        return plan.moves if len(moves) == len(plan.moves) else tuple(moves), targets
 
     def _number(self, name: str, held: int) -> int:
         numbers = self._numbers[name]

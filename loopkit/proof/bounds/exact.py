@@ -37,7 +37,7 @@ from loopkit.proof.bounds.configurations import (
 from loopkit.proof.bounds.moves import Case, Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, Variables, number
+from loopkit.proof.bounds.variables import Region, Variables, granted, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
@@ -113,12 +113,15 @@ class Exact:
                 yield self._descriptions.stuck(first, path_to(first.at, before))
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
-        cap = self._variables.inputs.cap
+        most = self._variables.inputs.most
         is_used_up = self._explored.plans.is_used_up
-        some = [c for c in self._graph.caps if not is_used_up(c) and cap(c).high > 0]
+        some = [c for c in self._graph.caps if not is_used_up(c) and most(c) > 0]
         is_much = len(some) * len(self._explored.found) > MOST_STEPS
         for counter in some:
-            yield counter, None if is_much else self._most_spent(counter)
+            spent = None if is_much else self._most_spent(counter)
+            is_held = counter not in self._variables.behind_total
+            if is_held or (spent is not None and spent < most(counter)):
+                yield counter, spent
 
     def _most_spent(self, counter: str) -> int:
         """The most moves in a row that spend a counter without a reset between them."""
@@ -229,33 +232,23 @@ class Descriptions:
         spent: Counter[str] = Counter()
         for index, move in (*path.steps, (path.end, None)):
             for variable, region in self._plans.values(*self._found[index]).items():
-                if not isinstance(region, Region):
+                if not isinstance(region, tuple | range):
                     continue
                 if variable.kind == "input":
                     narrowest[variable.name] = region
-                else:
+                elif variable.kind == "room":
                     cap = str(self._variables.inputs.caps[variable.name])
-                    more = spent[variable.name]
-                    narrowest[cap] = Region(region.low + more, region.high + more)
+                    few, most = (left + spent[variable.name] for left in granted(region))
+                    narrowest[cap] = range(few, most + 1)
             if move is not None and move.edge is not None:
                 spent.update(move.edge.counters)
         whole = self._variables.inputs.region
-        truths = self._variables.analysis.parts.truths
-        values: dict[str, object] = {}
-        for name, region in narrowest.items():
-            if region != whole(name):
-                value = region.stand_in
-                values |= truths[name][value is True] if name in truths else {name: value}
-        return values
+        return {name: region[0] for name, region in narrowest.items() if region != whole(name)}
 
 
 def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:
     edge = move.edge.id if move.edge else None
     return Taken(name, move.event, edge, case.row, asked, move.is_spared)
-
-
-MOST_AT_ONCE = 1_000
-"""The most configurations that are followed at once along a path of the picture."""
 
 
 class Picture:
@@ -303,18 +296,13 @@ class Picture:
         edges = self._graph.outgoing[name]
         finer = self._without_all_but({c for edge in edges for c in edge.counters})
         dead = finer.first_dead(name) if finer is not None else found
-        if dead is None:
-            return
-        if finer is not None:
-            path = path_to(dead.at, predecessors(finer))
-            if (witness := self._follow(path)) is not None:
-                yield witness
-                return
-        yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
+        if dead is not None:
+            yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
 
     def _without_all_but(self, counted: Collection[str]) -> Explored | None:
         """The graph of configurations in which only some counters are tracked."""
-        variables = Variables(self._concrete.analysis, self._inputs, counted)
+        has_begun = self._present is not None
+        variables = Variables(self._concrete.analysis, self._inputs, counted, has_begun=has_begun)
         plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
         explorer = Explorer(plans, self._left, self._present)
         try:
@@ -324,28 +312,3 @@ class Picture:
         finally:
             self._left -= len(explorer.explored.found)
         return explored
-
-    def _follow(self, path: Path) -> Stuck | None:
-        """Look for a run that takes the same edges and is stuck at the end."""
-        explorer = Explorer(self._explorer.plans, MOST_AT_ONCE * (len(path.steps) + 1) * 10)
-        front = explorer.starts()
-        before: list[Mapping[int, tuple[int, Move]]] = []
-        for _, wanted in path.steps:
-            found: dict[int, tuple[int, Move]] = {}
-            for at in front[:MOST_AT_ONCE]:
-                for move, target in explorer.arcs(at):
-                    if (move.event, move.edge) == (wanted.event, wanted.edge):
-                        found.setdefault(target, (at, move))
-            front = list(found)
-            before.append(found)
-        for at in front:
-            ways = explorer.plan(at).ways
-            if ways.stuck is not None and ways.is_surely_stuck:
-                index, steps = at, list[tuple[int, Move]]()
-                for earlier in reversed(before):
-                    index, move = earlier[index]
-                    steps.append((index, move))
-                descriptions = Descriptions(explorer.plans, explorer.explored.found, self._present)
-                path = Path(tuple(reversed(steps)), at)
-                return descriptions.stuck(Dead(at, ways.stuck, is_sure=True), path)
-        return None

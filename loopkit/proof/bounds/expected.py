@@ -52,14 +52,15 @@ def compute_means(
     calls = Fraction(0)
     costs = dict[str, Fraction | None]()
     for revised, index, here in front.each(most):
-        ways = list(explorer.ways(index))
+        arcs = list(explorer.arcs(index))
         name = explorer.state(index)
-        if not ways:
+        if not arcs:
             outcomes[name] += here
-        for way, asked, chance in chances.of(name, [move for move, _ in ways]):
-            move, (target, *others) = ways[way]
-            if others:
-                raise NotDetermined(OPEN_INPUT)
+        if len({id(move) for move, _ in arcs}) < len(arcs):
+            # A state ahead splits an input.
+            raise NotDetermined(OPEN_INPUT)
+        for way, asked, chance in chances.of(name, [move for move, _ in arcs]):
+            move, target = arcs[way]
             share = here * chance
             runs += share * sum(work.runs for work in asked)
             calls += share * sum(work.usual_calls for work in asked)

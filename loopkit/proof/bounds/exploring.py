@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,14 +18,13 @@ from loopkit.proof.bounds.configurations import (
     Present,
     TooMany,
     assumptions_of,
-    circle,
     shortest_ways,
 )
-from loopkit.proof.bounds.exact import UNKNOWN, Exact, Picture
-from loopkit.proof.bounds.folding import MOST_PARTS, fold_inputs
+from loopkit.proof.bounds.exact import Exact, Picture
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
-from loopkit.proof.bounds.result import Bounds, Range
+from loopkit.proof.bounds.result import Bounds
+from loopkit.proof.bounds.splitting import MOST_PARTS
 from loopkit.proof.bounds.variables import Variables
 from loopkit.proof.outcomes.analysis import Analysis
 
@@ -34,12 +32,8 @@ if TYPE_CHECKING:
     from loopkit.proof.bounds.bracket import Bracket
 
 MOST_CONFIGURATIONS = 500_000
-SOON = 10_000
-"""The configurations of which some may show enough where no figures are asked for."""
-SOON_EACH = 100
-"""The same for each state, because a machine of many states has more of them."""
-LATER = 100_000
-"""The most configurations that are explored where no figures are asked for and no run is stuck."""
+MOST_WITHOUT_FIGURES = 100_000
+"""The most configurations that are explored where no figures are asked for."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
 
@@ -70,22 +64,20 @@ def explore(
     """
     assumptions = assumptions_of(analysis, assume or {})
     given = flat_facts({"input": inputs or {}}) if present is None else present.inputs
-    analysis = fold_inputs(analysis, given)
     children = None
     if measures and any(analysis.machine.states_of(ChildrenState)):
         # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(
-        Variables(analysis, given),
+        Variables(analysis, given, has_begun=present is not None),
         Asking(analysis, price, children),
         {
             a.state: tuple(b.condition for b in assumptions if b.state == a.state)
             for a in assumptions
         },
     )
+    most = most if measures else min(most, MOST_WITHOUT_FIGURES)
     explorer = Explorer(Plans(moves, most_parts), most, present)
-    if not measures and (known := _settle(explorer.plans, given, present, most)) is not None:
-        return known
     bounds = _ends(explorer, given, present).bounds(measures)
     if ways:
         followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
@@ -112,42 +104,11 @@ def _ends(
         return Bracket(explorer, picture, present)
 
 
-def _settle(
-    plans: Plans, given: Mapping[str, object], present: Present | None, most: int
-) -> Bounds | None:
-    """The bounds without extremes; None if a run may be stuck or need not end.
-
-    They are known as soon as some run takes each transition and uses up each counter, apart from
-    those for which the picture rules it out. Above LATER it is not said which others do not.
-    """
-    variables = plans.variables
-    graph, picture = variables.graph, None
-    for count in (max(SOON, SOON_EACH * len(graph.states)), LATER):
-        explorer = Explorer(plans, min(count, most), present)
-        with suppress(TooMany):
-            return Exact(explorer, explorer.explore_all(), present).bounds(())
-        if circle(graph) is not None:
-            return None
-        picture = picture or Picture(explorer, given, present, MOST_CONFIGURATIONS)
-        if picture.explored is None or picture.explored.dead:
-            return None
-        untaken = picture.untaken()
-        moves = (move for moves in explorer.explored.every_plan() for move in moves)
-        taken = {*untaken, *(move.edge.id for move in moves if move.edge)}
-        spent = {counter for e in graph.edges if e.id not in untaken for counter in e.counters}
-        if graph.by_id.keys() <= taken and all(map(plans.is_used_up, spent)):
-            break
-    unfilled = {c: 0 for c in graph.caps if c not in spent and variables.inputs.cap(c).high > 0}
-    nothing = Range(None, UNKNOWN)
-    return Bounds(nothing, nothing, nothing, untaken=untaken, unfilled=unfilled)
-
-
 def _children(
     analysis: Analysis, given: Mapping[str, object], price_in: PriceIn, most: int
 ) -> Children:
     def explore_child(child: Analysis, known: Given, inner: Children) -> Exact | Bracket:
         flat = flat_facts({"input": known})
-        child = fold_inputs(child, flat)
         asking = Asking(child, price_in(child.machine), inner)
         return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
 

@@ -10,11 +10,10 @@ from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
 from loopkit.language.guard.evaluate import UNKNOWN
-from loopkit.language.guard.grammar import Guard, conditions, names_in
+from loopkit.language.guard.grammar import Guard, conditions
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import artifact_of
 from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
-from loopkit.proof.bounds.result import Telling, alike
 from loopkit.proof.bounds.variables import (
     FOUND,
     KEPT,
@@ -23,16 +22,18 @@ from loopkit.proof.bounds.variables import (
     PROGRESS,
     THEN,
     WORKED,
-    Region,
     Values,
     Variable,
     Variables,
+    cut,
+    granted,
     number,
     owner_of,
     readings,
+    region_in,
 )
 from loopkit.proof.outcomes.facts import faults_of, own_table
-from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Row, Table
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, Row, Table, Telling, alike
 from loopkit.values import Value
 
 MOST_FLAGS = 6
@@ -123,11 +124,9 @@ class Moves:
             *self._conditions.get(name, ()),
         )
         facts = {fact for fact, _ in self._readings[name]}
-        every = {id(c): c for guard in own for c in conditions(guard.tree)}
-        mixed = [names_in(c) for c in every.values() if not names_in(c) <= facts]
-        numbers = {"attempt", *COUNTING, *variables.inputs.named}.difference(*mixed)
-        alone = [c for c in every.values() if names_in(c) <= facts and names_in(c) & numbers]
-        return Telling(alone, sorted(facts - numbers))
+        every = (part for guard in own for part in conditions(guard.tree))
+        numbers = {"attempt", *COUNTING, *variables.inputs.named}
+        return Telling(every, facts, facts - numbers)
 
     def anything(self, name: str) -> tuple[Move, ...]:
         """All moves of a state in any configuration, and maybe more."""
@@ -136,12 +135,12 @@ class Moves:
     def _rooms(self, name: str) -> Iterator[Row]:
         """The combinations of room in the untracked counters of a state."""
         counters = {c for edge in self._graph.outgoing[name] for c in edge.counters}
-        free = sorted(counters - self.variables.counted)
+        free = sorted(counters - self.variables.counted - self.variables.behind_total)
         if len(free) > MOST_FLAGS:
             yield {}
             return
-        caps = self.variables.inputs.cap
-        flags = [(False,) if caps(counter).high == 0 else (True, False) for counter in free]
+        most = self.variables.inputs.most
+        flags = [(True, False) if most(counter) else (False,) for counter in free]
         for chosen in product(*flags):
             yield {ROOM + counter: flag for counter, flag in zip(free, chosen, strict=True)}
 
@@ -206,9 +205,9 @@ class Moves:
     def _edges_without_room(self, name: str, moves: Iterable[Move], context: Row) -> Iterator[str]:
         events = {move.event for move in moves}
         for edge in self._graph.outgoing[name]:
-            rooms = [context.get(ROOM + counter) for counter in edge.counters]
-            if edge.event in events and False in rooms:
-                yield edge.id
+            for counter in edge.counters if edge.event in events else ():
+                if context.get(ROOM + counter) is False:
+                    yield edge.id
 
     def _table(self, name: str) -> Table:
         if name not in self._tables:
@@ -378,17 +377,17 @@ def _count(variables: Variables, edge: Edge, values: Values, new: dict[Variable,
     for counter in edge.counters:
         if counter in variables.rooms:
             room = Variable("room", counter)
-            left = values[room]
-            assert isinstance(left, Region)
-            new[room] = left.with_one_less()
+            few, most = granted(region_in(values, room, ()))
+            new[room] = range(max(few, 1) - 1, most)
         elif counter in variables.counted:
             spent = Variable("counter", counter)
             cap = variables.inputs.caps[counter]
             before = number(new.get(spent, values[spent]))
             new[spent] = before + 1
             bound = Variable("input", str(cap))
-            if isinstance(region := values.get(bound), Region):
-                new[bound] = region.above(before)
+            if isinstance(region := values.get(bound), tuple | range):
+                # It was spent, so the input has granted it.
+                new[bound] = cut(region, before)[-1]
 
 
 def _arrive(variables: Variables, edge: Edge, new: dict[Variable, object]) -> None:

@@ -6,13 +6,9 @@ A packed configuration is one whole number in which each variable has its bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
-from loopkit.machine.cycles import strong_components
-from loopkit.machine.edges import TOTAL, Edge
-from loopkit.proof.bounds.folding import MOST_PARTS, Splitting
+from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.moves import (
     Move,
     Moves,
@@ -21,7 +17,16 @@ from loopkit.proof.bounds.moves import (
     merge_moves,
     variables_updated,
 )
-from loopkit.proof.bounds.variables import FOUND, Region, Values, Variable, Variables, number
+from loopkit.proof.bounds.splitting import MOST_PARTS, Splitting
+from loopkit.proof.bounds.variables import (
+    FOUND,
+    Values,
+    Variable,
+    Variables,
+    granted,
+    number,
+    region_in,
+)
 from loopkit.values import Mutable, Value
 
 
@@ -34,17 +39,11 @@ class Change(NamedTuple):
     comes: int = 0
     spends: int = 0
     """The number that is added for counters that are read only for their room."""
-    clips: tuple[tuple[int, int], ...] = ()
-    """(bits, the value below which they become 0) of counters that no longer decide anything."""
     is_split: bool = False
     """Whether the target may split inputs."""
 
     def after(self, held: int) -> int:
-        after = (held & self.stays | self.comes) + self.spends
-        for bits, least in self.clips:
-            if after & bits < least:
-                after &= ~bits
-        return after
+        return (held & self.stays | self.comes) + self.spends
 
 
 class Plan(Value, frozen=True):
@@ -67,8 +66,7 @@ class Plans:
         self._graph = graph = variables.graph
         self.packing = packing = Packing(variables)
         self._splitting = Splitting(variables, most_parts)
-        self._live = live(variables, packing, graph.edges)
-        self._forward = live(variables, packing, [e for e in graph.edges if not e.back])
+        self._live = live(variables, packing)
         self._deciding = {name: tuple(self._decides(name)) for name in graph.states}
         self._bits = {name: packing.mask(some) for name, some in self._deciding.items()}
         """The bits of each state that decide how a run goes on from there."""
@@ -85,20 +83,6 @@ class Plans:
         self._known: dict[str, dict[int, Plan]] = {name: {} for name in graph.states}
         self._split: dict[str, dict[int, tuple[int, ...]]] = {name: {} for name in graph.states}
         self._merged: dict[tuple[int, ...], Move] = {}
-        self._caps_at: dict[int, tuple[int, int, int, int]] = {}
-        """By the highest bit of a counter that the total decides: its bits, its cap, its bits when
-        the cap is spent, and its lowest bit."""
-        for counter, cap in variables.decided_by_total.items():
-            if (variable := Variable("counter", counter)) in packing:
-                bits = packing.mask((variable,))
-                self._caps_at[bits.bit_length()] = (
-                    bits,
-                    cap,
-                    packing.pack({variable: cap}),
-                    packing.one(variable),
-                )
-        self._decided_by_total = sum(bits for bits, *_ in self._caps_at.values())
-        self._clips: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
 
     def of(self, name: str, held: int) -> Plan:
         """The plan of a state in a configuration that holds these bits."""
@@ -111,7 +95,7 @@ class Plans:
         return plan
 
     def is_used_up(self, counter: str) -> bool:
-        """Whether some explored run uses up a counter."""
+        """Whether some explored run uses up a counter that is held."""
         return counter in self._filled or bool(self._spent & self._full.get(counter, 0))
 
     def parts(self, name: str, held: int) -> list[int]:
@@ -179,19 +163,16 @@ class Plans:
         if edge is None:
             yield Change()
             return
-        left = self._room_in_total(edge, values)
-        live_ahead = (self._forward if left == 0 else self._live)[edge.target]
+        live_ahead = self._live[edge.target]
         going_up = self._going_up(edge)
         for new in changes_of(self.variables, move, edge, values):
             changed = {v: value for v, value in new.items() if v not in going_up}
             held = {v: value for v, value in changed.items() if self._is_new(v, value, values)}
             stays = live_ahead & ~self.packing.mask(held)
             comes = self.packing.pack(held) & live_ahead
-            is_spent = left is not None and TOTAL in edge.counters
-            clips = self._clips_for(left or 0, live_ahead) if is_spent else ()
             is_split = self._splitting.reads[edge.target]
             spends = sum(map(self.packing.one, going_up)) & live_ahead
-            yield Change(edge.target, stays, comes, spends, clips, is_split)
+            yield Change(edge.target, stays, comes, spends, is_split)
 
     def _going_up(self, edge: Edge) -> list[Variable]:
         """The counters that an edge spends and that are read only for their room."""
@@ -206,34 +187,11 @@ class Plans:
     def _is_last(self, move: Move, counter: str, values: Values) -> bool:
         """Whether surely nothing may be left of a counter after a move that spends it."""
         if counter in self.variables.rooms:
-            left = values[Variable("room", counter)]
-            return isinstance(left, Region) and left.low <= 1
+            return granted(region_in(values, Variable("room", counter), ()))[0] <= 1
         reset = move.edge is not None and counter in move.edge.resets
         spent = 0 if reset else number(values[Variable("counter", counter)])
-        cap = self.variables.inputs.caps[counter]
-        region = Region.of(cap) if isinstance(cap, int) else values[Variable("input", cap)]
-        return isinstance(region, Region) and region.low <= spent + 1
-
-    def _room_in_total(self, edge: Edge, values: Values) -> int | None:
-        """The room in the total after an edge; None if it is unknown."""
-        cap = self.variables.inputs.caps.get(TOTAL)
-        total = Variable("counter", TOTAL)
-        if not isinstance(cap, int) or total not in values:
-            return None
-        return cap - number(values[total]) - (TOTAL in edge.counters)
-
-    def _clips_for(self, left: int, live_ahead: int) -> tuple[tuple[int, int], ...]:
-        """The clips of counters that may have more room than the total: these become 0."""
-        if (left, live_ahead) not in self._clips:
-            waiting = live_ahead & self._decided_by_total
-            found = list[tuple[int, int]]()
-            while waiting:
-                bits, cap, full, one = self._caps_at[waiting.bit_length()]
-                waiting &= ~bits
-                if cap - left > 1:
-                    found.append((bits, full - left * one))
-            self._clips[left, live_ahead] = tuple(found)
-        return self._clips[left, live_ahead]
+        cap = Variable("input", str(self.variables.inputs.caps[counter]))
+        return granted(region_in(values, cap, self.variables.inputs.cap(counter)))[0] <= spent + 1
 
 
 WIDTH = 16
@@ -316,26 +274,19 @@ class Packing:
         return mask & ~(mask >> 1)
 
 
-def live(variables: Variables, packing: Packing, edges: Iterable[Edge]) -> Mapping[str, int]:
-    """For each state, the bits that it or a state ahead over `edges` reads."""
-    read = {name: packing.mask(some) for name, some in variables.read.items()}
+def live(variables: Variables, packing: Packing) -> Mapping[str, int]:
+    """For each state, the bits that it or a state ahead reads."""
+    later = {name: packing.mask(some) for name, some in variables.read.items()}
     found = packing.mask((FOUND,))
-    leads: dict[str, set[str]] = {name: set() for name in read}
+    judges = variables.graph.judges
     # Each report replaces FOUND, so nothing reads the previous value behind a judge.
-    heeding: dict[str, list[str]] = {name: [] for name in read}
-    for edge in edges:
-        leads[edge.source].add(edge.target)
-        if edge.source not in variables.graph.judges or edge.event == "limit":
-            heeding[edge.target].append(edge.source)
-    later = dict[str, int]()
-    for component in reversed(list(strong_components(leads))):
-        ahead = {other for name in component for other in leads[name]} - component
-        inside = (read[name] for name in component)
-        bits = reduce(or_, [*inside, *(later[name] for name in ahead)])
-        later |= dict.fromkeys(component, bits & ~found)
-    front = [name for name in read if read[name] & found]
-    for name in front:
-        if not later[name] & found:
-            later[name] |= found
-            front += heeding[name]
+    passing = [
+        (edge, ~found if edge.source in judges and edge.event != "limit" else ~0)
+        for edge in reversed(variables.graph.edges)
+    ]
+    before = dict[str, int]()
+    while before != later:
+        before = dict(later)
+        for edge, passed_on in passing:
+            later[edge.source] |= later[edge.target] & passed_on
     return later

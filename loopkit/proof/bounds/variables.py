@@ -10,23 +10,21 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import floor
 from typing import Literal, NamedTuple
 
 from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
 from loopkit.language.guard.evaluate import UNKNOWN
-from loopkit.language.guard.grammar import Guard, at_place_of, conditions, names_in, rebuild
+from loopkit.language.guard.grammar import Guard, names_in
 from loopkit.language.states.each import EachState
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.machine.graph import Graph, artifact_of, judges_behind
 from loopkit.machine.inputs import item_count_in
 from loopkit.machine.scope import own_names
-from loopkit.proof.bounds.result import alike
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.facts import AUTHOR
-from loopkit.proof.outcomes.table import FOUND_BY, ROOM, bounded_inputs, domains
-from loopkit.values import Value
+from loopkit.proof.outcomes.facts import AUTHOR, renamed
+from loopkit.proof.outcomes.table import FOUND_BY, ROOM, alike, bounded_inputs, domains
 
 Kind = Literal[
     "counter",
@@ -71,11 +69,14 @@ class Variables:
         analysis: Analysis,
         inputs: Mapping[str, object],
         counted: Collection[str] | None = None,
+        *,
+        has_begun: bool = False,
     ) -> None:
         """`inputs` are the known values, by dotted name.
 
         `counted` are the tracked counters, by default all; any other counter may or may not have
-        room whenever it is read.
+        room whenever it is read. A run that `has_begun` may have spent its counters under other
+        limits.
         """
         self.analysis = analysis
         self._given = inputs
@@ -83,11 +84,23 @@ class Variables:
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [*self.guards.values(), *self.rule_guards.values()]
         self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
+        self.behind_total = frozenset[str]() if has_begun else self._behind_total()
+        """The counters that have room wherever the total has some, so that they are not held."""
+        self.counted -= self.behind_total
         reset = {counter for edge in self.graph.edges for counter in edge.resets}
         self.rooms = self.inputs.alone(self.counted - self._read_as_numbers - reset)
         """The counters of which only the room left is held."""
         self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
         """The variables that decide how a state's work can go on."""
+
+    def _behind_total(self) -> frozenset[str]:
+        caps = self.inputs.caps
+        total = caps.get(TOTAL)
+        if not isinstance(total, int) or TOTAL not in self.counted:
+            return frozenset()
+        alone = {c for e in self.graph.edges if TOTAL not in e.counters for c in e.counters}
+        wide = {c for c, cap in caps.items() if isinstance(cap, int) and cap >= total}
+        return frozenset(wide - {TOTAL} - alone - self._read_as_numbers)
 
     @cached_property
     def _read_as_numbers(self) -> frozenset[str]:
@@ -103,20 +116,14 @@ class Variables:
             for name, edges in self.graph.revise_edges.items()
         }
 
-    @cached_property
-    def decided_by_total(self) -> Mapping[str, int]:
-        """The caps of the counters whose edges all spend the total as well.
-
-        One with more room than the total has left decides nothing any more.
-        """
-        is_known = isinstance(self.inputs.caps.get(TOTAL), int) and TOTAL in self.counted
-        return {counter.name: cap for counter, cap in self.by_room.items()} if is_known else {}
+    def reads_most(self, name: str) -> bool:
+        return bool(self.counting[name]) and "max_revisions" in self.named[name]
 
     @cached_property
     def by_room(self) -> Mapping[Variable, int]:
         """The counters that are read only for their room, with their caps."""
         caps = self.inputs.caps
-        some = self.counted - self._read_as_numbers - {TOTAL}
+        some = self.counted - self._read_as_numbers
         return {Variable("counter", c): cap for c in some if isinstance(cap := caps[c], int)}
 
     @cached_property
@@ -275,16 +282,18 @@ class Variables:
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
                     yield int(inner.value)
-            yield from (self.inputs.region(o).high for o in others & self.inputs.named.keys())
+            yield from (
+                granted(self.inputs.region(o))[1] for o in others & self.inputs.named.keys()
+            )
             if others & COUNTING.keys():
                 for edge in self.graph.revise_edges[name]:
-                    yield from (self.inputs.cap(counter).high for counter in edge.counters)
+                    yield from map(self.inputs.most, edge.counters)
 
     def largest(self, variable: Variable) -> int | None:
         """The largest value of a variable that counts; None for any other variable."""
         match variable.kind:
             case "counter":
-                return self.inputs.cap(variable.name).high
+                return self.inputs.most(variable.name)
             case "works" | "version":
                 return self.most.get(variable, 1)
             case "judged":
@@ -313,81 +322,58 @@ def owner_of(fact: str) -> str:
 
 
 MOST_SINGLE = 1_024
-"""The most values of an input that are split one by one if it is compared with another input."""
+"""The most values of an input that are told apart one by one where it is compared with a name."""
+Region = tuple[object, ...] | range
+"""The values of an input, or of what is left of a counter, that nothing distinguishes so far."""
 
 
-class Region(Value, frozen=True):
-    """The whole numbers from `low` to `high`, and the `others`."""
+def split(
+    region: Region, decide: Callable[[object], object], near: Iterable[object] = ()
+) -> list[Region]:
+    """Split into parts whose values all decide a condition alike.
 
-    low: int = 1
-    high: int = 0
-    """Below `low` if there are no numbers among the values."""
-    others: tuple[object, ...] = ()
-    is_open: bool = False
-    """Whether guards that read it are undecided, because there would be too many regions."""
+    `near` has all numbers at which the decision can change in a range; its parts are ranges.
+    """
+    if isinstance(region, range):
+        numbers = {floor(number) for number in near if isinstance(number, int | float)}
+        cuts = {n + step for n in numbers for step in (0, 1) if n + step in region}
+        ends = sorted({region.start, region.stop, *cuts})
+        runs = groupby(map(range, ends, ends[1:]), key=lambda run: decide(run[0]))
+        found = [list(run) for _, run in runs]
+        return [range(run[0].start, run[-1].stop) for run in found]
+    told: dict[object, list[object]] = {}
+    for value in region:
+        told.setdefault(decide(value), []).append(value)
+    return [tuple(part) for part in told.values()]
 
-    @classmethod
-    def of(cls, value: object) -> Region:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return cls(value, value)
-        return cls(others=(value,))
 
-    def __len__(self) -> int:
-        return max(self.high - self.low + 1, 0) + len(self.others)
+def one_by_one(region: Region) -> list[Region]:
+    return [(value,) for value in region]
 
-    @property
-    def stand_in(self) -> object:
-        return self.low if self.low <= self.high else self.others[0]
 
-    def with_one_less(self) -> Region:
-        """The region with each number reduced by one, if it is not zero."""
-        return Region(max(self.low, 1) - 1, self.high - 1)
+def cut(region: Region, spent: int) -> list[Region]:
+    """Split into caps that are spent and those that are not; ranges stay ranges."""
+    if isinstance(region, tuple):
+        return split(region, lambda value: _granted(value) <= spent)
+    at = max(spent + 1 - region.start, 0)
+    return [part for part in (region[:at], region[at:]) if part]
 
-    def above(self, number: int) -> Region:
-        return Region(max(self.low, number + 1), self.high) if number < self.high else self
 
-    def cut(self, last: int) -> tuple[Region, ...]:
-        """The numbers up to `last` and those above; the region itself if one part is empty."""
-        if not self.low <= last < self.high:
-            return (self,)
-        return Region(self.low, last), Region(last + 1, self.high)
+def granted(region: Region) -> tuple[int, int]:
+    """The fewest and the most revisions that the caps in a region grant."""
+    if isinstance(region, range):
+        return region[0], region[-1]
+    caps = [_granted(value) for value in region]
+    return min(caps), max(caps)
 
-    def singles(self) -> Iterator[Region]:
-        yield from map(Region.of, range(self.low, self.high + 1))
-        yield from (Region(others=(value,)) for value in self.others)
 
-    def split(
-        self, decide: Callable[[object], bool | None], near: Iterable[object]
-    ) -> tuple[Region, ...]:
-        """Split into parts whose values all decide a condition alike.
-
-        `near` has all numbers at which the decision can change.
-        """
-        parts = [
-            Region(runs[0].low, runs[-1].high)
-            for _, found in groupby(self._runs(near), key=lambda run: decide(run.low))
-            if (runs := list(found))
-        ]
-        told: dict[bool | None, list[object]] = {}
-        for value in self.others:
-            told.setdefault(decide(value), []).append(value)
-        return (*parts, *(Region(others=tuple(values)) for values in told.values()))
-
-    def _runs(self, near: Iterable[object]) -> Iterator[Region]:
-        """The numbers as runs between those in `near`, each of which is a run of its own."""
-        numbers = {floor(n) for n in near if isinstance(n, int | float)}
-        cuts = {n + step for n in numbers for step in (0, 1) if self.low < n + step <= self.high}
-        ends = sorted({self.low, self.high + 1, *cuts}) if self.low <= self.high else []
-        return (Region(low, after - 1) for low, after in pairwise(ends))
+def _granted(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def number(value: object) -> int:
     assert isinstance(value, int)
     return value
-
-
-NOTHING = Region(0, 0)
-"""Revisions granted by a cap whose input is not a number."""
 
 
 class Inputs:
@@ -397,25 +383,26 @@ class Inputs:
         self, analysis: Analysis, given: Mapping[str, object], guards: Sequence[Guard]
     ) -> None:
         """`given` are the known values, by dotted name."""
-        self._given = given
-        self._type = analysis.scope.input
-        ranges = bounded_inputs(self._type).items()
-        self._bounded = {name: Region(one.start, one.stop - 1) for name, one in ranges}
+        self._bounded = bounded_inputs(analysis.scope.input)
         self.caps: Mapping[str, int | str] = {
-            counter: self._grant_of(cap) if cap in given else cap
+            counter: _granted(given[cap]) if isinstance(cap, str) and cap in given else cap
             for counter, cap in analysis.graph.caps.items()
         }
         """The cap of each counter: a number, or the input that holds it."""
-        self.named = dict(self._regions_in_guards(analysis, guards))
+        self.named = dict(self._regions_in_guards(analysis, given, guards))
         """The regions of the inputs that guards read and whose values can be split."""
 
     def region(self, name: str) -> Region:
-        return self.named.get(name) or self._bounded.get(name, NOTHING)
+        return self.named.get(name) or self._bounded.get(name) or (0,)
 
     def cap(self, counter: str) -> Region:
         """All values that the cap of a counter may have."""
         cap = self.caps[counter]
-        return Region.of(cap) if isinstance(cap, int) else self.region(cap)
+        return (cap,) if isinstance(cap, int) else self.region(cap)
+
+    def most(self, counter: str) -> int:
+        """The most revisions that the cap of a counter may grant."""
+        return granted(self.cap(counter))[1]
 
     def alone(self, counters: Collection[str]) -> frozenset[str]:
         """The counters among `counters` whose cap is an input that nothing else reads."""
@@ -428,44 +415,26 @@ class Inputs:
             and cap not in self.named
         )
 
-    def _undecidable(self, guards: Sequence[Guard]) -> set[str]:
-        """The inputs that are compared with each other and have too many values to be split."""
-        wide = {n for n, r in self._bounded.items() if len(r) > MOST_SINGLE} - self._given.keys()
-        compared = (c for guard in guards for c in conditions(guard.tree) if wide & guard.names)
-        pairs = (names_in(condition) & wide for condition in compared)
-        return set().union(*(pair for pair in pairs if len(pair) > 1))
-
-    def _grant_of(self, cap: int | str) -> int:
-        value = self._given[str(cap)]
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
     def _regions_in_guards(
-        self, analysis: Analysis, guards: Sequence[Guard]
+        self, analysis: Analysis, given: Mapping[str, object], guards: Sequence[Guard]
     ) -> Iterator[tuple[str, Region]]:
         types = analysis.scope.guards.common
-        for part, truths in analysis.parts.truths.items():
-            yield part, Region(others=tuple(truths))
-        enough = domains(guards, types, self._type)
+        enough = domains(guards, types, analysis.scope.input)
         reading = by_name(guards)
-        for name in types.keys() & reading.keys() - self._undecidable(guards):
+        for name in types.keys() & reading.keys() - {"attempt"}:
             none = (None,) if types[name].optional else ()
-            if name in self._given:
-                yield name, Region.of(self._given[name])
-            elif name in self._bounded:
-                whole = self._bounded[name]
-                yield name, Region(whole.low, whole.high, none)
-            elif name in enough and name != "attempt":
-                values = tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
-                yield name, Region.of(*values) if len(values) == 1 else Region(others=values)
+            whole = self._bounded.get(name, ())
+            if name in given:
+                yield name, (given[name],)
+            elif whole and (name in self.caps.values() or len(whole) <= MOST_SINGLE):
+                yield name, (*whole, *none) if none else whole
+            elif name in enough:
+                yield name, tuple(dict.fromkeys(map(alike(name, reading[name]), enough[name])))
 
 
 def of_last_work(graph: Graph, name: str, guard: Guard) -> Guard:
     """A guard of a state that reads the facts of its last work instead of those of the new work."""
-    elsewhere = _name_elsewhere(graph, name)
-    tree = rebuild(
-        guard.tree, lambda node: at_place_of(node, ast.Name(elsewhere(node.id), ast.Load()))
-    )
-    return Guard(guard.text, tree, names_in(tree))
+    return renamed(guard, _name_elsewhere(graph, name))
 
 
 def _name_elsewhere(graph: Graph, name: str) -> Callable[[str], str]:
@@ -519,10 +488,19 @@ def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
         yield AUTHOR, _value(author)
     if THEN in read:
         yield LIMITED, _value(THEN)
-    counting = variables.counting[name]
+    yield from _readings_of_counts(variables, variables.counting[name], name)
+
+
+def _readings_of_counts(
+    variables: Variables, counting: Sequence[str], name: str
+) -> Iterator[tuple[str, Reading]]:
+    spent = dict.fromkeys(c for edge in variables.graph.outgoing[name] for c in edge.counters)
+    for counter in filter(variables.behind_total.__contains__, spent):
+        yield ROOM + counter, room_of(variables, TOTAL)
     if counting and variables.counted.issuperset(counting):
         yield "revisions", _value(Variable("counter", counting[0]))
-        yield "max_revisions", _most_revisions(variables, counting)
+        if variables.reads_most(name):
+            yield "max_revisions", _most_revisions(variables, counting)
 
 
 def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
@@ -562,26 +540,26 @@ def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
 
     It is UNKNOWN where the cap has not been split.
     """
-    if counter in variables.rooms:
-        left = Variable("room", counter)
-        return lambda values: _is_above(0, _region(values[left]))
-    spent = Variable("counter", counter)
-    cap = variables.inputs.caps[counter]
-    if isinstance(cap, int):
-        return lambda values: number(values[spent]) < cap
-    bound = Variable("input", cap)
-    return lambda values: _is_above(number(values[spent]), _region(values[bound]))
+    spent, whole = Variable("counter", counter), variables.inputs.cap(counter)
+    is_room = counter in variables.rooms
+    cap = (
+        Variable("room", counter)
+        if is_room
+        else Variable("input", str(variables.inputs.caps[counter]))
+    )
+
+    def read(values: Values) -> object:
+        few, most = granted(region_in(values, cap, whole))
+        known = 0 if is_room else number(values[spent])
+        return UNKNOWN if few <= known < most else known < few
+
+    return read
 
 
-def _is_above(number: int, region: Region) -> object:
-    if region.low <= number < region.high:
-        return UNKNOWN
-    return number < region.low <= region.high
-
-
-def _region(value: object) -> Region:
-    assert isinstance(value, Region)
-    return value
+def region_in(values: Values, variable: Variable, whole: Region) -> Region:
+    """The region of an input or a room in a configuration: the whole one where it is undecided."""
+    region = values.get(variable)
+    return region if isinstance(region, tuple | range) else whole
 
 
 def _value(variable: Variable) -> Reading:
@@ -590,8 +568,8 @@ def _value(variable: Variable) -> Reading:
 
 def _stand_in(variable: Variable) -> Reading:
     def read(values: Values) -> object:
-        region = _region(values[variable])
-        return UNKNOWN if region.is_open else region.stand_in
+        region = values[variable]
+        return region[0] if isinstance(region, tuple | range) else UNKNOWN
 
     return read
 

@@ -21,7 +21,6 @@ from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
-from loopkit.proof.outcomes.table import InputParts
 from loopkit.values import NOTHING, Value
 
 Kind = TypeVar("Kind", bound=RuleBase)
@@ -50,8 +49,6 @@ class Analysis(Value, frozen=True, dict=True):
 
     graph: Graph
     scope: Scope
-    parts: InputParts = InputParts()
-    """The parts of guards that replace inputs."""
 
     @classmethod
     def of_machine(cls, machine: Machine, raised: Mapping[str, object] = NOTHING) -> Analysis:
@@ -95,7 +92,7 @@ class Analysis(Value, frozen=True, dict=True):
 
     @cached_property
     def guards(self) -> GuardTexts:
-        return GuardTexts(self.machine.guards, self.parts)
+        return GuardTexts(self.machine.guards)
 
     @cached_property
     def guard_types(self) -> Mapping[str, Mapping[str, GuardType]]:
@@ -140,9 +137,8 @@ Parsed = Guard | GuardProblem
 class GuardTexts:
     """Parses each guard once; a guard that cannot be used is represented by its problem."""
 
-    def __init__(self, named: Mapping[str, str], parts: InputParts) -> None:
+    def __init__(self, named: Mapping[str, str]) -> None:
         self._texts = named
-        self._parts = parts
         self.whole = cache(self._assemble)
 
     @cached_property
@@ -191,11 +187,11 @@ class GuardTexts:
         return frozenset[str]().union(*(guard.names for guard in self.every_whole(texts)))
 
     def _assemble(self, text: str) -> Guard | None:
-        """The guard with named guards and parts expanded; None if any of them cannot be used."""
+        """The guard with named guards expanded; None if any of them cannot be used."""
         guard = parse_or_problem(text)
         if isinstance(guard, Guard) and self.is_usable(guard):
             with suppress(GuardError):
-                return self._parts.substitute(expand(guard, self.usable))
+                return expand(guard, self.usable)
         return None
 
     def problem_of(self, text: str) -> GuardProblem | None:

@@ -8,8 +8,15 @@ can succeed and fail together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from itertools import chain, islice, product
 from math import ceil, floor, inf
 from typing import Literal
@@ -57,6 +64,7 @@ from loopkit.proof.outcomes.table import (
     Row,
     Table,
     Values,
+    alike,
     domains,
     input_ranges,
 )
@@ -137,7 +145,8 @@ def _table(
     for edge in analysis.graph.on(name, "done"):
         routing = [each for each in exits if state.waits and each.edge.origin is not None]
         behind = () if edge.back else tuple(routing)
-        exits.append(Exit(edge, guard_of(edge), needs_fail=judges and edge.back, behind=behind))
+        needs_fail = judges and edge.back
+        exits.append(Exit.of_edge(edge, guard_of(edge), behind, needs_fail=needs_fail))
     table = Table(tuple(exits), tuple(own), tuple(others), is_human=state.waits)
     if state.child is not None:
         # The figures of children depend on their outcome.
@@ -159,13 +168,18 @@ def _as_own(guard: Guard, state: str, *, is_elsewhere: bool = False) -> Guard:
     With `is_elsewhere`, plain names are facts of another state, which have no meaning here.
     """
 
-    def stand_in(node: ast.Name) -> ast.expr:
-        name = node.id
+    def rename(name: str) -> str:
         if is_of(name, state):
-            name = name.removeprefix("reports.").removeprefix(f"{state}.")
-        elif is_elsewhere and not name.startswith("input."):
-            name = f"{name} elsewhere"
-        return at_place_of(node, ast.Name(name, ast.Load()))
+            return name.removeprefix("reports.").removeprefix(f"{state}.")
+        is_other = is_elsewhere and not name.startswith("input.")
+        return f"{name} elsewhere" if is_other else name
+
+    return renamed(guard, rename)
+
+
+def renamed(guard: Guard, rename: Callable[[str], str]) -> Guard:
+    def stand_in(node: ast.Name) -> ast.expr:
+        return at_place_of(node, ast.Name(rename(node.id), ast.Load()))
 
     tree = rebuild(guard.tree, stand_in)
     return Guard(guard.text, tree, names_in(tree))
@@ -185,7 +199,7 @@ def _own(
 ) -> Iterator[Dimension]:
     state = analysis.states[name]
     if state.judges is not None:
-        yield from _of_report(analysis, name, values, _origins_named(analysis, name, guards))
+        yield from _of_report(analysis, name, values, alike(ORIGIN, guards))
     elif isinstance(state, EachState):
         yield rows_of_items(analysis, state, guards, items)
     else:
@@ -195,9 +209,15 @@ def _own(
 
 
 def _of_report(
-    analysis: Analysis, name: str, values: Mapping[str, Values], origins: Collection[str] | None
+    analysis: Analysis,
+    name: str,
+    values: Mapping[str, Values],
+    stand_in: Callable[[object], object],
 ) -> Iterator[Dimension]:
-    """The facts of a report; its panel decides which of them are possible together."""
+    """The facts of a report; its panel decides which of them are possible together.
+
+    `stand_in` maps all origins that no guard distinguishes to one of them.
+    """
     panel = Panel(analysis, name)
     others = {n: known for n, known in values.items() if n not in (*OF_VERDICT, VERDICT)}
     codes = others.pop(CODES, ())
@@ -207,22 +227,11 @@ def _of_report(
     for count in others.keys() & COUNTS:
         others[count] = tuple(dict.fromkeys((*few, *others[count])))
     if analysis.graph.origins:
-        others[ORIGIN] = (*panel.origins(origins), None)
+        own = {edge.origin for edge in analysis.graph.on(name, "done")}
+        others[ORIGIN] = (*panel.origins(lambda one: (one in own and one, stand_in(one))), None)
     yield from _free({VERDICT: panel.verdicts(), **others})
     for code in codes:
         yield ({CODES: Held({str(code)}, ())}, {CODES: Held((), {str(code)})})
-
-
-def _origins_named(analysis: Analysis, name: str, guards: Iterable[Guard]) -> set[str] | None:
-    """The origins that the edges of a state or some guards tell from others; None if all may be."""
-    named = {edge.origin for edge in analysis.graph.on(name, "done") if edge.origin is not None}
-    asking = (guard for guard in guards if ORIGIN in guard.names)
-    for condition in (part for guard in asking for part in conditions(guard.tree)):
-        if ORIGIN in (names := names_in(condition)):
-            if len(names) > 1:
-                return None
-            named.update(map(str, constants(condition)))
-    return named
 
 
 def _origins_before(analysis: Analysis, name: str) -> Iterator[Dimension]:
@@ -311,10 +320,6 @@ class Source(Value, frozen=True):
     """The place of the latest of them in the order of the origins."""
 
 
-_Reach = tuple[frozenset[str], int]
-"""The possible earliest origins of findings, and the place of the latest."""
-
-
 class Panel:
     """The rules of one validate state, and the reports that they can give in a context."""
 
@@ -346,35 +351,25 @@ class Panel:
         every = ("pass", "fail", "warn", "not_applicable", "incomplete", "infeasible")
         return tuple(v for v in every if self.is_possible({VERDICT: v}))
 
-    def origins(self, named: Collection[str] | None = None) -> tuple[str, ...]:
+    def origins(self, told: Callable[[str], Hashable]) -> tuple[str, ...]:
         """The possible earliest origins of a report that fails.
 
-        With `named`, one stands for all others with which the same reports are possible.
+        One stands for all of which the same is `told` and with which the same reports are possible.
         """
-        found: dict[object, str] = {}
-        for origin in self._origins.in_order(self._every_origin):
-            is_one = named is None or origin in named
-            found.setdefault(origin if is_one else self._findings_of(origin), origin)
+        every = frozenset(o for author in self._authors for o in self._origins.of_author(author))
+        found: dict[Hashable, str] = {}
+        for origin in self._origins.in_order(every):
+            found.setdefault((told(origin), self._findings_of(origin)), origin)
         return tuple(o for o in found.values() if self.is_possible({VERDICT: "fail", ORIGIN: o}))
 
     def _findings_of(self, origin: str) -> Hashable:
         """The same for origins with which the same reports are possible."""
         place = self._origins.place_of(origin)
         return tuple(
-            (origin in defaults, *((origin in some, latest > place) for some, latest in found))
-            for defaults, found in self._found_by_authors
+            (origin == self._origins.default_of(author), origin in s.origins, s.latest > place)
+            for author in self._authors
+            for _, s in self._sources_by((author,))
         )
-
-    @cached_property
-    def _found_by_authors(self) -> Sequence[tuple[Collection[str], Collection[_Reach]]]:
-        """For each set of possible authors, the default origins and those of the rules."""
-        return [
-            (
-                {self._origins.default_of(author) for author in authors},
-                list(dict.fromkeys((s.origins, s.latest) for _, s in self._sources_by(authors))),
-            )
-            for authors in self._sets_of_authors
-        ]
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; missing facts may have any value."""
@@ -496,17 +491,6 @@ class Panel:
             else (rule, source.replace(blocks=False))
             for rule, source in rules
         ]
-
-    @cached_property
-    def _every_origin(self) -> frozenset[str]:
-        return frozenset(o for author in self._authors for o in self._origins.of_author(author))
-
-    @property
-    def _sets_of_authors(self) -> Iterator[tuple[str, ...]]:
-        """All of the authors, and each of several."""
-        yield self._authors
-        if len(self._authors) > 1:
-            yield from ((author,) for author in self._authors)
 
     def _applying(self, row: Row) -> list[tuple[Rule, Source]]:
         rules = self._sources_by(self._possible_authors(row))

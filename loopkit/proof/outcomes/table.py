@@ -1,9 +1,9 @@
 """Tables: the rows of facts with which a state can complete, and the edge that each takes.
 
 The rows of a state are all combinations of the alternatives of its dimensions, for each fact the
-few values that represent all others. They start as one region. A condition that is not decided for
-a whole region splits it, by one dimension at a time, into parts for which it is; a dimension that
-no condition reads is never split.
+few values that represent all others. A row begins empty. Where a condition is not decided yet, it
+goes on as one row for each alternative of a dimension that the condition reads; what no condition
+reads is never chosen.
 
 A switch finds transitions by the value of the fact that they compare: a person may have hundreds.
 """
@@ -11,26 +11,24 @@ A switch finds transitions by the value of the fact that they compare: a person 
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from heapq import merge
-from itertools import chain, compress, pairwise
+from itertools import chain, pairwise
 from math import floor, inf
-from operator import not_
 from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType, single_values, value_at
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard.evaluate import UNKNOWN, Held, equality, truth
-from loopkit.language.guard.grammar import Guard, at_place_of, names_in
+from loopkit.language.guard.grammar import Guard, conditions, names_in
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
 from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph, cap_value
 from loopkit.text import plural
-from loopkit.values import NOTHING, Value, field
+from loopkit.values import NOTHING, Value
 
 ROOM = "room "
 """Before the name of a counter: whether there is room in it, as a fact beside the others."""
@@ -42,73 +40,32 @@ Dimension = tuple[Row, ...]
 """Facts that vary together: every row has one of these alternatives."""
 
 
-class Split(Value, frozen=True):
-    """The parts into which a condition splits one dimension."""
-
-    dimension: int
-    parts: tuple[Dimension, ...]
-    answered: int = 0
-    """How many earlier questions are answered for the whole region."""
-
-
-class Region(Value, frozen=True):
-    """Rows that nothing distinguishes so far."""
-
-    left: Mapping[int, Dimension]
-    """The remaining alternatives of each dimension that was split."""
-    sure: Row
-    """The facts that all of its rows share, with the context."""
-    answered: int = 0
-    """The questions that need not be asked of it again."""
-
-
-Question = Callable[[Region], bool | Split | None]
-
-
-class Exit(Value, frozen=True, dict=True):
+class Exit(Value, frozen=True):
     """One transition as the rows decide it."""
 
     edge: Edge
     guard: Guard | None
-    needs_fail: bool = False
-    """Whether it revises a judged artifact, so that it needs the verdict `fail`."""
-    behind: tuple[Exit, ...] = ()
-    """In a person's state, the earlier exits to origins: their answers are never for this one."""
+    wanted: ast.expr
+    """The condition that guard and origin allow it, without regard to room."""
+    may_lead: ast.expr
+    """The condition that a revise edge has room and the answer is not for an earlier exit."""
+    allowed: ast.expr
+    """The condition of the verdict `fail`, where it revises a judged artifact."""
+    condition: ast.expr
 
-    def holds(self, row: Row) -> bool | None:
-        """Whether guard and origin allow it, without regard to room."""
-        return truth(self.wanted, row)
-
-    def is_open(self, row: Row) -> bool | None:
-        """Whether a revise edge has room and the answer is not for an earlier exit."""
-        return truth(self.may_lead, row)
-
-    def is_enabled(self, row: Row) -> bool | None:
-        return truth(self.condition, row)
-
-    @cached_property
-    def guarded(self) -> ast.expr:
-        return _all([]) if self.guard is None else self.guard.tree
-
-    @cached_property
-    def wanted(self) -> ast.expr:
-        return _all([self.guarded, *([_is_origin(self.edge.origin)] if self.edge.origin else [])])
-
-    @cached_property
-    def allowed(self) -> ast.expr:
-        return _FAILS if self.needs_fail else _all([])
-
-    @cached_property
-    def may_lead(self) -> ast.expr:
-        return _all([self.has_room, *(_not(exit_.guarded) for exit_ in self.behind)])
-
-    @cached_property
-    def has_room(self) -> ast.expr:
-        return _all([ast.Name(ROOM + counter, ast.Load()) for counter in self.edge.counters])
-
-    @cached_property
-    def condition(self) -> ast.expr:
-        return _all([self.wanted, self.may_lead, self.allowed])
+    @classmethod
+    def of_edge(
+        cls, edge: Edge, guard: Guard | None, behind: Iterable[Exit], *, needs_fail: bool
+    ) -> Exit:
+        """`behind` are the earlier exits to origins in a person's state: their answers are never
+        for this one."""
+        trees = [one.tree for one in (guard,) if one is not None]
+        wanted = _all([*trees, *([_is_origin(edge.origin)] if edge.origin else [])])
+        others = (_not(one.guard.tree if one.guard else _all([])) for one in behind)
+        may_lead = _all([_have_room(edge.counters), *others])
+        allowed = _FAILS if needs_fail else _all([])
+        whole = _all([wanted, may_lead, allowed])
+        return cls(edge, guard, wanted, may_lead, allowed, whole)
 
 
 class Table(Value, frozen=True, dict=True):
@@ -133,9 +90,7 @@ class Table(Value, frozen=True, dict=True):
 
     def rows(self, context: Row | None = None) -> Iterator[Row]:
         """Rows that represent all rows in a context, split as far as conditions need it."""
-        space = self._space
-        for region in space.regions(context or {}, self._next):
-            yield space.row(region)
+        return (own for own, _ in self._space.rows(context or {}, self._asked))
 
     def with_derived_facts(self, row: Row) -> Row:
         """The row with the facts that follow from its verdict and its rooms."""
@@ -151,8 +106,9 @@ class Table(Value, frozen=True, dict=True):
 
     def may_hold(self, *conditions: ast.expr) -> bool:
         """Whether there may be a row for which all of some conditions hold."""
-        holds = partial(self._space.truth, _all(conditions))
-        return any(holds(region) is not False for region in self._space.regions({}, holds))
+        whole = _all(conditions)
+        rows = self._space.rows({}, lambda _: [whole])
+        return any(truth(whole, row) is not False for _, row in rows)
 
     def has_origin(self, origin: str) -> bool:
         return any(row.get(ORIGIN) == origin for part in (*self.own, *self.others) for row in part)
@@ -160,7 +116,7 @@ class Table(Value, frozen=True, dict=True):
     def is_stuck(self, row: Row) -> bool:
         """Whether surely no transition is enabled."""
         row = self.with_derived_facts(row)
-        return all(exit_.is_enabled(row) is False for exit_ in self._open_exits(row))
+        return all(truth(exit_.condition, row) is False for exit_ in self._open_exits(row))
 
     def exits_of(self, row: Row) -> tuple[list[Exit], bool]:
         """The transitions that a row may take, and whether it surely leaves the state.
@@ -170,31 +126,24 @@ class Table(Value, frozen=True, dict=True):
         row = self.with_derived_facts(row)
         found: list[Exit] = []
         for exit_ in self._open_exits(row):
-            enabled = exit_.is_enabled(row)
+            enabled = truth(exit_.condition, row)
             if enabled is not False:
                 found.append(exit_)
-            if enabled or (self.is_human and exit_.holds(row) is True):
+            if enabled or (self.is_human and truth(exit_.wanted, row)):
                 return found, True
         return found, False
 
     def without_choice(self) -> Row | None:
         """A context in which a person has no open choice; None if there is none."""
-        given = self._space_of(self.others)
         answers = self._space_of(self.own)
-        asked = [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
+        parts = [part for exit_ in self.exits for part in (exit_.wanted, exit_.may_lead)]
 
-        def next_split(region: Region) -> Split | None:
-            """The split of a context that decides an answer; None if one is surely open."""
-            if any(self._is_open_answer(row) for row in self._answers(answers, region.sure)):
-                return None
-            splits = (given.truth(part, region) for part in asked)
-            return next((split for split in splits if isinstance(split, Split)), None)
+        def is_open(row: Row) -> bool:
+            every = answers.rows(row, self._asked_of_answers)
+            return any(self._is_open_answer(full) for _, full in every)
 
-        for region in given.regions({}, next_split):
-            row = given.row(region)
-            if not any(self._is_open_answer(full) for full in self._answers(answers, row)):
-                return row
-        return None
+        contexts = self._space_of(self.others).rows({}, lambda row: () if is_open(row) else parts)
+        return next((own for own, row in contexts if not is_open(row)), None)
 
     def _open_exits(self, row: Row) -> Iterator[Exit]:
         """The transitions whose guards the row does not rule out at once, in order."""
@@ -214,8 +163,14 @@ class Table(Value, frozen=True, dict=True):
         of_report = OF_VERDICT if self.is_report else ()
         derived_from = dict.fromkeys(of_report, frozenset({VERDICT}))
         derived_from["cap_reached"] = reached_by
+        every = (*self.also, *(exit_.condition for exit_ in self.exits))
         return Space(
-            dimensions, self.with_derived_facts, self.is_possible, derived_from, self.by_value
+            dimensions,
+            self.with_derived_facts,
+            self.is_possible,
+            derived_from,
+            self.by_value.union(self.first),
+            [part for condition in every for part in undecided(condition, {})],
         )
 
     @cached_property
@@ -225,74 +180,55 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _is_full(self) -> ast.expr:
         """The condition that no transition back is open."""
-        alike: dict[tuple[str, ...], list[Exit]] = {}
+        origins: dict[tuple[str, ...], set[str | None]] = {}
         for exit_ in self._back:
-            alike.setdefault(exit_.edge.counters, []).append(exit_)
-        return _all(map(_are_closed, alike.values()))
+            origins.setdefault(exit_.edge.counters, set()).add(exit_.edge.origin)
+        return _all(_are_closed(*alike) for alike in origins.items())
 
-    def _next(self, region: Region) -> Split | None:
-        """The split for the next undecided question, up to an exit that is surely taken."""
-        earlier, taken = self._asked_first, self._asked_of_exits
-        for answered in range(region.answered, len(earlier)):
-            told = earlier[answered](region)
-            if isinstance(told, Split):
-                return told.replace(answered=answered)
-        for place in self._cases.open_at(region.sure, max(0, region.answered - len(earlier))):
-            told = self._space.truth(taken[place], region)
-            if isinstance(told, Split):
-                return told.replace(answered=len(earlier) + place)
-            if told:
-                return None
-        return None
+    def _asked(self, row: Row) -> Iterator[ast.expr]:
+        """The conditions that a row has to decide, up to an exit that is surely taken."""
+        yield from self._first
+        yield from self.also
+        for exit_ in self._open_exits(row):
+            for part in (exit_.condition, *((exit_.wanted,) if self.is_human else ())):
+                if truth(part, row):
+                    return
+                yield part
 
     @cached_property
-    def _asked_first(self) -> Sequence[Question]:
-        """The questions that are asked of every row."""
-        space = self._space
-        return [
-            *(partial(space.value_of, fact) for fact in self.first),
-            *(partial(space.truth, part) for part in self.also),
-        ]
+    def _first(self) -> Sequence[ast.expr]:
+        return [ast.Name(fact, ast.Load()) for fact in self.first]
 
-    @cached_property
-    def _asked_of_exits(self) -> Sequence[ast.expr]:
-        """The conditions of the exits, in order; no later one matters if one holds."""
-        return [
-            part
-            for exit_ in self.exits
-            for part in (exit_.condition, *((exit_.wanted,) if self.is_human else ()))
-        ]
-
-    @cached_property
-    def _cases(self) -> Switch:
-        return Switch(self._asked_of_exits)
-
-    def _answers(self, answers: Space, given: Row) -> Iterator[Row]:
-        def next_split(region: Region) -> bool | Split | None:
-            told = (answers.truth(exit_.wanted, region) for exit_ in self.exits)
-            return next((held for held in told if held), None)
-
-        for region in answers.regions(given, next_split):
-            yield self.with_derived_facts({**given, **answers.row(region)})
+    def _asked_of_answers(self, row: Row) -> Iterator[ast.expr]:
+        for exit_ in self._open_exits(row):
+            if truth(exit_.wanted, row):
+                return
+            yield exit_.wanted
 
     def _is_open_answer(self, row: Row) -> bool:
         """Whether the first transition that takes an answer surely has room."""
         for exit_ in self._open_exits(row):
-            held, is_open = exit_.holds(row), exit_.is_open(row)
+            held, is_open = truth(exit_.wanted, row), truth(exit_.may_lead, row)
             if held or (held is None and not is_open):
                 return is_open is True
         return False
 
 
-def _are_closed(exits: Sequence[Exit]) -> ast.expr:
-    """The condition that exits with the same counters have no room, or that all of them are for
-    origins and none is for the earliest one, if there is one."""
-    has_none = _not(exits[0].has_room)
-    origins = {exit_.edge.origin for exit_ in exits}
+def _are_closed(counters: Sequence[str], origins: Collection[str | None]) -> ast.expr:
+    """The condition that exits of these counters have no room, or that each is for an origin and
+    none for the earliest one."""
+    has_none = _not(_have_room(counters))
     if None in origins:
         return has_none
-    others = [_not(_is_origin(None)), _not(_is_one_of(origins))]
-    return ast.BoolOp(ast.Or(), [has_none, _all(others)])
+    # A set, which no guard can write, so that hundreds of origins are one look.
+    known: Any = frozenset(origins)
+    is_one = ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.In()], [ast.Constant(known)])
+    is_other = _all([_not(_is_origin(None)), _not(is_one)])
+    return ast.BoolOp(ast.Or(), [has_none, is_other])
+
+
+def _have_room(counters: Sequence[str]) -> ast.expr:
+    return _all(ast.Name(ROOM + counter, ast.Load()) for counter in counters)
 
 
 def _all(parts: Iterable[ast.expr]) -> ast.expr:
@@ -310,192 +246,111 @@ def _is_origin(origin: str | None) -> ast.expr:
     return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.Eq()], [ast.Constant(origin)])
 
 
-def _is_one_of(origins: Collection[str | None]) -> ast.expr:
-    # A set, which no guard can write, so that hundreds of origins are one look.
-    known: Any = frozenset(origins)
-    return ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.In()], [ast.Constant(known)])
-
-
 _FAILS = ast.Compare(ast.Name(VERDICT, ast.Load()), [ast.Eq()], [ast.Constant("fail")])
 
-MOST_REGIONS = 5_000
-"""The most regions of a state; after that, the remaining ones are not split further."""
-Derive = Callable[[Row], Row]
+MOST_ROWS = 5_000
+"""The most rows of a state; after that, conditions of the remaining ones stay undecided."""
+_Begun = tuple[Mapping[int, Row], Row]
+"""The alternative of each dimension that was chosen, and all facts that are known with them."""
 
 
 class Space:
-    """All rows of some dimensions, to be split into regions."""
+    """All rows of some dimensions."""
 
     def __init__(
         self,
         dimensions: Sequence[Dimension],
-        derive: Derive,
+        derive: Callable[[Row], Row],
         is_possible: Callable[[Row], bool],
         derived_from: Mapping[str, frozenset[str]],
-        by_value: frozenset[str] = frozenset(),
+        by_value: frozenset[str],
+        conditions: Sequence[ast.expr],
     ) -> None:
         """`derive` adds the facts that follow from a row, `derived_from` says from which.
 
-        `is_possible` is asked of rows that may be incomplete. A dimension with a fact of
-        `by_value` is split into all its alternatives.
+        `is_possible` is asked of rows that may be incomplete. Where no fact of a dimension is in
+        `by_value`, alternatives that no condition without parts distinguishes count as one.
         """
         self._dimensions = dimensions
         self._derive = derive
         self._is_possible = is_possible
         self._derived_from = derived_from
         self._by_value = by_value
-        # By conditions of guards and by alternatives, which live as long as this does.
-        self._names = cache(_names_of)
-        self._known: dict[int, Mapping[int, bool | None]] = {}
-        self._by_fact: dict[tuple[int, str], Mapping[object, set[int]] | None] = {}
-        self._deciding: dict[int, Sequence[int]] = {}
+        self._conditions = conditions
+        self._deciding = cache(self._deciding_dimensions)
+        self._distinct = cache(lambda index: self._without_alike(dimensions[index]))
         self._of: dict[str, list[int]] = {}
         for index, dimension in enumerate(dimensions):
             for fact in dict.fromkeys(fact for row in dimension for fact in row):
                 self._of.setdefault(fact, []).append(index)
 
-    def start(self, context: Row) -> Region:
-        region = Region({}, self._derive(context))
-        for index, dimension in enumerate(self._dimensions):
-            if len(dimension) == 1:
-                region = self._narrow(region, index, dimension)
-        for fact in context.keys() & self._of.keys():
-            for index in self._of[fact]:
-                here = (context[fact], UNKNOWN)
-                left = tuple(
-                    r for r in self._alternatives(region, index) if r.get(fact, UNKNOWN) in here
-                )
-                if left and context[fact] is not UNKNOWN:
-                    region = self._narrow(region, index, left)
-        return region
+    def rows(
+        self, context: Row, asked: Callable[[Row], Iterable[ast.expr]]
+    ) -> Iterator[tuple[Row, Row]]:
+        """The rows that decide all conditions that are `asked` of them, as far as any can.
 
-    def regions(self, context: Row, next_split: Question) -> Iterator[Region]:
-        """The regions in which nothing is left to split; `next_split` gives the split of one."""
-        waiting, found = [self.start(context)], 0
-        while waiting:
-            region = waiting.pop()
-            split = next_split(region) if found + len(waiting) < MOST_REGIONS else None
-            if isinstance(split, Split):
-                waiting += reversed(list(self.parts(region, split)))
-            else:
-                found += 1
-                yield region
-
-    def row(self, region: Region) -> Row:
-        """A row of a region, without the facts that no condition reads."""
-        found: dict[str, object] = {}
-        for index in sorted(region.left):
-            found = _join(found, region.left[index][0])
-        return found
-
-    def truth(self, condition: ast.expr, region: Region) -> bool | Split | None:
-        """The truth of a condition in a region, or how it splits the region."""
-        match condition:
-            case ast.BoolOp(op=op, values=values):
-                return self._of_parts(values, region, decisive=isinstance(op, ast.Or))
-            case ast.UnaryOp(operand=operand):
-                held = self.truth(operand, region)
-                return not held if isinstance(held, bool) else held
-            case _:
-                return self._of_one(condition, region)
-
-    def value_of(self, fact: str, region: Region) -> Split | None:
-        """The split by all values of a fact; None if the fact is decided."""
-        indices = (index for index in self._of.get(fact, ()) if self._is_open(region, index))
-        index = next(indices, None)
-        if index is None:
-            return None
-        return Split(index, _one_by_one(self._alternatives(region, index)))
-
-    def parts(self, region: Region, split: Split) -> Iterator[Region]:
-        for part in split.parts:
-            narrowed = self._narrow(region, split.dimension, part)
-            if self._is_possible(narrowed.sure):
-                yield narrowed.replace(answered=split.answered)
-
-    def _of_parts(
-        self, values: Iterable[ast.expr], region: Region, *, decisive: bool
-    ) -> bool | Split | None:
-        told: bool | Split | None = not decisive
-        for value in values:
-            held = self.truth(value, region)
-            if held is decisive:
-                return decisive
-            if not isinstance(told, Split) and not isinstance(held, bool):
-                told = held
-        return told
-
-    def _of_one(self, condition: ast.expr, region: Region) -> bool | Split | None:
-        held = truth(condition, region.sure)
-        if held is not None:
-            return held
-        open_ = [
-            index for index in self._deciding_dimensions(condition) if self._is_open(region, index)
-        ]
-        if not open_:
-            return None
-        index = open_[0]
-        left = self._alternatives(region, index)
-        if len(open_) > 1 or not self._by_value.isdisjoint(left[0]):
-            return Split(index, _one_by_one(left))
-        told: Mapping[bool | None, Sequence[Row]]
-        if (equal := self._equal(condition, index)) is not None:
-            told = _apart(left, equal)
-        else:
-            truth_of = self._by_itself(condition, index) or partial(self._within, condition, region)
-            told = _grouped(left, truth_of)
-        if len(told) == 1 and index in region.left:
-            return next(iter(told))
-        # A single part is a split too, so that `row` has a row of this dimension.
-        return Split(index, tuple(map(tuple, told.values())))
-
-    def _equal(self, condition: ast.expr, index: int) -> Collection[int] | None:
-        """The alternatives of a dimension for which a condition holds that names their value.
-
-        None where the condition does more than that, or the value of one of them is not known.
+        Each is given alone, and with the context and all that follows from it.
         """
-        needed = equality(condition)
-        if needed is None or needed[0] in self._derived_from:
-            return None
-        fact, value = needed
-        if (index, fact) not in self._by_fact:
-            self._by_fact[index, fact] = _by_value(self._dimensions[index], fact)
-        known = self._by_fact[index, fact]
-        return None if known is None else known.get(value, ())
+        dimensions, begun = self._begin(context)
+        waiting, found = [begun], 0
+        while waiting:
+            chosen, row = waiting.pop()
+            is_whole = found + len(waiting) >= MOST_ROWS
+            index = None if is_whole else self._next_dimension(asked(row), chosen, row)
+            if index is None:
+                found += 1
+                yield _joined(chosen[at] for at in sorted(chosen)), row
+                continue
+            every = [self._choose((chosen, row), index, one) for one in dimensions[index]]
+            waiting += [begun for begun in reversed(every) if self._is_possible(begun[1])]
 
-    def _by_itself(self, condition: ast.expr, index: int) -> Callable[[Row], bool | None] | None:
-        """The truth of a condition by alternative, if this dimension alone decides it."""
-        known = self._known.get(id(condition))
-        if known is None:
-            rows = self._dimensions[index]
-            own = rows[0].keys() - self._derived_from.keys()
-            if not own.issuperset(self._names(condition)):
-                return None
-            known = self._known[id(condition)] = {id(row): truth(condition, row) for row in rows}
-        return lambda row: known[id(row)]
+    def _begin(self, context: Row) -> tuple[Sequence[Dimension], _Begun]:
+        """The alternatives of each dimension in a context, and a row with those without choice."""
+        dimensions: list[Dimension] = []
+        begun: _Begun = {}, self._derive(context)
+        for index, dimension in enumerate(self._dimensions):
+            left = dimension
+            for fact in context.keys() & dimension[0].keys() if dimension else ():
+                here = (context[fact], UNKNOWN)
+                fitting = tuple(row for row in left if row.get(fact, UNKNOWN) in here)
+                left = fitting if fitting and context[fact] is not UNKNOWN else left
+            is_whole = left is dimension
+            dimensions.append(self._distinct(index) if is_whole else self._without_alike(left))
+            if len(left) == 1:
+                begun = self._choose(begun, index, left[0])
+        return dimensions, begun
 
-    def _within(self, condition: ast.expr, region: Region, row: Row) -> bool | None:
-        return truth(condition, self._derive(_join(region.sure, row)))
+    def _choose(self, begun: _Begun, index: int, alternative: Row) -> _Begun:
+        chosen, row = begun
+        return {**chosen, index: alternative}, self._derive(_joined((row, alternative)))
 
-    def _is_open(self, region: Region, index: int) -> bool:
-        return len(self._alternatives(region, index)) > 1
+    def _next_dimension(
+        self, asked: Iterable[ast.expr], chosen: Mapping[int, Row], row: Row
+    ) -> int | None:
+        for condition in asked:
+            for part in undecided(condition, row):
+                for index in self._deciding(part):
+                    if index not in chosen:
+                        return index
+        return None
 
-    def _alternatives(self, region: Region, index: int) -> Dimension:
-        return region.left.get(index, self._dimensions[index])
+    def _without_alike(self, rows: Dimension) -> Dimension:
+        """The first of all alternatives of a dimension that nothing distinguishes."""
+        facts = {fact for row in rows for fact in row}
+        if len(rows) < 3 or facts & self._by_value:
+            return rows
+        telling = Telling(self._conditions, facts, derived_from=self._derived_from)
+        first: dict[object, Row] = {}
+        for row in rows:
+            first.setdefault(telling.of(row), row)
+        return tuple(first.values())
 
     def _deciding_dimensions(self, condition: ast.expr) -> Sequence[int]:
         """The dimensions that decide a condition without parts."""
-        known = self._deciding.get(id(condition))
-        if known is None:
-            facts = [
-                fact
-                for name in self._names(condition)
-                for fact in sorted(self._derived_from.get(name, {name}))
-            ]
-            indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
-            known = [index for index in indices if self._tells(index, condition)]
-            self._deciding[id(condition)] = known
-        return known
+        names = [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
+        facts = (fact for n in names for fact in sorted(self._derived_from.get(n, {n})))
+        indices = dict.fromkeys(index for fact in facts for index in self._of.get(fact, ()))
+        return [index for index in indices if self._tells(index, condition)]
 
     def _tells(self, index: int, condition: ast.expr) -> bool:
         """Whether a dimension matters for a condition; for `TEXT in LIST`, whether it has TEXT."""
@@ -506,61 +361,91 @@ class Space:
             case _:
                 return True
 
-    def _narrow(self, region: Region, index: int, part: Dimension) -> Region:
-        first = part[0]
-        agreed = {f: v for f, v in first.items() if all(f in r and r[f] == v for r in part[1:])}
-        sure = self._derive(_join(region.sure, agreed)) if agreed else region.sure
-        return Region({**region.left, index: part}, sure)
+
+def undecided(part: ast.expr, facts: Row) -> Iterator[ast.expr]:
+    """The smallest undecided conditions of a part of a guard."""
+    if truth(part, facts) is not None:
+        return
+    match part:
+        case ast.BoolOp(values=parts):
+            for inner in parts:
+                yield from undecided(inner, facts)
+        case ast.UnaryOp(operand=inner):
+            yield from undecided(inner, facts)
+        case _:
+            yield part
 
 
-def _names_of(condition: ast.expr) -> Sequence[str]:
-    return [node.id for node in ast.walk(condition) if isinstance(node, ast.Name)]
-
-
-def _by_value(rows: Dimension, fact: str) -> Mapping[object, set[int]] | None:
-    """The alternatives by the value of a fact; None if one of them does not have it."""
-    found: dict[object, set[int]] = {}
+def _joined(rows: Iterable[Row]) -> dict[str, object]:
+    """Rows as one; the known texts of a list are combined."""
+    joined: dict[str, object] = {}
     for row in rows:
-        value = row.get(fact, UNKNOWN)
-        if value is UNKNOWN or not isinstance(value, Hashable):
-            return None
-        found.setdefault(value, set()).add(id(row))
-    return found
-
-
-def _grouped(
-    rows: Dimension, truth_of: Callable[[Row], bool | None]
-) -> Mapping[bool | None, Sequence[Row]]:
-    told: dict[bool | None, list[Row]] = {}
-    for row in rows:
-        told.setdefault(truth_of(row), []).append(row)
-    return told
-
-
-def _apart(rows: Dimension, equal: Collection[int]) -> Mapping[bool | None, Sequence[Row]]:
-    """The rows among `equal` and the others, by whether they are; the first row's part is first.
-
-    Hundreds of conditions may each take one of hundreds of rows out of the rest.
-    """
-    held = [*map(equal.__contains__, map(id, rows))]
-    parts = {True: [*compress(rows, held)], False: [*compress(rows, map(not_, held))]}
-    return {told: parts[told] for told in (held[0], not held[0]) if parts[told]}
-
-
-def _one_by_one(rows: Dimension) -> tuple[Dimension, ...]:
-    return tuple((row,) for row in rows)
-
-
-def _join(row: Row, more: Row) -> dict[str, object]:
-    """Both rows as one; the known texts of a list are combined."""
-    joined = dict(row)
-    for fact, value in more.items():
-        known = joined.get(fact)
-        if isinstance(value, Held) and isinstance(known, Held):
-            joined[fact] = known.beside(value)
-        else:
-            joined[fact] = value
+        for fact, value in row.items():
+            known = joined.get(fact)
+            if isinstance(value, Held) and isinstance(known, Held):
+                joined[fact] = known.beside(value)
+            else:
+                joined[fact] = value
     return joined
+
+
+_OTHER = object()
+"""A value that no condition names."""
+
+
+class Telling:
+    """Tells some facts apart by the truth of conditions.
+
+    A fact is told by its value where a condition names it beside others that are not among them.
+    Hundreds of conditions may compare a fact with one value each; they are one look at the value.
+    """
+
+    def __init__(
+        self,
+        conditions: Iterable[ast.expr],
+        facts: Collection[str],
+        by_value: Collection[str] = (),
+        derived_from: Mapping[str, Collection[str]] = NOTHING,
+    ) -> None:
+        """`by_value` are told by their value in any case."""
+        whole = set(by_value)
+        self._cases: dict[str, set[object]] = {}
+        """The values that a fact is compared with for equality."""
+        others: dict[str, ast.expr] = {}
+        for condition in conditions:
+            names = names_in(condition)
+            if not names.issubset(facts):
+                whole.update(*(derived_from.get(name, (name,)) for name in names))
+            elif (needed := equality(condition)) is None:
+                others.setdefault(ast.dump(condition), condition)
+            else:
+                self._cases.setdefault(needed[0], {UNKNOWN}).add(needed[1])
+        self._by_value = sorted(whole.intersection(facts))
+        self._others = [one for one in others.values() if not names_in(one) <= whole]
+
+    def of(self, facts: Mapping[str, object]) -> tuple[object, ...]:
+        """The same for facts that nothing distinguishes."""
+        return (
+            *(truth(condition, facts) for condition in self._others),
+            *(_among(facts.get(fact, UNKNOWN), values) for fact, values in self._cases.items()),
+            *(facts.get(fact, UNKNOWN) for fact in self._by_value),
+        )
+
+
+def _among(value: object, values: Collection[object]) -> object:
+    return value if value in values else _OTHER
+
+
+def alike(name: str, guards: Iterable[Guard]) -> Callable[[object], object]:
+    """A function that maps all values that no guard distinguishes to one of them."""
+    every = (part for guard in guards for part in conditions(guard.tree))
+    telling = Telling((part for part in every if name in names_in(part)), (name,))
+    stand_ins = dict[tuple[object, ...], object]()
+
+    def stand_in(value: object) -> object:
+        return stand_ins.setdefault(telling.of({name: value}), value)
+
+    return stand_in
 
 
 class Switch:
@@ -581,21 +466,15 @@ class Switch:
                 self._cases.setdefault(fact, {}).setdefault(value, []).append(place)
                 self._of_fact.setdefault(fact, []).append(place)
 
-    def open_at(self, row: Mapping[str, object], first: int = 0) -> Iterator[int]:
-        """The indices, from `first` on, of the conditions that no known value of the row rules
-        out, ascending."""
-        groups = (self._others, *(self._open_of(fact, row) for fact in self._cases))
-        return merge(*(_from(group, first) for group in groups if group))
+    def open_at(self, row: Mapping[str, object]) -> Iterator[int]:
+        """The indices of the conditions that no known value of the row rules out, ascending."""
+        return merge(self._others, *(self._open_of(fact, row) for fact in self._cases))
 
     def _open_of(self, fact: str, row: Mapping[str, object]) -> Sequence[int]:
         value = row.get(fact, UNKNOWN)
         if value is UNKNOWN or not isinstance(value, Hashable):
             return self._of_fact[fact]
         return self._cases[fact].get(value, ())
-
-
-def _from(places: Sequence[int], first: int) -> Iterator[int]:
-    return map(places.__getitem__, range(bisect_left(places, first), len(places)))
 
 
 def _conjuncts(condition: ast.expr) -> Iterator[ast.expr]:
@@ -733,32 +612,3 @@ def _numbers(literals: list[int | float], low: float, high: float, *, whole: boo
     numbers = {floor(n) for n in near} if whole else near
     # The smallest ones first: they make the plainest examples.
     return tuple(n for n in sorted(numbers, key=lambda n: (abs(n), -n)) if low <= n <= high)
-
-
-class InputParts(Value, frozen=True):
-    """The structure of guards, and their parts that are one boolean input; all by their text."""
-
-    made_of: Mapping[str, ast.BoolOp | ast.UnaryOp] = field(default_factory=dict)
-    truths: Mapping[str, Mapping[bool, Row]] = field(default_factory=dict)
-    """Whether a part can hold, and whether it can fail, each with inputs for which it does."""
-
-    def substitute(self, guard: Guard) -> Guard:
-        """A guard that reads each part as one input."""
-        if not self.truths:
-            return guard
-        tree = self._substitute(guard.tree)
-        return Guard(guard.text, tree, names_in(tree))
-
-    def _substitute(self, tree: ast.expr) -> ast.expr:
-        text = ast.unparse(tree)
-        if text in self.truths:
-            return at_place_of(tree, ast.Name(text, ast.Load()))
-        match self.made_of.get(text):
-            case ast.BoolOp(op=op, values=values):
-                return at_place_of(
-                    tree, ast.BoolOp(op, [self._substitute(part) for part in values])
-                )
-            case ast.UnaryOp(op=op, operand=operand):
-                return at_place_of(tree, ast.UnaryOp(op, self._substitute(operand)))
-            case None:
-                return tree
