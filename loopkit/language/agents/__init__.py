@@ -85,7 +85,6 @@ class CommandAgent(CalledAgent):
     is_sent_turns = False
     works_on_files: ClassVar[bool] = True
     if_in_doubt = "ask"
-    example = {"command": ["sh", "-c", "cat"], "stdin": "{{ prompt }}", "price_per_run": 0}
 
     @property
     def unbounded(self) -> Mapping[str, float]:
@@ -123,7 +122,6 @@ class OutsideAgent(AgentBase):
     """The time limit for the delivery; after it there is a transient error. Default: no limit."""
 
     kind = "outside"
-    example = {"outside": True}
     is_called = False
 
     @property

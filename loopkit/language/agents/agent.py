@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
@@ -74,7 +74,6 @@ class AgentBase(Noun):
     """The folder in which the agent works."""
 
     kind: ClassVar[str]
-    example: ClassVar[Mapping[str, Any]]
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
     is_called: ClassVar[bool] = True

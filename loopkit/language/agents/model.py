@@ -151,7 +151,6 @@ class ModelAgent(CalledAgent):
 
     kind = "model"
     front_matter = frozenset({"description", "model"})
-    example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
     def in_turn(self) -> tuple[Self, ...]:

@@ -37,7 +37,6 @@ class ToolBase(Noun):
     """The description of the tool for the model."""
 
     kind: ClassVar[str]
-    example: ClassVar[Mapping[str, Any]]
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 
@@ -83,7 +82,6 @@ class ValidatorTool(ToolBase):
 
     kind = "by"
     if_in_doubt = "retry"
-    example = {"by": ["length"]}
 
 
 class StartedTool(ToolBase):
@@ -114,7 +112,6 @@ class CommandTool(ProgramTool):
     """A template for the program's stdin. Default: no input."""
 
     kind = "command"
-    example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
 
     @property
     def templates(self) -> Written:
@@ -151,7 +148,6 @@ class McpTool(StartedTool):
     fatal error."""
 
     kind = "mcp"
-    example = {"mcp": "files.read_file"}
 
     @property
     def server(self) -> str:
@@ -186,7 +182,6 @@ class PythonTool(ProgramTool):
     file's own folder."""
 
     kind = "python"
-    example = {"python": "catalogue:search", "input": {"word": "str"}}
 
     @model_validator(mode="after")
     def _says_each_argument_once(self) -> Self:

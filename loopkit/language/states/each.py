@@ -20,7 +20,7 @@ from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, fault, one_or_more
-from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
+from loopkit.language.states.state import AuthorState, Output, output_from_name
 from loopkit.text.json_text import texts_in
 
 if TYPE_CHECKING:
@@ -81,13 +81,6 @@ RESULT = {
 """The type of what a child leaves, in the notation of the language: its outcome, whether that is a
 success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
 findings that are open, and its seconds of work."""
-EXAMPLE = """\
-loopkit: 1
-input: {text: str}
-states:
-  copy: {render: "{{ input.text }}", next: done}
-  done: {final: success, result: copy}
-"""
 
 
 class ChildMachine(Noun):
@@ -208,18 +201,6 @@ class EachState(ChildrenState):
     kind = "each"
     failing = ("failed", "succeeded")
     has_keys = True
-    example = Example(
-        {
-            "each": "input.parts",
-            "as": "part",
-            "key": "part",
-            "max_items": 3,
-            "machine": "child.yaml",
-            "input": {"text": "{{ part }}"},
-        },
-        input={"parts": {"type": ["str"], "default": ["tea"]}},
-        files={"child.yaml": EXAMPLE},
-    )
 
     @property
     def about(self) -> str:
@@ -301,9 +282,6 @@ class MachineState(ChildrenState):
 
     kind = "machine"
     failing = ("outcome",)
-    example = Example(
-        {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
-    )
 
     @property
     def about(self) -> str:

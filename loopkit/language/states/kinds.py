@@ -42,7 +42,6 @@ from loopkit.language.states.each import ItemPath, ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
-    Example,
     Extract,
     Output,
     OutputName,
@@ -78,10 +77,6 @@ class AgentState(TemplateState):
     """The folder in which the agent works."""
 
     kind = "agent"
-    example = Example(
-        {"agent": "writer", "prompt": "Make {{ plan }} better."},
-        agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
-    )
     call = "author"
     told_by = "prompt"
     has_own_work = True
@@ -127,7 +122,6 @@ class CommandState(AuthorState):
     """The folder in which the program runs."""
 
     kind = "run"
-    example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
     call = "run"
     has_own_work = True
     works_outside = True
@@ -179,9 +173,6 @@ class HumanState(WorkingState):
     """The choice that counts if nobody answers within `timeout`."""
 
     kind = "human"
-    example = Example(
-        {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
-    )
     waits = True
     told_by = kind
     knows_before = True
@@ -239,7 +230,6 @@ class RenderState(FilledState, MadeText):
     """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
 
     kind = "render"
-    example = Example({"render": "{{ plan }} And cake."})
     told_by = kind
 
 
@@ -287,7 +277,6 @@ class DataState(FilledState, MadeData):
     """Makes data."""
 
     kind = "data"
-    example = Example({"data": {"title": "{{ plan }}", "tags": ["tea"]}})
 
     @property
     def about(self) -> str:
@@ -402,7 +391,6 @@ class SetState(FileValues, AuthorState):
     """The type of the data in the file."""
 
     kind = "set"
-    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
 
@@ -453,7 +441,6 @@ class ValidateState(WorkingState):
     """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
-    example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
     has_own_work = True
     works_outside = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("transient", "content", "fatal")

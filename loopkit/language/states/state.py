@@ -29,21 +29,9 @@ from loopkit.language.section import (
 )
 from loopkit.language.transitions import OnError, Transitions
 from loopkit.language.validators import ByItem
-from loopkit.values import Value, field
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
-
-
-class Example(Value, frozen=True):
-    """A state of a kind without its way out, behind one that writes the artifact `plan`."""
-
-    state: Mapping[str, Any]
-    agents: Mapping[str, Any] = field(default_factory=dict)
-    answer: str = ""
-    input: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Texts of files beside the machine file."""
 
 
 def _agents_by_name(value: object) -> object:
@@ -203,7 +191,6 @@ class StateBase(Noun):
 
     kind: ClassVar[str]
     """The key by which states of this kind are known."""
-    example: ClassVar[Example]
     ends: ClassVar[bool] = False
     knows_before: ClassVar[bool] = False
     """Whether its guards may ask from which state a run came to it."""

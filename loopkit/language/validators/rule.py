@@ -6,22 +6,10 @@ A kind of rule is known by one key. Its class says what it is; `loopkit.validato
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from loopkit.language.section import Id, Ids, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.values import Value, field
-
-
-class Example(Value, frozen=True):
-    """A rule of a kind, with one artifact that it passes and one that it rejects."""
-
-    rule: Mapping[str, Any]
-    passes: str
-    fails: str
-    agents: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The files that must exist beside its machine file."""
 
 
 class RuleBase(Noun):
@@ -40,7 +28,6 @@ class RuleBase(Noun):
 
     kind: ClassVar[str]
     """The key by which rules of this kind are known."""
-    example: ClassVar[Example]
     played: ClassVar[Literal["", "command", "judge"]] = ""
     """What a scenario plays of it, if it does not judge by itself."""
     may_be_lost: ClassVar[bool] = False
