@@ -186,8 +186,8 @@ class Machine(Noun):
 
     def with_named_models(self) -> Self:
         """The machine with each model name of the table `models` replaced by its models."""
-        agents = {name: agent.with_named_models(self.models) for name, agent in self.agents.items()}
-        return self.model_copy(update={"agents": agents})
+        named = {n: one.with_named_models(self.models) for n, one in self.model_agents.items()}
+        return self.model_copy(update={"agents": {**self.agents, **named}})
 
     @property
     def model_agents(self) -> dict[str, ModelAgent]:

@@ -22,6 +22,7 @@ from pydantic import (
     PlainSerializer,
     SerializeAsAny,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -70,7 +71,9 @@ class ByItself(Value, frozen=True):
     noun: type[Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: object) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.noun.model_validate)
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: self.noun.model_validate(value, context=info.context)
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -233,6 +236,19 @@ Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST, AfterValidator
 INPUT_FILE = "input_file"
 """The name by which templates of programs know the run's input as a file."""
 Texts = Annotated[tuple[str, ...], FROM_LIST]
+
+
+def _place(folder: str | None, info: ValidationInfo) -> str | None:
+    """A folder of plug-ins, written out from that of the machine file, so that a run finds it."""
+    around = (info.context or {}).get("folder")
+    return folder if around is None else str((around / (folder or ".")).resolve())
+
+
+PluginFolder = Annotated[
+    str | None,
+    AfterValidator(_place),
+    Field(validate_default=True, json_schema_extra=lambda schema: schema.pop("default", None)),
+]
 Variable = Annotated[
     str,
     Spelled(

@@ -1,7 +1,6 @@
 """The base of all agents: the keys that every agent may have, and what each kind says of itself."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
@@ -118,10 +117,6 @@ class AgentBase(Noun):
         """The models behind it, first the one that is asked first."""
         return getattr(self, "model", ())
 
-    def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with each name of the table `models` replaced by its models."""
-        return self
-
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
         """The agents to ask, in order, until one answers: this one, then its fallbacks."""
@@ -135,10 +130,6 @@ class AgentBase(Noun):
     def callable_tools(self) -> Mapping[str, Tool]:
         """The tools that it may call while it writes."""
         return {}
-
-    def with_paths_from(self, folder: Path) -> Self:
-        """The agent with the paths of its tools resolved from the folder of the machine file."""
-        return self
 
     @property
     def required_tool(self) -> str | None:

@@ -1,7 +1,6 @@
 """The agent `model`: a model or a ladder of them, and the fallbacks that are asked instead."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -159,12 +158,6 @@ class ModelAgent(CalledAgent):
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
         return self.tools
-
-    def with_paths_from(self, folder: Path) -> Self:
-        if not self.tools:
-            return self
-        tools = {name: tool.with_paths_from(folder) for name, tool in self.tools.items()}
-        return self.model_copy(update={"tools": tools})
 
     @property
     def without_tools(self) -> frozenset[int]:

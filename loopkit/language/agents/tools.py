@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -20,6 +19,7 @@ from loopkit.language.section import (
     Noun,
     OnInDoubt,
     PlainText,
+    PluginFolder,
     Spelled,
     Text,
     Variables,
@@ -64,10 +64,6 @@ class ToolBase(Noun):
         """The type of its arguments; none if the tool does not declare it."""
         declared = getattr(self, "input", None)
         return None if declared is None else parse_record(declared)
-
-    def with_paths_from(self, folder: Path) -> Self:
-        """The tool with its paths resolved from the folder of the machine file."""
-        return self
 
 
 class ValidatorTool(ToolBase):
@@ -177,7 +173,7 @@ class PythonTool(ProgramTool):
     arguments."""
     with_: dict[str, Any] = Field({}, alias="with")
     """Further arguments, as data, which the model does not see; not templates."""
-    folder: str | None = None
+    folder: PluginFolder = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
 
@@ -192,10 +188,6 @@ class PythonTool(ProgramTool):
             remedy = "keep the one whose value you mean: the machine's, or the model's"
             raise fault("given-twice", message, ("with", name), help=remedy)
         return self
-
-    def with_paths_from(self, folder: Path) -> Self:
-        placed = (folder / (self.folder or ".")).resolve()
-        return self.model_copy(update={"folder": str(placed)})
 
 
 TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool, McpTool, PythonTool)

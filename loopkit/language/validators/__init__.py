@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -34,6 +33,7 @@ from loopkit.language.section import (
     Notation,
     Noun,
     PlainText,
+    PluginFolder,
     Section,
     Spelled,
     Texts,
@@ -454,7 +454,7 @@ class PythonRule(FixedRule):
     """Arguments for the function, as data; not templates."""
     sees: Texts = ()
     """Further values to pass to the function, such as another artifact: `plan`."""
-    folder: str | None = None
+    folder: PluginFolder = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
     timeout: Duration = 60.0
@@ -476,10 +476,6 @@ class PythonRule(FixedRule):
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"
-
-    def with_paths_from(self, folder: Path) -> Self:
-        placed = (folder / (self.folder or ".")).resolve()
-        return self.model_copy(update={"folder": str(placed)})
 
 
 RULE_NOUNS: tuple[type[RuleBase], ...] = (

@@ -5,8 +5,7 @@ A kind of rule is known by one key. Its class says what it is; `loopkit.validato
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from loopkit.language.section import Id, Ids, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
@@ -164,10 +163,6 @@ class RuleBase(Noun):
     def wish(self, patterns: Mapping[str, str]) -> str:
         """The rule's demand on an artifact, in words for its author."""
         return "it is accepted"
-
-    def with_paths_from(self, folder: Path) -> Self:
-        """The rule with its paths resolved from the folder of the machine file."""
-        return self
 
 
 class FixedRule(RuleBase):
