@@ -20,6 +20,7 @@ from loopkit.language.facts import ERROR, WARNING, Severities
 from loopkit.language.section import (
     Argv,
     Bound,
+    ByForm,
     Duration,
     Id,
     Ids,
@@ -340,7 +341,8 @@ def _members(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         if any(isinstance(extra, Tag) for extra in args[1:]):
             yield annotation
-        yield from _members(args[0])
+        forms = (extra.tagged(args[0]) for extra in args[1:] if isinstance(extra, ByForm))
+        yield from _members(next(forms, args[0]))
     elif origin in (Union, types.UnionType):
         for member in args:
             yield from _members(member)

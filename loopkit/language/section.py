@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union, get_args
 
 from pydantic import (
     AfterValidator,
@@ -85,6 +85,29 @@ class ByItself(Value, frozen=True):
         # As pydantic calls it, so that it is one definition wherever it stands.
         ref = f"{self.noun.__module__}.{self.noun.__qualname__}:{id(self.noun)}"
         return handler(core_schema.definitions_schema({**built, "ref": ref}, others))
+
+
+class ByForm(Value, frozen=True):
+    """Beside a union: the tags of its members, and the one that belongs to a value."""
+
+    tags: tuple[str, ...]
+    tag_of: Callable[[Any], str]
+
+    def tagged(self, union: Any) -> Any:
+        members = zip(get_args(union), self.tags, strict=True)
+        tagged = tuple(Annotated[member, Tag(tag)] for member, tag in members)
+        return Annotated[Union[tagged], Discriminator(self.tag_of)]  # noqa: UP007 - as below
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return handler.generate_schema(self.tagged(source))
+
+
+def by_type(first: str, other: str, *types: type) -> ByForm:
+    """The tags of a union whose first member is a text, or of these types, and the other is not."""
+    kinds = types or (str,)
+    return ByForm((first, other), lambda value: first if isinstance(value, kinds) else other)
 
 
 def fault(
@@ -366,10 +389,7 @@ class Emission(Noun):
 
 
 Emit = SerializeAsAny[
-    Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[Emission, ByItself(Emission), Tag("<event>")],
-        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
-    ]
+    Annotated[Id | Annotated[Emission, ByItself(Emission)], by_type("<name>", "<event>")]
 ]
 
 

@@ -14,6 +14,7 @@ from loopkit.language.section import (
     Noun,
     Text,
     Written,
+    by_type,
     fault,
 )
 
@@ -26,14 +27,8 @@ class ByOrigin(Noun):
     """The origins to go back to. There is one edge to each."""
 
 
-ReviseTarget = Annotated[
-    Annotated[Id, Tag("<state>")] | Annotated[ByOrigin, Tag("<origin>")],
-    Discriminator(lambda value: "<state>" if isinstance(value, str) else "<origin>"),
-]
-Budget = Annotated[
-    Annotated[Id, Tag("<budget>")] | Annotated[dict[Id, Id], Tag("<by origin>")],
-    Discriminator(lambda value: "<budget>" if isinstance(value, str) else "<by origin>"),
-]
+ReviseTarget = Annotated[Id | ByOrigin, by_type("<state>", "<origin>")]
+Budget = Annotated[Id | dict[Id, Id], by_type("<budget>", "<by origin>")]
 
 
 class Transition(Noun):

@@ -15,9 +15,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationError,
     model_validator,
 )
@@ -27,7 +25,7 @@ from loopkit.document.reading import read_file
 from loopkit.engine.findings import Status, Verdict
 from loopkit.language.inclusion import Files, digest_of, include
 from loopkit.language.load import Source, explain
-from loopkit.language.section import FROM_LIST, Duration, Id, Noun, Text, fault
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Noun, Text, fault, one_or_more
 from loopkit.scenario.script import (
     CHILDREN,
     ITEMS,
@@ -94,23 +92,20 @@ class Resume(Noun):
     """The limits to raise."""
 
 
-def _texts(value: object) -> object:
-    value = [value] if isinstance(value, str) else value
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _steps(value: object) -> object:
     if not isinstance(value, list):
         return value
     return tuple(GAP if isinstance(step, str) and step in GAPS else step for step in value)
 
 
-Pieces = Annotated[tuple[str, ...], BeforeValidator(_texts, json_schema_input_type=str | list[str])]
+Pieces = Annotated[
+    tuple[str, ...], BeforeValidator(one_or_more, json_schema_input_type=str | list[str])
+]
 """One piece of text, or several."""
 Steps = Annotated[tuple[str, ...], BeforeValidator(_steps)]
 """Names in order; `…` (also `...` or `"*"`) stands for anything between."""
 Kind = TypeVar("Kind")
-Several = Annotated[tuple[Kind, ...], Field(min_length=1), BeforeValidator(_texts)]
+Several = Annotated[tuple[Kind, ...], Field(min_length=1), BeforeValidator(one_or_more)]
 Position = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -322,9 +317,8 @@ ExpectedVisits = Annotated[
 ]
 """What has to be true of a child on each visit of its state; the last one counts from then on."""
 ExpectedChildren = Annotated[
-    Annotated[ExpectedVisits, Tag(ONLY)]
-    | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
-    Discriminator(lambda value: form_of(value, frozenset(Expect.model_fields))),
+    ExpectedVisits | Annotated[dict[str, ExpectedVisits], Field(min_length=1)],
+    ByForm((ONLY, ITEMS), lambda value: form_of(value, frozenset(Expect.model_fields))),
 ]
 """Expectations of the only child of a state, or of its items by their keys."""
 Expect.model_rebuild()

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.section import FROM_LIST, Duration, Id, Ids, Noun, Text, Texts, fault
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Ids, Noun, Text, Texts, fault
 from loopkit.text.run_ids import place_of
 
 Fault = Literal[
@@ -234,8 +234,8 @@ Attempt = Annotated[
 """The calls of one attempt: a reply, or a list of calls (faults, then a reply)."""
 Attempts = Annotated[tuple[Attempt, ...], FROM_LIST]
 Role = Annotated[
-    Annotated[Attempts, Tag("<attempts>")] | Annotated[dict[str, Attempts], Tag("<places>")],
-    Discriminator(lambda value: "<places>" if isinstance(value, dict) else "<attempts>"),
+    Attempts | dict[str, Attempts],
+    ByForm(("<attempts>", "<places>"), lambda v: ("<attempts>", "<places>")[isinstance(v, dict)]),
 ]
 """The attempts of an agent in order, or by the state or validator where it is asked."""
 Answer = Annotated[
@@ -362,10 +362,7 @@ SaidOnVisits = Annotated[
     Field(min_length=1),
     BeforeValidator(as_tuple, json_schema_input_type=ChildParts | list[ChildParts]),
 ]
-ChildrenSaid = Annotated[
-    Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],
-    Discriminator(parts_form),
-]
+ChildrenSaid = Annotated[SaidOnVisits | dict[str, SaidOnVisits], ByForm((ONLY, ITEMS), parts_form)]
 # Nouns that inherit the field are defined where the name of its type is not known.
 Parts.model_rebuild()
 ChildParts.model_rebuild()

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from loopkit.language.agents.tools import Tool
 from loopkit.language.section import (
     FROM_LIST,
+    ByForm,
     Duration,
     ErrorRule,
     Noun,
@@ -15,6 +16,7 @@ from loopkit.language.section import (
     Retry,
     Schema,
     Written,
+    by_type,
 )
 
 Session = Literal["keep", "fresh"]
@@ -22,9 +24,7 @@ Session = Literal["keep", "fresh"]
 
 Mark = Annotated[str, Field(min_length=1)]
 Thoughts = Annotated[
-    Annotated[Literal["keep"], Tag("<keep>")]
-    | Annotated[tuple[Mark, Mark], FROM_LIST, Tag("<marks>")],
-    Discriminator(lambda value: "<keep>" if isinstance(value, str) else "<marks>"),
+    Literal["keep"] | Annotated[tuple[Mark, Mark], FROM_LIST], by_type("<keep>", "<marks>")
 ]
 
 
@@ -32,8 +32,8 @@ class KeptSession(Noun):
     """`session: {keep: N, if_lost: fail}`: one conversation, all of it or its last N turns."""
 
     keep: Annotated[
-        Annotated[int, Field(ge=1), Tag("<number>")] | Annotated[Literal["all"], Tag("<all>")],
-        Discriminator(lambda value: "<all>" if isinstance(value, str) else "<number>"),
+        Annotated[int, Field(ge=1)] | Literal["all"],
+        ByForm(("<number>", "<all>"), lambda v: "<all>" if isinstance(v, str) else "<number>"),
     ] = "all"
     """The number of recent turns of the conversation to send again, or `all`."""
     if_lost: Literal["fresh", "fail"] = "fresh"
@@ -64,10 +64,7 @@ class AgentBase(Noun):
     infeasible: str | None = None
     """The name of a field of the schema with which the author declares that the task cannot be
     done: a bool, or an optional text, list or record that says why."""
-    session: Annotated[
-        Annotated[Session, Tag("<session>")] | Annotated[KeptSession, Tag("<turns>")],
-        Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
-    ] = "fresh"
+    session: Annotated[Session | KeptSession, by_type("<session>", "<turns>")] = "fresh"
     """`keep`: one conversation for all revisions of a state; `fresh`: a new one for each."""
     workspace: Workspace | None = None
     """The folder in which the agent works."""

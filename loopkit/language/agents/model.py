@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
@@ -16,6 +16,7 @@ from loopkit.language.section import (
     Text,
     Variable,
     Written,
+    by_type,
     fault,
     one_or_more,
 )
@@ -43,10 +44,7 @@ Models = Annotated[
     Field(min_length=1),
     BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
 ]
-Rate = Annotated[
-    Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
-    Discriminator(lambda value: "<number>" if isinstance(value, int | float) else "<price>"),
-]
+Rate = Annotated[Usd | Price, by_type("<number>", "<price>", int, float)]
 """USD for a million tokens: one number for all of them, or one for each sort."""
 Structured = Literal["native", "text"]
 ToolUse = Literal["native", "runner"]

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
     GetJsonSchemaHandler,
-    Tag,
 )
 from pydantic_core import CoreSchema
 
@@ -19,7 +17,7 @@ from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, fault, one_or_more
+from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, by_type, fault, one_or_more
 from loopkit.language.states.state import AuthorState, Output, output_from_name
 from loopkit.text.json_text import texts_in
 
@@ -63,6 +61,7 @@ class After(Noun):
     """The outcomes to wait for; any other outcome blocks the item."""
 
 
+PATHS_OR_MORE = by_type("<paths>", "<after>", str, list, tuple)
 CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
 CHANGED_TOO = "the file has changed in the workspace as well"
 """The start of the finding about a file for which an item is in conflict."""
@@ -164,13 +163,7 @@ class EachState(ChildrenState):
     """The name of the item in templates and paths."""
     key: ItemPath
     """The path of the item's key, which must be unique in the list: `task.id`."""
-    after: (
-        Annotated[
-            Annotated[ItemPaths, Tag("<paths>")] | Annotated[After, Tag("<after>")],
-            Discriminator(lambda v: "<paths>" if isinstance(v, str | list | tuple) else "<after>"),
-        ]
-        | None
-    ) = None
+    after: Annotated[ItemPaths | After, PATHS_OR_MORE] | None = None
     """The paths of the keys of the items that an item waits for. These must succeed, unless `when`
     names other outcomes."""
     group: ItemPath | None = None

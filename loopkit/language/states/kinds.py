@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Field
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
@@ -21,6 +21,7 @@ from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
+    ByForm,
     Duration,
     Emission,
     ErrorClass,
@@ -35,6 +36,7 @@ from loopkit.language.section import (
     Text,
     Variables,
     Written,
+    by_type,
     fault,
     templates_of,
 )
@@ -65,9 +67,7 @@ def _tag(value: object) -> str:
 class AgentState(TemplateState):
     """Asks an agent. The answer is the artifact."""
 
-    agent: Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[AgentChoice, Tag("<from>")], Discriminator(_tag)
-    ]
+    agent: Annotated[Id | AgentChoice, ByForm(("<name>", "<from>"), _tag)]
     """The agent to ask, or a choice between several. Its answer is the artifact."""
     prompt: Text
     """The prompt to send: a template."""
@@ -311,10 +311,7 @@ def _first_kind(value: object) -> str:
 
 
 FirstValue = Annotated[
-    Annotated[PlainText, Tag("<text>")]
-    | Annotated[FirstText, Tag("<render>")]
-    | Annotated[MadeData, Tag("<data>")],
-    Discriminator(_first_kind),
+    PlainText | FirstText | MadeData, ByForm(("<text>", "<render>", "<data>"), _first_kind)
 ]
 
 
@@ -431,13 +428,7 @@ class ValidateState(WorkingState):
     """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
     """The folder in which `command` rules run."""
-    emit: (
-        Annotated[
-            Annotated[Id, Tag("<name>")] | Annotated[ReportEmission, Tag("<verdicts>")],
-            Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
-        ]
-        | None
-    ) = None  # type: ignore[assignment] # wider than elsewhere; nobody assigns to a frozen noun
+    emit: Annotated[Id | ReportEmission, by_type("<name>", "<verdicts>")] | None = None  # type: ignore[assignment] # wider than elsewhere; nobody assigns to a frozen noun
     """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"

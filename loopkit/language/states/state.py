@@ -23,6 +23,7 @@ from loopkit.language.section import (
     Spelled,
     Texts,
     Written,
+    by_type,
     fault,
     id_from,
     one_or_more,
@@ -385,13 +386,8 @@ class RenderOutput(Output):
     """Append the text to the file instead of replacing it."""
 
 
-_NAME_OR_MORE = Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>")
-OutputName = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")], _NAME_OR_MORE
-]
-RenderOutputName = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[RenderOutput, Tag("<output>")], _NAME_OR_MORE
-]
+OutputName = Annotated[Id | Output, by_type("<name>", "<output>")]
+RenderOutputName = Annotated[Id | RenderOutput, by_type("<name>", "<output>")]
 
 
 @cache

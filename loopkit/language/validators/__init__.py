@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BeforeValidator,
-    Discriminator,
     Field,
     SerializeAsAny,
-    Tag,
     WithJsonSchema,
     model_validator,
 )
@@ -39,6 +37,7 @@ from loopkit.language.section import (
     Texts,
     Variables,
     Written,
+    by_type,
     fault,
     one_of,
     one_or_more,
@@ -507,18 +506,8 @@ else:
 
 
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1), FROM_LIST]
-Validator = SerializeAsAny[
-    Annotated[
-        Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
-        Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
-    ]
-]
-ByItem = SerializeAsAny[
-    Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
-        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
-    ]
-]
+Validator = SerializeAsAny[Annotated[Rules | Rule, by_type("<rules>", "<rule>", list, tuple)]]
+ByItem = SerializeAsAny[Annotated[Id | Rule, by_type("<name>", "<rule>")]]
 
 
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:
