@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.scenario.cases import GAP
-from loopkit.testing import NotAnExpression, scenario_files
-from loopkit.testing.suites import selection
+from loopkit.testing.suites import NotAnExpression, scenario_files, selection
 from loopkit.testing.trace import align, diff, fit
 from tests.support import Desk
 from tests.warm import ran, ran_loopkit

@@ -45,11 +45,11 @@ class Graph:
     def __init__(self, machine: Machine, raised: Mapping[str, object] = NOTHING) -> None:
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
-        edges = tuple(edges_of(machine))
+        edges = edges_of(machine)
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
         self._onward = _group(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
-        self.caps: dict[str, Bound] = caps_of(machine, raised)
+        self.caps: dict[str, Bound] = caps_of(machine, edges, raised)
         self.has_origins = bool(machine.origins)
         """Whether the machine says which states can have injected what is found."""
         self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)

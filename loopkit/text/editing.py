@@ -42,7 +42,10 @@ def apply_edit(text: str, typed: str) -> str:
     lines = _lines(text)
     shown = [printable(line.text) for line in lines]
     now = plain_ends(typed).split("\n")
-    blocks = _matcher(shown, now).get_matching_blocks()
+    # To try all pairs of a line that comes often takes too long.
+    times = Counter(now)
+    matcher = SequenceMatcher(lambda line: times[line] > _OFTEN, shown, now, autojunk=False)
+    blocks = matcher.get_matching_blocks()
     kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
     ends = Counter(line.end for line in lines if line.end)
     end = ends.most_common(1)[0][0] if ends else "\n"
@@ -63,17 +66,6 @@ def _lines(text: str) -> Sequence[_Line]:
     found = [_Line(*match.groups()) for match in _LINE.finditer(text)]
     # Behind the last line, the pattern finds its end once more.
     return found if not found[-2:-1] or found[-2].end else found[:-1]
-
-
-_OFTEN = 50
-"""How often a line may come and still be looked for; one that comes more often corresponds only
-beside others."""
-
-
-def _matcher(before: Sequence[str], after: Sequence[str]) -> SequenceMatcher[str]:
-    """What corresponds in two texts; to try all pairs of a line that comes often takes too long."""
-    times = Counter(after)
-    return SequenceMatcher(lambda line: times[line] > _OFTEN, before, after, autojunk=False)
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str], context: int = 3) -> list[str]:
