@@ -36,7 +36,6 @@ from loopkit.language.states.state import (
 )
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse, parse_if_valid
-from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
@@ -209,25 +208,12 @@ def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
 def fill_in(written: object, names: Mapping[str, object]) -> Any:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
-        return _plain_data(parse(written).value(names))
+        return parse(written).value(names)
     if isinstance(written, Mapping):
         return {key: fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
         return [fill_in(inner, names) for inner in written]
     return written
-
-
-def _plain_data(value: object) -> object:
-    """A value that a template reads as plain data, without records and texts with fields."""
-    match value:
-        case FieldedText():
-            return str(value)
-        case Mapping():
-            return {key: _plain_data(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_plain_data(inner) for inner in value]
-        case _:
-            return value
 
 
 def extract(

@@ -124,32 +124,14 @@ class _Reading(Mutable):
         if key is None:
             return None
         after = self._awaited_keys(key, location, value)
-        group = self._read_group(location, value)
-        return Item(key, value, location, after, group, self._read_exclusive(location, value))
-
-    def _read_key(self, location: str, item: object) -> str | None:
-        place, found = _value_inside(self.state.key, location, item)
-        if found is None or found == "":
-            self.add_fault(place, "the key is missing")
-            return None
-        key = self._read_word("key", place, found)
-        if key in self.places:
-            self.add_fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
-            return None
-        if key is not None:
-            self.places[key] = place
-        return key
-
-    def _read_group(self, location: str, item: object) -> str | None:
-        if self.state.group is None:
-            return None
-        place, found = _value_inside(self.state.group, location, item)
-        return None if found is None else self._read_word("group", place, found)
-
-    def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
-        found = _texts_in(self.state.exclusive or (), location, item)
-        names = [self._read_word("name", place, value) for place, value in found]
-        return frozenset(name for name in names if name is not None)
+        group = None
+        if self.state.group is not None:
+            place, found = _value_inside(self.state.group, location, value)
+            group = None if found is None else self._read_word("group", place, found)
+        needed = _texts_in(self.state.exclusive or (), location, value)
+        words = [self._read_word("name", place, name) for place, name in needed]
+        exclusive = frozenset(word for word in words if word is not None)
+        return Item(key, value, location, after, group, exclusive)
 
     def _read_word(self, noun: str, place: str, value: object) -> str | None:
         if (word := single_text(value)) is None:

@@ -484,29 +484,10 @@ async def check_length(rule: LengthRule, subject: JudgedArtifact, _setting: Sett
 
 
 async def check_contains(
-    rule: ContainsRule, subject: JudgedArtifact, setting: Setting
+    rule: ContainsRule | NotContainsRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Found]:
-    text, found = _looked_for(rule, rule.contains, subject, setting)
-    message = f"the text does not contain `{shorten(text, 80)}`"
-    return [] if text == "" or next(found, None) else [defect(message, text, value=text)]
-
-
-async def check_not_contains(
-    rule: NotContainsRule, subject: JudgedArtifact, setting: Setting
-) -> list[Found]:
-    text, found = _looked_for(rule, rule.not_contains, subject, setting)
-    message = f"`{shorten(text, 80)}` is not allowed"
-    return [
-        defect(message, text, line=line, value=text, index=index)
-        for index, line in enumerate(islice(found, MAX_FAULTS))
-    ]
-
-
-def _looked_for(
-    rule: ContainsRule | NotContainsRule, template: str, subject: JudgedArtifact, setting: Setting
-) -> tuple[str, Iterator[int]]:
-    """The text of a template, and the lines where it is found; an empty one is found nowhere."""
-    text = parse(template).render(setting.names).strip()
+    """Whether the text of a template is found, or each place of it; an empty one is nowhere."""
+    text = parse(getattr(rule, rule.kind)).render(setting.names).strip()
     as_compared = str.casefold if rule.ignore_case else str
     wanted, content = as_compared(text), as_compared(subject.content)
 
@@ -518,7 +499,14 @@ def _looked_for(
             line += wanted.count("\n")
             before = at + len(wanted)
 
-    return text, lines()
+    if isinstance(rule, ContainsRule):
+        message = f"the text does not contain `{shorten(text, 80)}`"
+        return [] if text == "" or next(lines(), None) else [defect(message, text, value=text)]
+    message = f"`{shorten(text, 80)}` is not allowed"
+    return [
+        defect(message, text, line=line, value=text, index=index)
+        for index, line in enumerate(islice(lines(), MAX_FAULTS))
+    ]
 
 
 async def check_matches(
@@ -742,7 +730,7 @@ CHECKS: Mapping[str, RuleCheck] = {
     "max_words": check_length,
     "min_chars": check_length,
     "min_words": check_length,
-    "not_contains": check_not_contains,
+    "not_contains": check_contains,
     "not_matches": check_not_matches,
     "python": check_python,
     "require": check_require,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from loopkit.language.guard.grammar import MAX_LENGTH, Guard, GuardError, names_in, parse, refusal
+from loopkit.language.guard.grammar import MAX_LENGTH, Guard, GuardError, parse, refusal
 from loopkit.language.guard.type_check import check_untyped
 from loopkit.values import Value
 
@@ -142,11 +142,8 @@ _READERS: dict[type[ast.expr], Callable[[Any, Facts], object]] = {
 }
 
 
-class Requirement(Value, frozen=True, eq=False):
-    text: str
-    tree: ast.expr
-    names: frozenset[str]
-    """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
+class Requirement(Guard, frozen=True, eq=False):
+    """A guard of data; its names have `.count` included: {"nodes.count", "item.id"}."""
 
     def holds(self, value: object, names: Mapping[str, object]) -> bool:
         """Whether the requirement is met by `value`: the artifact, or one item of it.
@@ -176,7 +173,7 @@ def parse_requirement(text: str) -> Requirement:
     wrong = check_untyped(guard.tree)
     if wrong:
         raise GuardError(wrong[0])
-    return Requirement(text, guard.tree, names_in(guard.tree))
+    return Requirement(text, guard.tree, guard.names)
 
 
 class _Data(Value, frozen=True):

@@ -75,7 +75,11 @@ def tree_of(text: str) -> nodes.Template:
     except ValueError as error:  # Python reads no number of thousands of digits
         too_long = Refusal("a number has too many digits", code="template-syntax")
         raise error_at(too_long, text, 1) from error
-    _refuse_foreign(tree, text)
+    for node, depth, loops in _walk(tree):
+        if depth > MAX_DEPTH or loops > MAX_LOOPS:
+            raise _too_deep(text, node.lineno)
+        if wrong := _foreign(node):
+            raise error_at(wrong[0], text, node.lineno, wrong[1])
     return tree
 
 
@@ -121,15 +125,6 @@ def _missing_end(text: str, line: int) -> TemplateError:
     message = f"`{{% {name} %}}` is never closed" if name else "the template ends too early"
     remedy = f"add `{{% end{name} %}}`" if name else "close what is open"
     return error_at(Refusal(message, remedy, "template-syntax"), text, line, name)
-
-
-def _refuse_foreign(tree: nodes.Template, text: str) -> None:
-    for node, depth, loops in _walk(tree):
-        if depth > MAX_DEPTH or loops > MAX_LOOPS:
-            raise _too_deep(text, node.lineno)
-        wrong = _foreign(node)
-        if wrong:
-            raise error_at(wrong[0], text, node.lineno, wrong[1])
 
 
 def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
