@@ -191,7 +191,6 @@ class ScriptedAgent(AgentPort):
 
 
 def _why_again(before: Played, request: Request) -> str:
-    """Why a call was made after the last one that is played."""
     if before.fault is not None and before.fault in FAULTS:
         return f": tried again because it failed: {before.message or FAULTS[before.fault][1]}"
     if before.tool_calls:

@@ -171,7 +171,6 @@ class Machine(Noun):
 
     @property
     def levels(self) -> Severities:
-        """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
 
     @property
@@ -204,7 +203,6 @@ class Machine(Noun):
 
     @property
     def first_values(self) -> dict[str, FirstText | MadeData]:
-        """What artifacts are when a run starts, by name."""
         written = self.artifacts.items()
         return {n: FirstText(render=one) if isinstance(one, str) else one for n, one in written}
 

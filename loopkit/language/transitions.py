@@ -110,12 +110,10 @@ class ErrorEdge(Noun):
     """The name of an event to store when the edge is taken."""
 
     def budget_of(self, state: str) -> str | None:
-        """The counter that it shares with others."""
         return self.budget
 
     @property
     def budgets(self) -> Written:
-        """The shared counter that it names, with its place."""
         return self.written("budget")
 
 

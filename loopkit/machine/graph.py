@@ -188,7 +188,6 @@ class Graph:
 
     @cached_property
     def scoring(self) -> frozenset[str]:
-        """The validate states in which a judge gives a score."""
         rules = ((name, rule) for name in self.judges for rule in self.rules_at(name))
         return frozenset(name for name, rule in rules if rule.score_range is not None)
 
@@ -245,7 +244,6 @@ class Graph:
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """The states that a run may enter again."""
         return frozenset(edge.target for edge in self._in_cycles)
 
     @cached_property

@@ -54,7 +54,6 @@ class ResolvedMachine(NamedTuple):
 
     @property
     def first_agent(self) -> str | None:
-        """The state with the first agent that a run may come to."""
         graph = Graph(self.machine)
         names = (name for name in reversed(graph.last_first) if graph.states[name].asks)
         return next(names, None)
@@ -103,7 +102,6 @@ class Program:
 
     @cached_property
     def guards(self) -> dict[str, Guard]:
-        """The guard of each edge that has one, with named guards expanded."""
         return {
             e.id: expand(parse_guard(e.guard), self.named_guards)
             for e in self.graph.edges

@@ -214,7 +214,6 @@ class PlayedAnswer(Noun):
 
 
 def _calls(value: object) -> object:
-    """One attempt as a tuple of calls, in whichever form it is written."""
     calls = value if isinstance(value, list) else [value]
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 

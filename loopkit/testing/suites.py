@@ -227,7 +227,6 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
-    """Every name of a scenario that its machine does not have."""
     yield from misnamed_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)

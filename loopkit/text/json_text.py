@@ -230,7 +230,6 @@ def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
 def texts_in(
     value: object, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """All texts in a value, each with its place."""
     if isinstance(value, str):
         yield at, value
     for step, inner in entries_of(value):

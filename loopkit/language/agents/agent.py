@@ -125,7 +125,6 @@ class AgentBase(Noun):
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
-        """The tools that it may call while it writes."""
         return {}
 
     @property
@@ -140,7 +139,6 @@ class AgentBase(Noun):
 
     @property
     def most_tool_calls(self) -> int:
-        """The maximum number of tool calls for one answer."""
         return 0
 
     @property
@@ -171,7 +169,6 @@ class AgentBase(Noun):
 
     @property
     def key_env(self) -> str | None:
-        """The environment variable that holds its key, where the machine names one."""
         return getattr(self, "api_key_env", None)
 
     @property
@@ -186,7 +183,6 @@ class AgentBase(Noun):
 
     @property
     def error_rules(self) -> tuple[ErrorRule, ...]:
-        """The rules that map the end of a call to a class of error."""
         return getattr(self, "errors", ())
 
     @property

@@ -42,7 +42,6 @@ class ToolBase(Noun):
 
     @property
     def validators(self) -> Sequence[str]:
-        """The machine's validators that judge a draft."""
         return getattr(self, "by", ())
 
     @property
@@ -51,7 +50,6 @@ class ToolBase(Noun):
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds after which a call of it is ended, where it says so."""
         return getattr(self, "timeout", None)
 
     @property

@@ -147,7 +147,6 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
-    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )

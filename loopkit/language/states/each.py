@@ -225,7 +225,6 @@ class EachState(ChildrenState):
 
     @property
     def after_written(self) -> tuple[str, ...]:
-        """The paths that say what an item waits for."""
         return self.after.of if isinstance(self.after, After) else self.after or ()
 
     @property
@@ -242,7 +241,6 @@ class EachState(ChildrenState):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The outcomes that an item waits for."""
         if isinstance(self.after, After):
             return self.after.when
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)

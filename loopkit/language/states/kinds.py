@@ -264,7 +264,6 @@ class MadeData(Noun):
         yield from _texts_at(self.data, tuple(steps[1 if self.for_ and steps else 0 :]))
 
     def type_with(self, given: DataType) -> DataType:
-        """The type of the artifact, in a machine with this input."""
         names = {"input": given}
         for name, lists in self.lists.items():
             found = [given.at(steps[1:]) if steps[0] == "input" else None for steps in lists]
@@ -375,7 +374,6 @@ class FileValues(Noun):
 
     @property
     def texts(self) -> Written:
-        """The templates, with their places."""
         yield ("set",), self.set
         for key in ("where", "values", "expect"):
             yield from texts_in(getattr(self, key), (key,))

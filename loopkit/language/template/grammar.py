@@ -213,8 +213,6 @@ class Fields(Value, frozen=True):
 
 
 class Items(Value, frozen=True):
-    """A list of items of one shape."""
-
     item: Shape = field(default_factory=Anything)
     optional: bool = False
 

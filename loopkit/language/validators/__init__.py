@@ -384,7 +384,6 @@ class Acyclic(Noun):
         return steps[: len(steps) - steps[::-1].index(ITEMS)] if ITEMS in steps else ()
 
     def is_in_nodes(self, path: str) -> bool:
-        """Whether a path leads into the items that are the nodes."""
         items, steps = self.item_steps, parse_path(path)
         return 0 < len(items) < len(steps) and steps[: len(items)] == items
 

@@ -115,7 +115,6 @@ class RuleBase(Noun):
 
     @property
     def verdict_reading(self) -> VerdictReading | None:
-        """How it reads a verdict out of text."""
         return getattr(self, "verdict", None)
 
     @property
@@ -142,7 +141,6 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
-        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property

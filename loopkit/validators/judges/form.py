@@ -133,7 +133,6 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         return self.levels.advisory if verdict in ("pass", "warn") else self.levels.ungraded
 
     def contradictions(self, said: Opinion) -> Iterator[str]:
-        """Why the findings contradict the verdict, if they do."""
         severities = [one.severity for one in said.findings]
         if said.verdict == "fail":
             severities += [one.severity for one in said.facts]
@@ -217,7 +216,6 @@ def as_text(value: object) -> str | None:
 
 
 def excerpt(value: object) -> str:
-    """A value of a report, short enough for a sentence."""
     return shorten(canonical(value), 60)
 
 

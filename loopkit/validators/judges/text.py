@@ -83,7 +83,6 @@ def read_text(
 
 
 def _unmet_criteria(validator: str, text: str, form: TextForm) -> tuple[Finding, ...]:
-    """A warning where fewer criteria are met than were checked."""
     counts = form.reading.counts
     if counts is None:
         return ()
@@ -213,14 +212,12 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         return {fold(word): level for word, level in known.items()}
 
     def unknown_word(self, word: str) -> str:
-        """What is wrong with a word of a finding that has no meaning."""
         known = dict.fromkeys((*self.words, *self.reading.severities, *self.levels.levels))
         choices = ", ".join(map(quote, known))
         return f"A finding has the word {quote(word[:60])}, which is none of {choices}."
 
     @cached_property
     def failing(self) -> str:
-        """A pattern for the words and the severities that mean `fail`."""
         words = (word for word, meant in self.words.items() if meant == "fail")
         return f"(?i){_any_of((*words, *self.levels.severe))}"
 
