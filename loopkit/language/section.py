@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union, get_args
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+)
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +43,18 @@ from loopkit.language.datatypes.datatype import DataType, NotationError
 from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
 from loopkit.values import Value
 
+_Held = TypeVar("_Held")
+
+
+class Key(Generic[_Held]):
+    """A property of nouns: what stands under a key, or what holds for all without that key."""
+
+    def __init__(self, name: str, otherwise: _Held) -> None:
+        self._name, self._otherwise = name, otherwise
+
+    def __get__(self, noun: object, _: object = None) -> _Held:
+        return getattr(noun, self._name, self._otherwise)
+
 
 class Noun(BaseModel):
     """A noun of the language: unknown fields are errors, values never change."""
@@ -43,6 +66,7 @@ class Noun(BaseModel):
         populate_by_name=True,
         defer_build=True,
         protected_namespaces=(),
+        ignored_types=(Key,),
     )
 
     def written(self, *keys: str) -> Written:

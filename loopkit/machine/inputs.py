@@ -221,11 +221,7 @@ def extract(
 ) -> dict[str, object]:
     """The value of every field, in the order of `fields`.
 
-    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
-    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
-    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
-    in `all` and `count` with `outside_code`. All patterns share one time limit.
-    Raises PatternError and PatternTimeout.
+    Patterns see LF line ends, and share one time limit. Raises PatternError and PatternTimeout.
     """
     from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
 

@@ -11,6 +11,7 @@ from loopkit.language.section import (
     ByForm,
     Duration,
     ErrorRule,
+    Key,
     Noun,
     OnInDoubt,
     Retry,
@@ -109,10 +110,8 @@ class AgentBase(Noun):
         """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models behind it, first the one that is asked first."""
-        return getattr(self, "model", ())
+    models = Key[tuple[str, ...]]("model", ())
+    """The models behind it, first the one that is asked first."""
 
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
@@ -127,10 +126,8 @@ class AgentBase(Noun):
     def callable_tools(self) -> Mapping[str, Tool]:
         return {}
 
-    @property
-    def required_tool(self) -> str | None:
-        """The tool whose last call must have found its answer clean."""
-        return getattr(self, "require_tool", None)
+    required_tool = Key[str | None]("require_tool", None)
+    """The tool whose last call must have found its answer clean."""
 
     @property
     def most_rounds(self) -> int:
@@ -167,9 +164,7 @@ class AgentBase(Noun):
         on them: the least that has to be left of it for a call."""
         return {}
 
-    @property
-    def key_env(self) -> str | None:
-        return getattr(self, "api_key_env", None)
+    key_env = Key[str | None]("api_key_env", None)
 
     @property
     def own_names(self) -> Mapping[str, object]:
@@ -181,9 +176,7 @@ class AgentBase(Noun):
         """Whether its program keeps the conversation itself, under an id."""
         return bool(getattr(self, "resume", ()))
 
-    @property
-    def error_rules(self) -> tuple[ErrorRule, ...]:
-        return getattr(self, "errors", ())
+    error_rules = Key[tuple[ErrorRule, ...]]("errors", ())
 
     @property
     def templates(self) -> Written:

@@ -16,6 +16,7 @@ from loopkit.language.section import (
     Emit,
     Fields,
     Ids,
+    Key,
     Noun,
     OnInDoubt,
     PlainText,
@@ -40,17 +41,13 @@ class ToolBase(Noun):
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 
-    @property
-    def validators(self) -> Sequence[str]:
-        return getattr(self, "by", ())
+    validators = Key[Sequence[str]]("by", ())
 
     @property
     def templates(self) -> Written:
         yield from ()
 
-    @property
-    def timeout_s(self) -> float | None:
-        return getattr(self, "timeout", None)
+    timeout_s = Key[float | None]("timeout", None)
 
     @property
     def emits(self) -> Emission | None:

@@ -150,16 +150,7 @@ class Requirement(Guard, frozen=True, eq=False):
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
         is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
-        none. `PATH.count` is the number of items, fields or characters, unless there is a field
-        of that name; of anything else it is none.
-
-        - `==` compares scalars by kind and value: 1 equals 1.0, and true equals no number. A list
-          or a mapping equals nothing. `!=` is its opposite.
-        - `< <= > >=` hold for two numbers, or for two texts by code point, and are false for
-          everything else, none included.
-        - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
-          mapping has the field `x`; `not in` is its opposite, so true of what is missing.
-        - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
+        none. What the operators mean, the rule `require` of the language says.
         """
         return truth(self.tree, _Data(value, names)) is True
 

@@ -17,6 +17,7 @@ from loopkit.language.section import (
     Emit,
     ErrorClass,
     Id,
+    Key,
     Noun,
     OnInDoubt,
     Section,
@@ -264,23 +265,16 @@ class StateBase(Noun):
         """The events that are stored when it is left with a report, by verdict."""
         return {}
 
-    @property
-    def needed(self) -> tuple[str, ...] | None:
-        """The artifacts and fields on which its work depends; none where it does not name them."""
-        return getattr(self, "needs", None)
+    needed = Key[tuple[str, ...] | None]("needs", None)
+    """The artifacts and fields on which its work depends; none where it does not name them."""
 
     @property
     def may_be_kept(self) -> bool:
         """Whether its work leaves nothing but its artifact, which may do again as it is."""
         return False
 
-    @property
-    def judges(self) -> str | None:
-        return getattr(self, "validate_", None)
-
-    @property
-    def judged_by(self) -> tuple[ByItem, ...]:
-        return getattr(self, "by", ())
+    judges = Key[str | None]("validate_", None)
+    judged_by = Key[tuple[ByItem, ...]]("by", ())
 
     @property
     def child(self) -> "Machine | None":
@@ -291,10 +285,8 @@ class StateBase(Noun):
         """Whether each run of that machine works in a tree of its own."""
         return getattr(self, "isolate", "none") != "none"
 
-    @property
-    def edits(self) -> str | None:
-        """The artifact of another state that its work may change."""
-        return getattr(self, "edit", None)
+    edits = Key[str | None]("edit", None)
+    """The artifact of another state that its work may change."""
 
     @property
     def picks_best(self) -> bool:
@@ -317,10 +309,8 @@ class StateBase(Noun):
         """The names of items that its work goes through, with the steps to their lists."""
         return {}
 
-    @property
-    def own_workspace(self) -> Workspace | None:
-        """The folder that it works in instead of its agent's or the machine's."""
-        return getattr(self, "workspace", None)
+    own_workspace = Key[Workspace | None]("workspace", None)
+    """The folder that it works in instead of its agent's or the machine's."""
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
@@ -332,10 +322,8 @@ class StateBase(Noun):
         """The type of the data that its work always leaves, whoever works."""
         return None
 
-    @property
-    def asked_form(self) -> Mapping[str, Any] | None:
-        """The fields that somebody fills in, in the notation of the language."""
-        return getattr(self, "form", None)
+    asked_form = Key[Mapping[str, Any] | None]("form", None)
+    """The fields that somebody fills in, in the notation of the language."""
 
     @property
     def may_leave_none(self) -> bool:

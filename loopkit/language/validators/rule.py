@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from math import inf
 from typing import ClassVar, Literal
 
-from loopkit.language.section import Id, Ids, Noun, PlainText, Text, Written
+from loopkit.language.section import Id, Ids, Key, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
 
 
@@ -38,15 +38,10 @@ class RuleBase(Noun):
     keeps_output: ClassVar[bool] = False
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
-    @property
-    def asks(self) -> str | None:
-        """The agent that judges by it; none where it judges without a model."""
-        return getattr(self, "judge", None)
-
-    @property
-    def is_always_asked(self) -> bool:
-        """Whether it comes to its turn even where another rule blocks."""
-        return getattr(self, "always", True)
+    asks = Key[str | None]("judge", None)
+    """The agent that judges by it; none where it judges without a model."""
+    is_always_asked = Key[bool]("always", True)
+    """Whether it comes to its turn even where another rule blocks."""
 
     @property
     def asks_again(self) -> bool:
@@ -64,14 +59,9 @@ class RuleBase(Noun):
         score = getattr(self, "score", None)
         return None if score is None else (score.min, score.max)
 
-    @property
-    def program(self) -> tuple[str, ...]:
-        return getattr(self, "command", ())
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether its program runs once before the run's first work."""
-        return getattr(self, "baseline", False)
+    program = Key[tuple[str, ...]]("command", ())
+    has_baseline = Key[bool]("baseline", False)
+    """Whether its program runs once before the run's first work."""
 
     @property
     def grades(self) -> bool:
@@ -98,29 +88,19 @@ class RuleBase(Noun):
     def most_findings(self) -> float:
         return inf
 
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
-        return getattr(self, "sees", ())
+    shown = Key[tuple[str, ...]]("sees", ())
+    """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
 
     @property
     def tells_more(self) -> bool:
         """Whether its findings may say more than the language knows of them."""
         return self.report_map is not None
 
-    @property
-    def report_map(self) -> ReportMap | None:
-        """How it reads a report of another shape than ours."""
-        return getattr(self, "map", None)
-
-    @property
-    def verdict_reading(self) -> VerdictReading | None:
-        return getattr(self, "verdict", None)
-
-    @property
-    def own_fields(self) -> Collection[str]:
-        """What else its findings say, by name."""
-        return getattr(self, "fields", ())
+    report_map = Key[ReportMap | None]("map", None)
+    """How it reads a report of another shape than ours."""
+    verdict_reading = Key[VerdictReading | None]("verdict", None)
+    own_fields = Key[Collection[str]]("fields", ())
+    """What else its findings say, by name."""
 
     @property
     def finding_templates(self) -> Written:
