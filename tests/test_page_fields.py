@@ -271,7 +271,7 @@ def test_what_is_typed_is_what_is_shown_of_the_edited_text(text: str, typed: str
         ("", "a\r\nb", "a\nb"),
         ("a\nb", "", ""),
         ("one", "one \r\n\r\n", "one \n\n"),
-        ("\n0\r", "0\r\r", "0\r\r"),
+        ("\r0\r", "0\r\r", "0\r\r"),
     ],
 )
 def test_an_edited_text_keeps_the_ends_of_its_lines(text: str, typed: str, made: str) -> None:

@@ -131,19 +131,17 @@ def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
     return load_document(read(text, shown_as), folder, default_name="machine")
 
 
-def _scenario_instead(source: Source, tested: Any) -> Problem:
-    remedy = f"name its machine, `{tested}`" if isinstance(tested, str) else "name a machine file"
-    message = "this is a scenario, not a machine"
-    return source.problem(("scenario",), "missing-field", message, help=remedy, key=True)
-
-
 def load_document(
     document: Document, folder: Path, default_name: str, reading: Reading | None = None
 ) -> Loaded:
     """The machine of a document; `reading` holds what was read for the machines around it."""
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
-        raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
+        tested = plain.get("machine")
+        is_named = isinstance(tested, str)
+        remedy = f"name its machine, `{tested}`" if is_named else "name a machine file"
+        message, at = "this is a scenario, not a machine", ("scenario",)
+        raise ProblemsFound([document.problem(at, "missing-field", message, remedy, key=True)])
     files = Files(document, folder)
     read_agent_files(files)
     document, plain = files.document, files.document.plain()

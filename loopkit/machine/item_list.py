@@ -133,6 +133,19 @@ class _Reading(Mutable):
         exclusive = frozenset(word for word in words if word is not None)
         return Item(key, value, location, after, group, exclusive)
 
+    def _read_key(self, location: str, item: object) -> str | None:
+        place, found = _value_inside(self.state.key, location, item)
+        if found is None or found == "":
+            self.add_fault(place, "the key is missing")
+            return None
+        key = self._read_word("key", place, found)
+        if key in self.places:
+            self.add_fault(place, f"`{key}` is a key already, at `{self.places[key]}`")
+            return None
+        if key is not None:
+            self.places[key] = place
+        return key
+
     def _read_word(self, noun: str, place: str, value: object) -> str | None:
         if (word := single_text(value)) is None:
             self.add_fault(place, f"`{value_text(value)}` is no {noun}, which is {SINGLE}")

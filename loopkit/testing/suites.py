@@ -183,7 +183,13 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
         at = ("scenario",)
         remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
         raise ProblemsFound([written.source.problem(at, "no-cases", message, help=remedy)])
-    machine = _machine(written, machines)
+    name = written.scenario.machine or ""
+    if not (file := written.folder / name).is_file():
+        message = f"there is no machine file `{name}`"
+        remedy = "the path starts at the folder of this file"
+        at = ("machine",)
+        raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
+    machine = machines.machine(file)
     inputs: dict[str, Mapping[str, Any]] = {}
     suite = Suite(path, written, machine, inputs, machines)
     problems = [
@@ -197,17 +203,6 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
         # A problem of what all cases share is found in each case.
         raise ProblemsFound(dict.fromkeys(problems))
     return suite
-
-
-def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
-    name = written.scenario.machine or ""
-    path = written.folder / name
-    if not path.is_file():
-        message = f"there is no machine file `{name}`"
-        remedy = "the path starts at the folder of this file"
-        at = ("machine",)
-        raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
-    return machines.machine(path)
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:

@@ -697,27 +697,25 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
 async def check_section(
     rule: SectionRule, subject: JudgedArtifact, _setting: Setting
 ) -> list[Found]:
-    message = _missing_message(rule, subject.content)
-    return [defect(message, f"section {rule.section}")] if message else []
-
-
-def _missing_message(rule: SectionRule, text: str) -> str:
+    text, start = subject.content, f'no section "{rule.section}"'
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
-        return ""
+        return []
     if (written := section(text, rule.section)) is not None:
-        return f'the section "{rule.section}" has only a placeholder under it: {one_line(written)}'
-    if has_section(text, rule.section):
-        return f'the section "{rule.section}" has no text under it'
-    if not rule.or_title:
-        return (
-            f'no section "{rule.section}": it needs a heading or a label '
-            f"`**{rule.section}:**`, with text under it"
+        wrong = one_line(written)
+        message = f'the section "{rule.section}" has only a placeholder under it: {wrong}'
+    elif has_section(text, rule.section):
+        message = f'the section "{rule.section}" has no text under it'
+    elif not rule.or_title:
+        message = (
+            f"{start}: it needs a heading or a label `**{rule.section}:**`, with text under it"
         )
-    if not title_has_text(text):
-        return f'no section "{rule.section}", and no title with text under it'
-    if title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
-        return f'no section "{rule.section}", and the title is only a placeholder'
-    return ""
+    elif not title_has_text(text):
+        message = f"{start}, and no title with text under it"
+    elif title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
+        message = f"{start}, and the title is only a placeholder"
+    else:
+        return []
+    return [defect(message, f"section {rule.section}")]
 
 
 CHECKS: Mapping[str, RuleCheck] = {
