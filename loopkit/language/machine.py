@@ -44,16 +44,9 @@ NO_FINDING = "none"
 """The word of a report for an item that is no finding, so that it is no severity."""
 
 
-class Limits(Noun):
-    """The limits of a run. Limits on revisions close edges; all others stop the work."""
+class Amounts(Noun):
+    """Limits on what a run spends."""
 
-    revisions: Bound | None = None
-    """How often each author may be revised, over all edges that lead back to it. Default: 2 over
-    those without `max` or `budget`. The first attempt is not a revision."""
-    total_revisions: Bound | None = None
-    """The cap of all revise edges of a run together; it is never reset."""
-    budgets: dict[Id, Bound] = {}
-    """Counters that several revise edges can share by `budget: NAME`."""
     agent_calls: Whole | None = None
     """The maximum number of calls to agents and judges, including failed tries and re-asks."""
     tool_calls: Whole | None = None
@@ -64,6 +57,18 @@ class Limits(Noun):
     """The maximum cost in USD."""
     time: Duration | None = None
     """The maximum working time, not counting waiting."""
+
+
+class Limits(Amounts):
+    """The limits of a run. Limits on revisions close edges; all others stop the work."""
+
+    revisions: Bound | None = None
+    """How often each author may be revised, over all edges that lead back to it. Default: 2 over
+    those without `max` or `budget`. The first attempt is not a revision."""
+    total_revisions: Bound | None = None
+    """The cap of all revise edges of a run together; it is never reset."""
+    budgets: dict[Id, Bound] = {}
+    """Counters that several revise edges can share by `budget: NAME`."""
     feedback_items: int = Field(20, ge=1)
     """The maximum number of findings in one feedback."""
     stall: int = Field(3, ge=2)

@@ -25,6 +25,7 @@ from loopkit.document.reading import read_file
 from loopkit.engine.findings import Status, Verdict
 from loopkit.language.inclusion import Files, digest_of, include
 from loopkit.language.load import Source, explain
+from loopkit.language.machine import Amounts, Whole
 from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Noun, Text, fault, one_or_more
 from loopkit.scenario.script import (
     CHILDREN,
@@ -32,7 +33,6 @@ from loopkit.scenario.script import (
     ONLY,
     PARTS,
     ChildParts,
-    Cost,
     InChild,
     Parts,
     as_tuple,
@@ -60,22 +60,12 @@ def _name(text: str) -> str:
 CaseName = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
 
 
-class RunLimits(Noun):
+class RunLimits(Amounts):
     """Limits of a run, which replace those of the machine."""
 
-    agent_calls: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of calls to agents and judges."""
-    tool_calls: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of tool calls."""
-    tokens: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of input and output tokens together."""
-    cost_usd: Cost | None = None
-    """The maximum cost in USD."""
-    time: Duration | None = None
-    """The maximum working time, not counting waiting."""
-    revisions: Annotated[int, Field(ge=0)] | None = None
+    revisions: Whole | None = None
     """How often each author may be revised."""
-    total_revisions: Annotated[int, Field(ge=0)] | None = None
+    total_revisions: Whole | None = None
     """The cap of all revise edges of a run together."""
 
     @property

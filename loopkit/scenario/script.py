@@ -99,26 +99,31 @@ class PlayedToolCall(Noun):
         return written if self.arguments is None else self.arguments
 
 
-class Played(Noun):
+class Left(Noun):
+    """What a played call or command leaves behind."""
+
+    files: dict[str, str] = {}
+    """The files that it writes to its workspace."""
+    workspace: str = ""
+    """A stand-in for all files of the workspace afterwards. Default: the real files are
+    compared."""
+    folder: PlayedFolder | None = None
+    """A stand-in for the output folder afterwards. Default: the real folder is compared."""
+    message: str = ""
+    """The message about the fault."""
+
+
+class Played(Left):
     """One played call: a reply, or a fault."""
 
     reply: Text | None = None
     """The text of the reply."""
     data: Any = None
     """The reply as a value; it is sent as JSON."""
-    files: dict[str, str] = {}
-    """The files that the agent writes to its workspace."""
-    workspace: str = ""
-    """A stand-in for all files of the workspace after the call. Default: the real files are
-    compared."""
-    folder: PlayedFolder | None = None
-    """A stand-in for the output folder after the call. Default: the real folder is compared."""
     cut_off: bool = False
     """The reply was cut off by the provider's length limit."""
     fault: Fault | None = None
     """The fault that occurs instead of a reply."""
-    message: str = ""
-    """The provider's message about the fault."""
     retry_after: Duration | None = None
     """The wait that the provider asks for with the fault."""
     sent: bool = True
@@ -162,7 +167,7 @@ class Played(Noun):
         return self.reply or ""
 
 
-class PlayedTry(Noun):
+class PlayedTry(Left):
     """One run of a command."""
 
     exit_code: int = 0
@@ -171,17 +176,8 @@ class PlayedTry(Noun):
     """The program's standard output."""
     stderr: str = ""
     """The program's standard error."""
-    files: dict[str, str] = {}
-    """The files that the program writes to its workspace."""
-    workspace: str = ""
-    """A stand-in for all files of the workspace after the command. Default: the real files are
-    compared."""
-    folder: PlayedFolder | None = None
-    """A stand-in for the output folder after the command. Default: the real folder is compared."""
     fault: Literal["timeout", "not_found"] | None = None
     """The fault that occurs instead of an exit."""
-    message: str = ""
-    """The message about the fault."""
 
 
 class PlayedAnswer(Noun):
