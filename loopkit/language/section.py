@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from types import GenericAlias
 from typing import (
     Annotated,
     Any,
@@ -66,7 +67,6 @@ class Noun(BaseModel):
         populate_by_name=True,
         defer_build=True,
         protected_namespaces=(),
-        ignored_types=(Key,),
     )
 
     def written(self, *keys: str) -> Written:
@@ -192,6 +192,11 @@ def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
 
 
+def or_one(item: Any, as_many: Callable[[object], object] = one_or_more) -> BeforeValidator:
+    """Lets one item stand for a list of it, in files and in the published schema."""
+    return BeforeValidator(as_many, json_schema_input_type=item | GenericAlias(list, (item,)))
+
+
 def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> AfterValidator:
     """A validator that leaves the value as it is, and refuses what `parse` cannot read."""
 
@@ -260,7 +265,7 @@ def id_from(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
+Ids = Annotated[tuple[Id, ...], or_one(Id)]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
@@ -327,10 +332,8 @@ Bound = Annotated[
 ]
 """A number of revisions, or the bounded input that holds it."""
 
-Phrases = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
+Word = Annotated[str, Field(min_length=1)]
+Phrases = Annotated[tuple[Word, ...], or_one(str)]
 
 
 OnInDoubt = Literal["retry", "ask", "fail"]

@@ -53,10 +53,7 @@ class Graph:
         self.has_origins = bool(machine.origins)
         """Whether the machine says which states can have injected what is found."""
         self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)
-        """Whether feedback has to record which findings it names.
-
-        Findings may go to other states, or be given up with their version.
-        """
+        """Whether feedback has to record which findings it names, as some may go elsewhere."""
 
     def _goes_to_judge(self, edge: Edge) -> bool:
         """An author's content fault goes to the judging state unless `content:` says otherwise."""

@@ -26,7 +26,7 @@ from loopkit.engine.findings import Status, Verdict
 from loopkit.language.inclusion import Files, digest_of, include
 from loopkit.language.load import Source, explain
 from loopkit.language.machine import Amounts, Whole
-from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Noun, Text, fault, one_or_more
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Noun, Text, fault, or_one
 from loopkit.scenario.script import (
     CHILDREN,
     ITEMS,
@@ -88,14 +88,12 @@ def _steps(value: object) -> object:
     return tuple(GAP if isinstance(step, str) and step in GAPS else step for step in value)
 
 
-Pieces = Annotated[
-    tuple[str, ...], BeforeValidator(one_or_more, json_schema_input_type=str | list[str])
-]
+Pieces = Annotated[tuple[str, ...], or_one(str)]
 """One piece of text, or several."""
 Steps = Annotated[tuple[str, ...], BeforeValidator(_steps)]
 """Names in order; `…` (also `...` or `"*"`) stands for anything between."""
 Kind = TypeVar("Kind")
-Several = Annotated[tuple[Kind, ...], Field(min_length=1), BeforeValidator(one_or_more)]
+Several = Annotated[tuple[Kind, ...], Field(min_length=1), FROM_LIST]
 Position = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -300,11 +298,7 @@ GAPS = frozenset({GAP, "...", "*"})
 WAITING, SUSPENDED = "waiting", "suspended"
 
 
-ExpectedVisits = Annotated[
-    tuple[Expect, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=Expect | list[Expect]),
-]
+ExpectedVisits = Annotated[tuple[Expect, ...], Field(min_length=1), or_one(Expect, as_tuple)]
 """What has to be true of a child on each visit of its state; the last one counts from then on."""
 ExpectedChildren = Annotated[
     ExpectedVisits | Annotated[dict[str, ExpectedVisits], Field(min_length=1)],

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, Type
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Ids, Noun, Text, Texts, fault
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Ids, Noun, Text, fault, or_one
 from loopkit.text.run_ids import place_of
 
 Fault = Literal[
@@ -77,7 +77,7 @@ class PlayedFolder(Noun):
     """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
     """The diff against the contents before this attempt."""
-    files: Texts = ()
+    files: Annotated[tuple[str, ...], FROM_LIST] = ()
     """The paths of the files that differ."""
     tree: str = ""
     """A digest that is equal for equal contents. Default: a digest of `change`."""
@@ -223,9 +223,7 @@ def _answer(value: object) -> object:
 
 
 Call = str | Played
-Attempt = Annotated[
-    tuple[Played, ...], BeforeValidator(_calls, json_schema_input_type=Call | list[Call])
-]
+Attempt = Annotated[tuple[Played, ...], or_one(Call, _calls)]
 """The calls of one attempt: a reply, or a list of calls (faults, then a reply)."""
 Attempts = Annotated[tuple[Attempt, ...], FROM_LIST]
 Role = Annotated[
@@ -237,11 +235,7 @@ Answer = Annotated[
     PlayedAnswer, BeforeValidator(_answer, json_schema_input_type=str | PlayedAnswer)
 ]
 Answers = Annotated[tuple[Answer, ...], FROM_LIST]
-Command = Annotated[
-    tuple[PlayedTry, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=PlayedTry | list[PlayedTry]),
-]
+Command = Annotated[tuple[PlayedTry, ...], Field(min_length=1), or_one(PlayedTry, as_tuple)]
 """The tries of one use of a command; only the last one need not have failed."""
 Commands = Annotated[tuple[Command, ...], FROM_LIST]
 
@@ -352,11 +346,7 @@ def parts_form(value: object) -> str:
     return form_of(value, frozenset({*PARTS, CHILDREN}))
 
 
-SaidOnVisits = Annotated[
-    tuple[ChildParts, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=ChildParts | list[ChildParts]),
-]
+SaidOnVisits = Annotated[tuple[ChildParts, ...], Field(min_length=1), or_one(ChildParts, as_tuple)]
 ChildrenSaid = Annotated[SaidOnVisits | dict[str, SaidOnVisits], ByForm((ONLY, ITEMS), parts_form)]
 # Nouns that inherit the field are defined where the name of its type is not known.
 Parts.model_rebuild()

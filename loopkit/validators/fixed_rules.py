@@ -395,9 +395,8 @@ async def judge_placed(
 ) -> Answer:
     """The answer of the validator `name`, from its rules with their places; judges are left out.
 
-    All run, in order, and the findings of all are collected. Where the guard of every rule is false
-    it is `not_applicable`. Never raises for what a machine file, an artifact or a command can
-    contain.
+    Where the guard of every rule is false it is `not_applicable`. Never raises for what a machine
+    file, an artifact or a command can contain.
     """
     setting.validator = name
     findings: list[Finding] = []

@@ -110,7 +110,7 @@ class AgentBase(Noun):
         """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
-    models = Key[tuple[str, ...]]("model", ())
+    models: ClassVar[Key[tuple[str, ...]]] = Key("model", ())
     """The models behind it, first the one that is asked first."""
 
     @property
@@ -126,7 +126,7 @@ class AgentBase(Noun):
     def callable_tools(self) -> Mapping[str, Tool]:
         return {}
 
-    required_tool = Key[str | None]("require_tool", None)
+    required_tool: ClassVar[Key[str | None]] = Key("require_tool", None)
     """The tool whose last call must have found its answer clean."""
 
     @property
@@ -164,7 +164,7 @@ class AgentBase(Noun):
         on them: the least that has to be left of it for a call."""
         return {}
 
-    key_env = Key[str | None]("api_key_env", None)
+    key_env: ClassVar[Key[str | None]] = Key("api_key_env", None)
 
     @property
     def own_names(self) -> Mapping[str, object]:
@@ -176,7 +176,7 @@ class AgentBase(Noun):
         """Whether its program keeps the conversation itself, under an id."""
         return bool(getattr(self, "resume", ()))
 
-    error_rules = Key[tuple[ErrorRule, ...]]("errors", ())
+    error_rules: ClassVar[Key[tuple[ErrorRule, ...]]] = Key("errors", ())
 
     @property
     def templates(self) -> Written:

@@ -15,10 +15,12 @@ from loopkit.language.section import (
     Retry,
     Text,
     Variable,
+    Word,
     Written,
     by_type,
     fault,
     one_or_more,
+    or_one,
 )
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -39,11 +41,7 @@ class Price(Noun):
     input."""
 
 
-Models = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    Field(min_length=1),
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
+Models = Annotated[tuple[Word, ...], Field(min_length=1), or_one(str)]
 Rate = Annotated[Usd | Price, by_type("<number>", "<price>", int, float)]
 """USD for a million tokens: one number for all of them, or one for each sort."""
 Structured = Literal["native", "text"]

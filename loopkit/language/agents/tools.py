@@ -41,13 +41,13 @@ class ToolBase(Noun):
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 
-    validators = Key[Sequence[str]]("by", ())
+    validators: ClassVar[Key[Sequence[str]]] = Key("by", ())
 
     @property
     def templates(self) -> Written:
         yield from ()
 
-    timeout_s = Key[float | None]("timeout", None)
+    timeout_s: ClassVar[Key[float | None]] = Key("timeout", None)
 
     @property
     def emits(self) -> Emission | None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     GetJsonSchemaHandler,
 )
@@ -17,7 +16,7 @@ from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, by_type, fault, one_or_more
+from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, by_type, fault, or_one
 from loopkit.language.states.state import AuthorState, Output, output_from_name
 from loopkit.text.json_text import texts_in
 
@@ -40,11 +39,7 @@ def _path(text: str) -> str:
 Positive = Annotated[int, Field(ge=1)]
 ItemPath = Annotated[str, AfterValidator(_path)]
 """A dotted path; `[]` behind a step goes through the items of a list."""
-ItemPaths = Annotated[
-    tuple[ItemPath, ...],
-    BeforeValidator(one_or_more, json_schema_input_type=ItemPath | list[ItemPath]),
-    Field(min_length=1),
-]
+ItemPaths = Annotated[tuple[ItemPath, ...], or_one(ItemPath), Field(min_length=1)]
 
 
 def steps_to_items(path: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from loopkit.language.section import (
     by_type,
     fault,
     id_from,
-    one_or_more,
+    or_one,
 )
 from loopkit.language.transitions import OnError, Transitions
 from loopkit.language.validators import ByItem
@@ -265,7 +265,7 @@ class StateBase(Noun):
         """The events that are stored when it is left with a report, by verdict."""
         return {}
 
-    needed = Key[tuple[str, ...] | None]("needs", None)
+    needed: ClassVar[Key[tuple[str, ...] | None]] = Key("needs", None)
     """The artifacts and fields on which its work depends; none where it does not name them."""
 
     @property
@@ -273,8 +273,8 @@ class StateBase(Noun):
         """Whether its work leaves nothing but its artifact, which may do again as it is."""
         return False
 
-    judges = Key[str | None]("validate_", None)
-    judged_by = Key[tuple[ByItem, ...]]("by", ())
+    judges: ClassVar[Key[str | None]] = Key("validate_", None)
+    judged_by: ClassVar[Key[tuple[ByItem, ...]]] = Key("by", ())
 
     @property
     def child(self) -> "Machine | None":
@@ -285,7 +285,7 @@ class StateBase(Noun):
         """Whether each run of that machine works in a tree of its own."""
         return getattr(self, "isolate", "none") != "none"
 
-    edits = Key[str | None]("edit", None)
+    edits: ClassVar[Key[str | None]] = Key("edit", None)
     """The artifact of another state that its work may change."""
 
     @property
@@ -309,7 +309,7 @@ class StateBase(Noun):
         """The names of items that its work goes through, with the steps to their lists."""
         return {}
 
-    own_workspace = Key[Workspace | None]("workspace", None)
+    own_workspace: ClassVar[Key[Workspace | None]] = Key("workspace", None)
     """The folder that it works in instead of its agent's or the machine's."""
 
     @property
@@ -322,7 +322,7 @@ class StateBase(Noun):
         """The type of the data that its work always leaves, whoever works."""
         return None
 
-    asked_form = Key[Mapping[str, Any] | None]("form", None)
+    asked_form: ClassVar[Key[Mapping[str, Any] | None]] = Key("form", None)
     """The fields that somebody fills in, in the notation of the language."""
 
     @property
@@ -392,11 +392,7 @@ Need = Annotated[
         "write it like `plan`, or `plan.interfaces`",
     ),
 ]
-Needs = Annotated[
-    tuple[Need, ...],
-    BeforeValidator(one_or_more, json_schema_input_type=Need | list[Need]),
-    Field(min_length=1),
-]
+Needs = Annotated[tuple[Need, ...], or_one(Need), Field(min_length=1)]
 
 
 class AuthorState(WorkingState):

@@ -1,7 +1,6 @@
 """The one Jinja environment: its sandbox around data, its filters, tests and operators.
 
-First the data that templates see, and how it is printed. A checked template is rewritten in two
-places: its loops count their rounds, and `~` prints what it joins.
+First the data that templates see, and how it is printed.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ class RuleBase(Noun):
     keeps_output: ClassVar[bool] = False
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
-    asks = Key[str | None]("judge", None)
+    asks: ClassVar[Key[str | None]] = Key("judge", None)
     """The agent that judges by it; none where it judges without a model."""
-    is_always_asked = Key[bool]("always", True)
+    is_always_asked: ClassVar[Key[bool]] = Key("always", True)
     """Whether it comes to its turn even where another rule blocks."""
 
     @property
@@ -59,8 +59,8 @@ class RuleBase(Noun):
         score = getattr(self, "score", None)
         return None if score is None else (score.min, score.max)
 
-    program = Key[tuple[str, ...]]("command", ())
-    has_baseline = Key[bool]("baseline", False)
+    program: ClassVar[Key[tuple[str, ...]]] = Key("command", ())
+    has_baseline: ClassVar[Key[bool]] = Key("baseline", False)
     """Whether its program runs once before the run's first work."""
 
     @property
@@ -88,7 +88,7 @@ class RuleBase(Noun):
     def most_findings(self) -> float:
         return inf
 
-    shown = Key[tuple[str, ...]]("sees", ())
+    shown: ClassVar[Key[tuple[str, ...]]] = Key("sees", ())
     """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
 
     @property
@@ -96,10 +96,10 @@ class RuleBase(Noun):
         """Whether its findings may say more than the language knows of them."""
         return self.report_map is not None
 
-    report_map = Key[ReportMap | None]("map", None)
+    report_map: ClassVar[Key[ReportMap | None]] = Key("map", None)
     """How it reads a report of another shape than ours."""
-    verdict_reading = Key[VerdictReading | None]("verdict", None)
-    own_fields = Key[Collection[str]]("fields", ())
+    verdict_reading: ClassVar[Key[VerdictReading | None]] = Key("verdict", None)
+    own_fields: ClassVar[Key[Collection[str]]] = Key("fields", ())
     """What else its findings say, by name."""
 
     @property
