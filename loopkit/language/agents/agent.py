@@ -120,7 +120,8 @@ class AgentBase(Noun):
 
     def labelled_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
         """The agent, then its fallbacks, each with its label for messages."""
-        yield from ()
+        for index, asked in enumerate(self.in_turn):
+            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
@@ -210,7 +211,3 @@ class CalledAgent(AgentBase):
     @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self,)
-
-    def labelled_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
-        for index, asked in enumerate(self.in_turn):
-            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked
