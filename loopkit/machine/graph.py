@@ -1,6 +1,5 @@
 """The machine as a graph: every edge with its number, its counters and its place.
 
-Derived from the definition alone; the checks, the compiler, the engine and the diagram read this.
 Origins are the states that can have injected the defects found in an artifact. Junctions are states
 whose edges depend on the state from which a run came: each has one node for each way into it.
 """

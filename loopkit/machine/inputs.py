@@ -1,8 +1,4 @@
-"""The input of a run and of its children: completed with defaults, or every fault of it.
-
-Of the input of a child, as much is known before a run as the input of its parent tells. The data
-that a state makes is filled in the same way.
-"""
+"""The input of a run and of its children: completed with defaults, or every fault of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The items of an `each` state: read from the data of a run, and what is known of them before.
-
-Values at paths of data are equal, and put into words, in one way, which rules share.
-"""
+"""The items of an `each` state: read from the data of a run, and what is known of them before."""
 
 from __future__ import annotations
 

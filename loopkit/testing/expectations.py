@@ -1,6 +1,4 @@
-"""Expectations compared with a run, one function for each key of `expect:`, and made from one; and
-results of cases: each played, compared, and checked for leftovers.
-"""
+"""Expectations compared with a run, one function for each key of `expect:`, and made from one."""
 
 from __future__ import annotations
 

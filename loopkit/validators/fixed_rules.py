@@ -1,8 +1,4 @@
-"""Judging without a model: the answer of a validator, and the checks of small rules.
-
-By `acyclic` a graph in the data has no cycle, its edges lead to nodes, and what a node needs one
-before it gives.
-"""
+"""Judging without a model: the answer of a validator, and the checks of small rules."""
 
 from __future__ import annotations
 
@@ -105,9 +101,8 @@ from loopkit.values import Mutable, Value, field
 async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
     """One finding for each value that is not known, or by `cover` or `avoid`.
 
-    A missing value is not a finding here, because `schema` can require it. If the known values
-    can't be read from where they are, the author of the artifact is not to blame: raises
-    CannotJudge.
+    A missing value is none here, because `schema` can require it. If the known values can't be
+    read from where they are, the author of the artifact is not to blame: raises CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -235,9 +230,8 @@ async def check_acyclic(
 ) -> list[Found]:
     """A finding for each id that is taken, each edge to no node, and one cycle of each component.
 
-    A missing id or edge is not a finding here, because `schema` can require it. With `needs`, the
-    only findings are things that a node needs and no node before it gives. Raises GuardError,
-    CannotJudge.
+    A missing id or edge is none, because `schema` can require it. With `needs`, the only findings
+    are things that a node needs and no node before it gives. Raises GuardError, CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):

@@ -1,8 +1,4 @@
-"""The grammar of templates: text → tree, refusing by name what templates can't do.
-
-Shapes are what is known of a template's data before it is rendered; by them the names and fields
-that it reads are followed, and those found that do not exist.
-"""
+"""The grammar of templates: text → tree, refusing by name what templates can't do."""
 
 from __future__ import annotations
 

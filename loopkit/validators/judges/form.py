@@ -1,8 +1,4 @@
-"""A judge's answer in our own words, whatever its form, and when its verdict and findings agree.
-
-Also parts of a report: the value at a path, the meaning of a word, the identity of a finding; and
-the form of a report: ours, or one that a `map` reads.
-"""
+"""A judge's answer in our own words, whatever its form, and when its verdict and findings agree."""
 
 from __future__ import annotations
 
