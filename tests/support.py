@@ -21,6 +21,7 @@ from loopkit.app import App, Script
 from loopkit.checks import check
 from loopkit.cli import invoke
 from loopkit.document.problems import Problem, ProblemsFound
+from loopkit.document.reading import read_file
 from loopkit.drive.active import ActiveRun, Clock
 from loopkit.drive.breakers import Breakers
 from loopkit.drive.repair import AS_IT_IS, Mend
@@ -52,6 +53,7 @@ MACHINES = sorted(
 """The machine files of the project, without the scenarios beside them."""
 PASS: dict[str, Any] = {"data": {"verdict": "pass", "findings": []}}
 """A judge's call that finds nothing."""
+KIND_EXAMPLES = read_file(ROOT / "tests" / "data" / "kinds.yaml", shown_as="kinds.yaml").plain()
 
 
 @cache

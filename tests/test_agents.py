@@ -19,8 +19,9 @@ from loopkit.language.load import load
 from loopkit.language.machine import Machine
 from loopkit.language.section import INCLUDED_SCHEMA
 from loopkit.views.plan.planned import plan_of
-from tests.support import Desk, published_faults, scenario
+from tests.support import KIND_EXAMPLES, Desk, published_faults, scenario
 
+EXAMPLES = KIND_EXAMPLES["agents"]
 KINDS = pytest.mark.parametrize("noun", AGENT_NOUNS, ids=lambda noun: noun.kind)
 
 
@@ -31,7 +32,7 @@ def machine(noun: type[AgentBase], **changes: Any) -> str:
         "done": {"final": "success", "result": "draft"},
         "failed": {"final": "failure"},
     }
-    agents = {"writer": {**noun.example, **changes}}
+    agents = {"writer": {**EXAMPLES[noun.kind], **changes}}
     return json.dumps({"loopkit": 1, "agents": agents, "states": states})
 
 
@@ -82,7 +83,7 @@ def test_whoever_nobody_plays_is_asked_by_the_port_of_its_kind(
 @KINDS
 def test_a_plan_names_what_is_behind_an_agent(noun: type[AgentBase], desk: Desk) -> None:
     [asked] = plan_of(definition(noun, desk), {}).asked
-    told = noun.example[noun.kind]
+    told = EXAMPLES[noun.kind][noun.kind]
     named = told if isinstance(told, list) else [told]
     assert list(asked.who) == (named if noun.is_called else [])
 

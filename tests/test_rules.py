@@ -14,9 +14,10 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.rule import FixedRule, RuleBase
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_warn
 from loopkit.validators.fixed_rules import CHECKS
-from tests.support import Desk, Played, published_faults
+from tests.support import KIND_EXAMPLES, Desk, Played, published_faults
 from tests.test_docs import section_of
 
+EXAMPLES = KIND_EXAMPLES["rules"]
 KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
 FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
 
@@ -25,12 +26,12 @@ def machine(noun: type[RuleBase], artifact: str) -> dict[str, Any]:
     """A machine that renders an artifact and judges it by the example of a kind of rule."""
     return {
         "loopkit": 1,
-        "agents": noun.example.agents,
+        "agents": EXAMPLES[noun.kind].get("agents", {}),
         "states": {
             "draft": {"render": artifact, "output": "plan", "next": "judge"},
             "judge": {
                 "validate": "plan",
-                "by": [noun.example.rule],
+                "by": [EXAMPLES[noun.kind]["rule"]],
                 "transitions": [{"guard": "valid", "target": "done"}, {"target": "failed"}],
             },
             "done": {"final": "success", "result": "plan"},
@@ -41,7 +42,7 @@ def machine(noun: type[RuleBase], artifact: str) -> dict[str, Any]:
 
 def example_of(noun: type[RuleBase], desk: Desk) -> Rule:
     """The example of a kind of rule, as a machine file has it."""
-    for name, text in noun.example.files.items():
+    for name, text in EXAMPLES[noun.kind].get("files", {}).items():
         desk.write(name, text)
     loaded = load(desk.write("machine.yaml", json.dumps(machine(noun, "x"))))
     [placed] = Analysis.of_machine(loaded.machine).rules
@@ -50,14 +51,14 @@ def example_of(noun: type[RuleBase], desk: Desk) -> Rule:
 
 def judged(noun: type[RuleBase], artifact: str, desk: Desk) -> Played:
     """The run of a machine that judges an artifact by the example of a kind of rule."""
-    for name, text in noun.example.files.items():
+    for name, text in EXAMPLES[noun.kind].get("files", {}).items():
         desk.write(name, text)
     return desk.play(json.dumps(machine(noun, artifact)))
 
 
 @KINDS
 def test_a_rule_lets_pass_what_its_example_says(noun: type[RuleBase], desk: Desk) -> None:
-    played = judged(noun, noun.example.passes, desk)
+    played = judged(noun, EXAMPLES[noun.kind]["passes"], desk)
     [report] = played.reports
     assert (played.outcome, report.verdict, report.findings) == ("done", "pass", ())
 
@@ -66,7 +67,7 @@ def test_a_rule_lets_pass_what_its_example_says(noun: type[RuleBase], desk: Desk
 def test_a_rule_rejects_what_its_example_says_with_no_more_than_it_may_find(
     noun: type[RuleBase], desk: Desk
 ) -> None:
-    played = judged(noun, noun.example.fails, desk)
+    played = judged(noun, EXAMPLES[noun.kind]["fails"], desk)
     [report] = played.reports
     rule = example_of(noun, desk)
     assert (played.outcome, report.verdict) == ("failed", "fail")
@@ -89,9 +90,9 @@ def test_the_reference_has_a_row_for_every_rule(noun: type[RuleBase]) -> None:
 
 @KINDS
 def test_the_published_schema_knows_every_rule(noun: type[RuleBase]) -> None:
-    sound = machine(noun, noun.example.passes)
+    sound = machine(noun, EXAMPLES[noun.kind]["passes"])
     assert published_faults(sound) == []
-    sound["states"]["judge"]["by"] = [{f"no_{noun.kind}": noun.example.rule[noun.kind]}]
+    sound["states"]["judge"]["by"] = [{f"no_{noun.kind}": EXAMPLES[noun.kind]["rule"][noun.kind]}]
     assert published_faults(sound) != []
 
 

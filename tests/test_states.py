@@ -26,9 +26,10 @@ from loopkit.proof.outcomes.facts import faults_of, table_of
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
 from loopkit.views.run_data import versions_of
-from tests.support import Desk, Played, published_faults, scenario
+from tests.support import KIND_EXAMPLES, Desk, Played, published_faults, scenario
 from tests.test_docs import KEYS, page
 
+EXAMPLES = KIND_EXAMPLES["states"]
 KINDS = pytest.mark.parametrize("noun", STATE_NOUNS, ids=lambda noun: noun.kind)
 WORKING = [noun for noun in STATE_NOUNS if issubclass(noun, WorkingState)]
 FAILING = {"agent", "run", "render", "data", "machine", "set", "validate"}
@@ -38,13 +39,13 @@ FAILING = {"agent", "run", "render", "data", "machine", "set", "validate"}
 @pytest.fixture(autouse=True)
 def _beside(desk: Desk) -> None:
     for noun in STATE_NOUNS:
-        for name, text in noun.example.files.items():
+        for name, text in EXAMPLES[noun.kind].get("files", {}).items():
             desk.write(name, text)
 
 
 def machine(noun: type[StateBase], **changes: Any) -> str:
     """A machine that writes a plan and comes to the example of a kind of state."""
-    work = {**noun.example.state, **changes}
+    work = {**EXAMPLES[noun.kind].get("state", {}), **changes}
     states = {"draft": {"render": "Tea for two.", "output": "plan", "next": "work"}, "work": work}
     if noun in WORKING:
         work["next"] = "done"
@@ -52,13 +53,12 @@ def machine(noun: type[StateBase], **changes: Any) -> str:
     if noun.kind in FAILING or "on_error" in changes:
         work["on_error"] = "failed"
         states["failed"] = {"final": "failure", "result": "plan"}
-    example = noun.example
-    head = {"loopkit": 1, "input": example.input, "agents": example.agents}
-    return json.dumps({**head, "states": states})
+    given = {key: EXAMPLES[noun.kind].get(key, {}) for key in ("input", "agents")}
+    return json.dumps({"loopkit": 1, **given, "states": states})
 
 
 def played(noun: type[StateBase], desk: Desk) -> Played:
-    answers = scenario(answers={"work": [noun.example.answer]}) if noun.waits else None
+    answers = scenario(answers={"work": [EXAMPLES[noun.kind]["answer"]]}) if noun.waits else None
     return desk.play(machine(noun), answers)
 
 
@@ -257,7 +257,7 @@ def test_what_picks_the_best_version_reads_the_reports(kind: str, pick: str, des
     states["done"]["pick"] = pick if kind == "final" else "last"
     if kind == "human":
         states["work"]["next"] = "asked"
-        states["asked"] = {**STATE_KINDS["human"].example.state, "pick": pick, "next": "done"}
+        states["asked"] = {**EXAMPLES["human"]["state"], "pick": pick, "next": "done"}
     codes = {problem.code for problem in desk.problems(json.dumps(written))}
     assert ("unread-verdict" in codes) is (pick == "last")
 
@@ -362,7 +362,7 @@ def test_a_state_is_known_by_a_key_of_its_own(noun: type[StateBase], desk: Desk)
     kept = load_resolved(loaded.resolved)
     assert type(loaded.machine.states["work"]) is type(kept.states["work"]) is noun
     keys = {field.alias or name for name, field in noun.model_fields.items()}
-    assert noun.kind in keys or not noun.example.state
+    assert noun.kind in keys or not EXAMPLES[noun.kind]
 
 
 @KINDS

@@ -11,6 +11,7 @@ from typing import Any
 from loopkit.agents.port import AgentError, AgentPort, Reply, Request
 from loopkit.engine.records import MOST_USD, Usage
 from loopkit.language.agents import CommandAgent, JsonReply
+from loopkit.language.datatypes.datatype import value_at
 from loopkit.language.section import INPUT_FILE
 from loopkit.language.template.rendering import parse
 from loopkit.outside.processes import (
@@ -175,12 +176,11 @@ def _reported(result: Mapping[str, Any]) -> tuple[float | None, int]:
 
 def _read_json(stdout: str, path: str) -> Reply:
     try:
-        record = value = json.loads(stdout)
+        record = json.loads(stdout)
     except (ValueError, RecursionError) as error:
         message = f"the program's output is not JSON: {error}{_printed(stdout)}"
         raise AgentError("fatal", message) from error
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+    value = value_at(record, path.split("."))
     reason = failure_in(record) if isinstance(record, dict) else ""
     if reason and (value is None or record.get("is_error") is True):
         raise AgentError("fatal", f"the program reports an error: {reason}")

@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -192,7 +191,6 @@ class ScriptedAgent(AgentPort):
 
 
 def _why_again(before: Played, request: Request) -> str:
-    """Why a call was made after the last one that is played."""
     if before.fault is not None and before.fault in FAULTS:
         return f": tried again because it failed: {before.message or FAULTS[before.fault][1]}"
     if before.tool_calls:
@@ -566,14 +564,6 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
             raise NotRunnable(f"the scenario's `{place}`: {one.message}; {one.help}")
 
 
-@contextmanager
-def _name_child(called: str) -> Iterator[None]:
-    try:
-        yield
-    except NotRunnable as error:
-        raise NotRunnable(f"in `{called}`: {error}" if called else str(error)) from error
-
-
 @dataclass(frozen=True)
 class Cast:
     called: str
@@ -592,8 +582,11 @@ def refuse_unplayable(
     _refuse_unknown_functions(casts, functions)
     is_played = any(cast.said.agents for cast in casts)
     for cast in casts:
-        with _name_child(cast.called):
+        try:
             _refuse(cast, functions, is_played=is_played)
+        except NotRunnable as error:
+            told = f"in `{cast.called}`: {error}" if cast.called else str(error)
+            raise NotRunnable(told) from error
 
 
 def casts_of(

@@ -101,7 +101,8 @@ def new_command(name: str, like: str) -> int:
         raise Stop(USAGE, f"error: loopkit has no machine `{like}`; {did_you_mean(like, shipped)}")
     # The other commands here load no machine.
     from loopkit.cli.machine import works_on_files
-    from loopkit.testing import cases_of, load_suite
+    from loopkit.scenario.cases import cases_of
+    from loopkit.testing import load_suite
 
     with report_errors():
         folder, is_new = Path(os.path.relpath(project().machines)), not project().has_file

@@ -15,21 +15,22 @@ from loopkit.cli.inputs import FILE, MACHINE, write
 from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
+from loopkit.scenario.cases import SUFFIX, cases_of
 from loopkit.testing import (
-    SUFFIX,
     CaseResult,
     Coverage,
     Machines,
-    NotAnExpression,
-    Selection,
     Tally,
-    cases_of,
-    coverage_data,
     coverage_text,
-    junit_xml,
     load_suite,
     play,
     run_case,
+)
+from loopkit.testing.coverage import data as coverage_data
+from loopkit.testing.suites import (
+    NotAnExpression,
+    Selection,
+    junit_xml,
     scenario_files,
     selection,
 )
@@ -59,17 +60,24 @@ class Tested:
     help="Also write the results as JUnit XML.",
 )
 @click.option(
-    "--coverage", is_flag=True,
+    "--coverage",
+    is_flag=True,
     help="Print which states, transitions and caps are covered, and the way to the others.",
-)  # fmt: skip
+)
 @click.option(
-    "--coverage-json", "coverage_file", metavar="FILE", type=FILE,
+    "--coverage-json",
+    "coverage_file",
+    metavar="FILE",
+    type=FILE,
     help="Write the coverage as JSON, with the cases that cover each goal.",
-)  # fmt: skip
+)
 @click.option(
-    "--fail-under", "least", metavar="N", type=click.FloatRange(0, 100),
+    "--fail-under",
+    "least",
+    metavar="N",
+    type=click.FloatRange(0, 100),
     help="Exit with 1 if coverage is below N %; also prints the table.",
-)  # fmt: skip
+)
 def test_command(
     paths: tuple[Path, ...],
     expression: str,

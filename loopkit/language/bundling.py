@@ -64,7 +64,6 @@ def _refer_to_files(plain: Any) -> None:
 
 
 def schemas_in(plain: Any) -> Iterator[tuple[DocPath, dict[str, Any]]]:
-    """Each JSON Schema that a machine uses as a type, with its place."""
     for path, notation in _notations(plain):
         yield from _roots(notation, path)
 
@@ -207,7 +206,6 @@ def _problem(code: str, flaw: Flaw, file: _File, path: DocPath) -> Problem:
 
 
 def _read(text: str, shown: str) -> Document:
-    """The schema of a file; raises ProblemsFound."""
     # The tabs of JSON are blanks, which YAML does not take.
     is_json = not isinstance(parse_json(text), NoJson)
     return read(text.replace("\t", " ") if is_json else text, shown)

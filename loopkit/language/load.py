@@ -30,8 +30,7 @@ from loopkit.language.remedies import FIELDS, LONGEST_QUOTED, remedy_for_field, 
 from loopkit.language.section import Noun, as_id
 from loopkit.language.states import STATE_KINDS
 from loopkit.language.states.each import ChildMachine
-from loopkit.language.states.kinds import ValidateState
-from loopkit.language.validators import RULE_KINDS, Rule
+from loopkit.language.validators import RULE_KINDS
 from loopkit.text import is_broken, up_in
 from loopkit.values import Mutable, Value, field
 
@@ -132,19 +131,17 @@ def load_text(text: str, shown_as: str, folder: Path) -> Loaded:
     return load_document(read(text, shown_as), folder, default_name="machine")
 
 
-def _scenario_instead(source: Source, tested: Any) -> Problem:
-    remedy = f"name its machine, `{tested}`" if isinstance(tested, str) else "name a machine file"
-    message = "this is a scenario, not a machine"
-    return source.problem(("scenario",), "missing-field", message, help=remedy, key=True)
-
-
 def load_document(
     document: Document, folder: Path, default_name: str, reading: Reading | None = None
 ) -> Loaded:
     """The machine of a document; `reading` holds what was read for the machines around it."""
     plain = document.plain()
     if "scenario" in plain and "loopkit" not in plain:
-        raise ProblemsFound([_scenario_instead(Source(document), plain.get("machine"))])
+        tested = plain.get("machine")
+        is_named = isinstance(tested, str)
+        remedy = f"name its machine, `{tested}`" if is_named else "name a machine file"
+        message, at = "this is a scenario, not a machine", ("scenario",)
+        raise ProblemsFound([document.problem(at, "missing-field", message, remedy, key=True)])
     files = Files(document, folder)
     read_agent_files(files)
     document, plain = files.document, files.document.plain()
@@ -157,12 +154,13 @@ def load_document(
     if faults := [*files.faults, *broken]:
         raise ProblemsFound(dict.fromkeys(faults))
     # Blocks for anchors have been read where they are used.
-    form = Form({key: value for key, value in plain.items() if not key.startswith("x-")}, document)
+    written = {key: value for key, value in plain.items() if not key.startswith("x-")}
+    form = Form(written, document, folder)
     if (machine := form.machine()) is None:
         raise ProblemsFound(form.problems)
     if machine.name is None:
         machine = machine.model_copy(update={"name": as_id(default_name.lower())})
-    machine = _with_folders(machine.with_named_models(), folder)
+    machine = machine.with_named_models()
     files_read = {one.file: one.digest for one in files.included.values()}
     resolved = _as_json(machine, {**files_read, document.file: digest_of(document.text)})
     if is_broken(resolved):
@@ -180,6 +178,7 @@ class Form(Mutable):
 
     plain: dict[str, Any]
     document: Document
+    folder: Path
     problems: list[Problem] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     """The places that are no longer as they were written."""
@@ -190,7 +189,7 @@ class Form(Mutable):
         """The machine, or what is left of it; None where that is not a machine."""
         for _ in range(MOST_ROUNDS):
             try:
-                return Machine.model_validate(self.plain)
+                return Machine.model_validate(self.plain, context={"folder": self.folder})
             except ValidationError as error:
                 found = [p for p in explain(error, self.document) if not self.explains(p)]
                 self.problems += (problem for problem in found if problem not in self.problems)
@@ -346,28 +345,6 @@ def _from_above(machine: Machine, folder: str) -> Machine:
         return own.model_copy(update={"path": path.removeprefix("./")})
 
     return machine.with_workspaces(moved) if folder != "." else machine
-
-
-def _with_folders(machine: Machine, folder: Path) -> Machine:
-    """The machine with the folder of each plug-in written out, so that a resumed run finds it."""
-
-    def of_rule(rule: Rule) -> Rule:
-        return rule.with_paths_from(folder)
-
-    validators = {
-        name: tuple(map(of_rule, validator)) if isinstance(validator, tuple) else of_rule(validator)
-        for name, validator in machine.validators.items()
-    }
-    judging = {
-        name: state.model_copy(
-            update={"by": tuple(i if isinstance(i, str) else of_rule(i) for i in state.by)}
-        )
-        for name, state in machine.states_of(ValidateState).items()
-    }
-    states = {**machine.states, **judging}
-    agents = {name: agent.with_paths_from(folder) for name, agent in machine.agents.items()}
-    changed = {"validators": validators, "states": states, "agents": agents}
-    return machine.model_copy(update=changed)
 
 
 def with_machine(loaded: Loaded, machine: Machine) -> Loaded:

@@ -20,6 +20,7 @@ from loopkit.language.facts import ERROR, WARNING, Severities
 from loopkit.language.section import (
     Argv,
     Bound,
+    ByForm,
     Duration,
     Id,
     Ids,
@@ -43,16 +44,9 @@ NO_FINDING = "none"
 """The word of a report for an item that is no finding, so that it is no severity."""
 
 
-class Limits(Noun):
-    """The limits of a run. Limits on revisions close edges; all others stop the work."""
+class Amounts(Noun):
+    """Limits on what a run spends."""
 
-    revisions: Bound | None = None
-    """How often each author may be revised, over all edges that lead back to it. Default: 2 over
-    those without `max` or `budget`. The first attempt is not a revision."""
-    total_revisions: Bound | None = None
-    """The cap of all revise edges of a run together; it is never reset."""
-    budgets: dict[Id, Bound] = {}
-    """Counters that several revise edges can share by `budget: NAME`."""
     agent_calls: Whole | None = None
     """The maximum number of calls to agents and judges, including failed tries and re-asks."""
     tool_calls: Whole | None = None
@@ -63,6 +57,18 @@ class Limits(Noun):
     """The maximum cost in USD."""
     time: Duration | None = None
     """The maximum working time, not counting waiting."""
+
+
+class Limits(Amounts):
+    """The limits of a run. Limits on revisions close edges; all others stop the work."""
+
+    revisions: Bound | None = None
+    """How often each author may be revised, over all edges that lead back to it. Default: 2 over
+    those without `max` or `budget`. The first attempt is not a revision."""
+    total_revisions: Bound | None = None
+    """The cap of all revise edges of a run together; it is never reset."""
+    budgets: dict[Id, Bound] = {}
+    """Counters that several revise edges can share by `budget: NAME`."""
     feedback_items: int = Field(20, ge=1)
     """The maximum number of findings in one feedback."""
     stall: int = Field(3, ge=2)
@@ -170,7 +176,6 @@ class Machine(Noun):
 
     @property
     def levels(self) -> Severities:
-        """The severities as rules, judges and reports count them."""
         return Severities(self.severities, self.blocking or self.severities[0])
 
     @property
@@ -186,8 +191,8 @@ class Machine(Noun):
 
     def with_named_models(self) -> Self:
         """The machine with each model name of the table `models` replaced by its models."""
-        agents = {name: agent.with_named_models(self.models) for name, agent in self.agents.items()}
-        return self.model_copy(update={"agents": agents})
+        named = {n: one.with_named_models(self.models) for n, one in self.model_agents.items()}
+        return self.model_copy(update={"agents": {**self.agents, **named}})
 
     @property
     def model_agents(self) -> dict[str, ModelAgent]:
@@ -203,7 +208,6 @@ class Machine(Noun):
 
     @property
     def first_values(self) -> dict[str, FirstText | MadeData]:
-        """What artifacts are when a run starts, by name."""
         written = self.artifacts.items()
         return {n: FirstText(render=one) if isinstance(one, str) else one for n, one in written}
 
@@ -340,7 +344,8 @@ def _members(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         if any(isinstance(extra, Tag) for extra in args[1:]):
             yield annotation
-        yield from _members(args[0])
+        forms = (extra.tagged(args[0]) for extra in args[1:] if isinstance(extra, ByForm))
+        yield from _members(next(forms, args[0]))
     elif origin in (Union, types.UnionType):
         for member in args:
             yield from _members(member)

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, Union
+from types import GenericAlias
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+)
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +34,7 @@ from pydantic import (
     PlainSerializer,
     SerializeAsAny,
     Tag,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -30,6 +43,18 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from loopkit.language.datatypes.datatype import DataType, NotationError
 from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
 from loopkit.values import Value
+
+_Held = TypeVar("_Held")
+
+
+class Key(Generic[_Held]):
+    """A property of nouns: what stands under a key, or what holds for all without that key."""
+
+    def __init__(self, name: str, otherwise: _Held) -> None:
+        self._name, self._otherwise = name, otherwise
+
+    def __get__(self, noun: object, _: object = None) -> _Held:
+        return getattr(noun, self._name, self._otherwise)
 
 
 class Noun(BaseModel):
@@ -70,7 +95,9 @@ class ByItself(Value, frozen=True):
     noun: type[Any]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: object) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.noun.model_validate)
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: self.noun.model_validate(value, context=info.context)
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -82,6 +109,29 @@ class ByItself(Value, frozen=True):
         # As pydantic calls it, so that it is one definition wherever it stands.
         ref = f"{self.noun.__module__}.{self.noun.__qualname__}:{id(self.noun)}"
         return handler(core_schema.definitions_schema({**built, "ref": ref}, others))
+
+
+class ByForm(Value, frozen=True):
+    """Beside a union: the tags of its members, and the one that belongs to a value."""
+
+    tags: tuple[str, ...]
+    tag_of: Callable[[Any], str]
+
+    def tagged(self, union: Any) -> Any:
+        members = zip(get_args(union), self.tags, strict=True)
+        tagged = tuple(Annotated[member, Tag(tag)] for member, tag in members)
+        return Annotated[Union[tagged], Discriminator(self.tag_of)]  # noqa: UP007 - as below
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return handler.generate_schema(self.tagged(source))
+
+
+def by_type(first: str, other: str, *types: type) -> ByForm:
+    """The tags of a union whose first member is a text, or of these types, and the other is not."""
+    kinds = types or (str,)
+    return ByForm((first, other), lambda value: first if isinstance(value, kinds) else other)
 
 
 def fault(
@@ -140,6 +190,11 @@ FROM_LIST = BeforeValidator(_tuple)
 
 def one_or_more(value: object) -> object:
     return (value,) if isinstance(value, str) else _tuple(value)
+
+
+def or_one(item: Any, as_many: Callable[[object], object] = one_or_more) -> BeforeValidator:
+    """Lets one item stand for a list of it, in files and in the published schema."""
+    return BeforeValidator(as_many, json_schema_input_type=item | GenericAlias(list, (item,)))
 
 
 def _check_with(parse: Callable[[Any], DataType], *, is_input: bool = False) -> AfterValidator:
@@ -210,7 +265,7 @@ def id_from(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-Ids = Annotated[tuple[Id, ...], BeforeValidator(one_or_more, json_schema_input_type=Id | list[Id])]
+Ids = Annotated[tuple[Id, ...], or_one(Id)]
 PlainText = Annotated[str, Field(max_length=100_000)]
 """A template or a plain text that stands in the machine file itself."""
 Text = Annotated[
@@ -233,6 +288,19 @@ Argv = Annotated[tuple[str, ...], Field(min_length=1), FROM_LIST, AfterValidator
 INPUT_FILE = "input_file"
 """The name by which templates of programs know the run's input as a file."""
 Texts = Annotated[tuple[str, ...], FROM_LIST]
+
+
+def _place(folder: str | None, info: ValidationInfo) -> str | None:
+    """A folder of plug-ins, written out from that of the machine file, so that a run finds it."""
+    around = (info.context or {}).get("folder")
+    return folder if around is None else str((around / (folder or ".")).resolve())
+
+
+PluginFolder = Annotated[
+    str | None,
+    AfterValidator(_place),
+    Field(validate_default=True, json_schema_extra=lambda schema: schema.pop("default", None)),
+]
 Variable = Annotated[
     str,
     Spelled(
@@ -264,10 +332,8 @@ Bound = Annotated[
 ]
 """A number of revisions, or the bounded input that holds it."""
 
-Phrases = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
+Word = Annotated[str, Field(min_length=1)]
+Phrases = Annotated[tuple[Word, ...], or_one(str)]
 
 
 OnInDoubt = Literal["retry", "ask", "fail"]
@@ -350,10 +416,7 @@ class Emission(Noun):
 
 
 Emit = SerializeAsAny[
-    Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[Emission, ByItself(Emission), Tag("<event>")],
-        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<event>"),
-    ]
+    Annotated[Id | Annotated[Emission, ByItself(Emission)], by_type("<name>", "<event>")]
 ]
 
 

@@ -14,6 +14,7 @@ from loopkit.language.section import (
     Noun,
     Text,
     Written,
+    by_type,
     fault,
 )
 
@@ -26,14 +27,8 @@ class ByOrigin(Noun):
     """The origins to go back to. There is one edge to each."""
 
 
-ReviseTarget = Annotated[
-    Annotated[Id, Tag("<state>")] | Annotated[ByOrigin, Tag("<origin>")],
-    Discriminator(lambda value: "<state>" if isinstance(value, str) else "<origin>"),
-]
-Budget = Annotated[
-    Annotated[Id, Tag("<budget>")] | Annotated[dict[Id, Id], Tag("<by origin>")],
-    Discriminator(lambda value: "<budget>" if isinstance(value, str) else "<by origin>"),
-]
+ReviseTarget = Annotated[Id | ByOrigin, by_type("<state>", "<origin>")]
+Budget = Annotated[Id | dict[Id, Id], by_type("<budget>", "<by origin>")]
 
 
 class Transition(Noun):
@@ -115,12 +110,10 @@ class ErrorEdge(Noun):
     """The name of an event to store when the edge is taken."""
 
     def budget_of(self, state: str) -> str | None:
-        """The counter that it shares with others."""
         return self.budget
 
     @property
     def budgets(self) -> Written:
-        """The shared counter that it names, with its place."""
         return self.written("budget")
 
 

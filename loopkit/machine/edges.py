@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 from loopkit.document.document import DocPath
 from loopkit.language.machine import Machine
@@ -34,6 +34,8 @@ class Edge(Value, frozen=True):
     back: bool = False
     counters: tuple[str, ...] = ()
     """The counters that a back edge needs and spends: of its target, its budget, its own, all."""
+    max: Bound | None = None
+    """The cap of its own counter, where it has one."""
     feedback: str | None = None
     resets: tuple[str, ...] = ()
     """The counters that it sets to zero before it spends any."""
@@ -64,52 +66,47 @@ class Edge(Value, frozen=True):
         return not self.back and self.event != "limit"
 
 
-class Revision(NamedTuple):
-    """A back edge as it is written; a transition to several origins is one revision for each."""
-
-    id: str
-    to: str
-    path: DocPath
-    written: Transition | ErrorEdge
-    origin: str | None = None
-
-    def counters(self, machine: Machine) -> tuple[str, ...]:
-        """The counters in which it needs room and which it spends, in the order of an edge."""
-        budget = self.written.budget_of(self.to)
-        own = (self.id,) if self.written.max is not None else ()
-        shared = (budget_key(budget),) if budget is not None else ()
-        is_of_author = machine.limits.revisions is not None or not (shared or own)
-        author = (author_key(self.to),) if is_of_author else ()
-        total = (TOTAL,) if machine.limits.total_revisions is not None else ()
-        return (*author, *shared, *own, *total)
-
-
-def edges_of(machine: Machine) -> Iterator[Edge]:
+def edges_of(machine: Machine) -> list[Edge]:
     """Every edge, state by state, in the order in which they are tried."""
-    for name, state in machine.states_of(WorkingState).items():
-        if state.next is not None:
-            path: DocPath = ("states", name, "next")
-            yield Edge(f"{name}[0]", name, state.next, "done", path, is_brief=True)
-        for index, transition in enumerate(state.transitions or ()):
-            yield from _transition(machine, name, index, transition)
-        for event, written in _error_targets(state):
+    working = machine.states_of(WorkingState).items()
+    edges = [edge for name, state in working for edge in _edges_from(machine, name, state)]
+    back = [edge for edge in edges if edge.back]
+    return [
+        edge.replace(resets=_reset_by(machine, edge, back)) if edge.resets else edge
+        for edge in edges
+    ]
+
+
+def _edges_from(machine: Machine, name: str, state: WorkingState) -> Iterator[Edge]:
+    """The edges out of a state, whose `resets` are still states instead of counters."""
+    if state.next is not None:
+        path: DocPath = ("states", name, "next")
+        yield Edge(f"{name}[0]", name, state.next, "done", path, is_brief=True)
+    for index, transition in enumerate(state.transitions or ()):
+        yield from _transition(machine, name, index, transition)
+    for event in ERROR_EVENTS:
+        caught = state.on_error
+        written = getattr(caught, event) if isinstance(caught, ErrorTargets) else caught
+        if written is not None:
             yield _error_edge(machine, name, event, error_path(state, name, event), written)
-        if machine.limits.then and state.works_outside:
-            then, path = machine.limits.then, ("limits", "then")
-            yield Edge(f"{name}.limit", name, then, "limit", path, is_brief=True)
+    if machine.limits.then and state.works_outside:
+        then, path = machine.limits.then, ("limits", "then")
+        yield Edge(f"{name}.limit", name, then, "limit", path, is_brief=True)
 
 
-def caps_of(machine: Machine, raised: Mapping[str, object]) -> dict[str, Bound]:
+def caps_of(
+    machine: Machine, edges: Iterable[Edge], raised: Mapping[str, object]
+) -> dict[str, Bound]:
     """The cap of every counter: a number, or the input that holds it.
 
     `raised` are the limits that are set for a run, by name.
     """
     limits = machine.limits
     caps: dict[str, Bound] = {budget_key(name): bound for name, bound in limits.budgets.items()}
-    for revision in _revisions(machine):
-        if (most := revision.written.max) is not None:
-            caps[revision.id] = most
-        if (author := author_key(revision.to)) in revision.counters(machine):
+    for edge in edges:
+        if edge.max is not None:
+            caps[edge.id] = edge.max
+        if (author := author_key(edge.target)) in edge.counters:
             caps[author] = DEFAULT_REVISIONS if limits.revisions is None else limits.revisions
     if limits.total_revisions is not None:
         caps[TOTAL] = limits.total_revisions
@@ -141,47 +138,36 @@ def error_path(state: WorkingState, name: str, event: str) -> DocPath:
 
 
 def _transition(machine: Machine, name: str, index: int, written: Transition) -> Iterator[Edge]:
-    if written.target is not None:
-        yield Edge(
-            f"{name}[{index}]",
-            name,
-            written.target,
-            "done",
-            ("states", name, "transitions", index),
-            guard=written.guard,
-            emit=Emission.of(written.emit),
-        )
-    for revision in _revisions_of(machine, name, index, written):
-        yield Edge(
-            revision.id,
-            name,
-            revision.to,
-            "done",
-            revision.path,
-            guard=written.guard,
-            back=True,
-            counters=revision.counters(machine),
-            feedback=written.feedback,
-            resets=_reset_by(machine, revision, written.resets),
-            previous=written.previous,
-            from_best=written.from_ == "best",
-            emit=Emission.of(written.emit),
-            origin=revision.origin,
-        )
-
-
-def _revisions_of(
-    machine: Machine, name: str, index: int, written: Transition
-) -> Iterator[Revision]:
     edge_id = f"{name}[{index}]"
-    path: DocPath = ("states", name, "transitions", index)
-    for origin in written.origins:
-        yield Revision(f"{edge_id}.{origin}", origin, path, written, origin)
-    if isinstance(written.revise, str):
+    edge = Edge(
+        edge_id,
+        name,
+        written.target or "",
+        "done",
+        ("states", name, "transitions", index),
+        guard=written.guard,
+        emit=Emission.of(written.emit),
+    )
+    if written.target is not None:
+        yield edge
+    routes = [(f"{edge_id}.{origin}", origin, origin) for origin in written.origins]
+    if isinstance(to := written.revise, str):
         # Each defect of a judged artifact goes to its origin; a person can always send back.
         is_routed = bool(machine.origins) and machine.states[name].judges is not None
-        to = written.revise
-        yield Revision(edge_id, to, path, written, to if is_routed else None)
+        routes.append((edge_id, to, to if is_routed else ""))
+    for own_id, to, origin in routes:
+        yield edge.replace(
+            id=own_id,
+            target=to,
+            back=True,
+            counters=_counters(machine, own_id, to, written),
+            max=written.max,
+            feedback=written.feedback,
+            resets=written.resets,
+            previous=written.previous,
+            from_best=written.from_ == "best",
+            origin=origin or None,
+        )
 
 
 def _error_edge(
@@ -193,41 +179,34 @@ def _error_edge(
     emit = Emission.of(written.emit)
     if isinstance(written, ErrorExit):
         return Edge(edge_id, name, written.target, event, path, emit=emit)
-    counters = Revision(edge_id, written.revise, path, written).counters(machine)
+    counters = _counters(machine, edge_id, written.revise, written)
     return Edge(
-        edge_id, name, written.revise, event, path,
-        back=True, counters=counters, feedback=written.feedback, emit=emit,
+        edge_id, name, written.revise, event, path, back=True, counters=counters,
+        max=written.max, feedback=written.feedback, emit=emit,
     )  # fmt: skip
 
 
-def _reset_by(machine: Machine, revision: Revision, states: tuple[str, ...]) -> tuple[str, ...]:
-    if not states:
-        return ()
-    others = (r for r in _revisions(machine) if r.id != revision.id and r.to in states)
-    counters = dict.fromkeys(c for other in others for c in other.counters(machine))
+def _counters(
+    machine: Machine, edge: str, to: str, written: Transition | ErrorEdge
+) -> tuple[str, ...]:
+    """The counters in which a back edge needs room and which it spends, in their order."""
+    budget = written.budget_of(to)
+    own = (edge,) if written.max is not None else ()
+    shared = (budget_key(budget),) if budget is not None else ()
+    is_of_author = machine.limits.revisions is not None or not (shared or own)
+    author = (author_key(to),) if is_of_author else ()
+    total = (TOTAL,) if machine.limits.total_revisions is not None else ()
+    return (*author, *shared, *own, *total)
+
+
+def _reset_by(machine: Machine, edge: Edge, back: Iterable[Edge]) -> tuple[str, ...]:
+    """The counters that an edge sets to zero: those of the other edges to the states it names."""
+    others = (other for other in back if other.id != edge.id and other.target in edge.resets)
+    counters = dict.fromkeys(counter for other in others for counter in other.counters)
     never = {TOTAL}
     if machine.limits.revisions is not None:
-        never.update(map(author_key, states))
+        never.update(map(author_key, edge.resets))
     else:
         # What the other edges of an author have together is the edge's own count too.
-        never.update({author_key(revision.to)}.intersection(revision.counters(machine)))
+        never.update({author_key(edge.target)}.intersection(edge.counters))
     return tuple(counter for counter in counters if counter not in never)
-
-
-def _revisions(machine: Machine) -> Iterator[Revision]:
-    for name, state in machine.states_of(WorkingState).items():
-        for index, transition in enumerate(state.transitions or ()):
-            yield from _revisions_of(machine, name, index, transition)
-        for event, written in _error_targets(state):
-            if isinstance(written, ErrorEdge):
-                path = error_path(state, name, event)
-                edge_id = f"{name}.on_error.{event}"
-                yield Revision(edge_id, written.revise, path, written)
-
-
-def _error_targets(state: WorkingState) -> Iterator[tuple[EdgeEvent, Caught]]:
-    targets = state.on_error
-    for event in ERROR_EVENTS:
-        written = getattr(targets, event) if isinstance(targets, ErrorTargets) else targets
-        if written is not None:
-            yield event, written

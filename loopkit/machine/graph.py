@@ -1,6 +1,5 @@
 """The machine as a graph: every edge with its number, its counters and its place.
 
-Derived from the definition alone; the checks, the compiler, the engine and the diagram read this.
 Origins are the states that can have injected the defects found in an artifact. Junctions are states
 whose edges depend on the state from which a run came: each has one node for each way into it.
 """
@@ -45,18 +44,15 @@ class Graph:
     def __init__(self, machine: Machine, raised: Mapping[str, object] = NOTHING) -> None:
         self.machine = machine
         self.states: Mapping[str, State] = machine.states
-        edges = tuple(edges_of(machine))
+        edges = edges_of(machine)
         onward = (edge for edge in edges if edge.event == "done" and not edge.back)
         self._onward = _group(onward, lambda edge: edge.source)
         self.edges: tuple[Edge, ...] = tuple(e for e in edges if not self._goes_to_judge(e))
-        self.caps: dict[str, Bound] = caps_of(machine, raised)
+        self.caps: dict[str, Bound] = caps_of(machine, edges, raised)
         self.has_origins = bool(machine.origins)
         """Whether the machine says which states can have injected what is found."""
         self.notes_told = self.has_origins or any(edge.from_best for edge in self.edges)
-        """Whether feedback has to record which findings it names.
-
-        Findings may go to other states, or be given up with their version.
-        """
+        """Whether feedback has to record which findings it names, as some may go elsewhere."""
 
     def _goes_to_judge(self, edge: Edge) -> bool:
         """An author's content fault goes to the judging state unless `content:` says otherwise."""
@@ -188,7 +184,6 @@ class Graph:
 
     @cached_property
     def scoring(self) -> frozenset[str]:
-        """The validate states in which a judge gives a score."""
         rules = ((name, rule) for name in self.judges for rule in self.rules_at(name))
         return frozenset(name for name, rule in rules if rule.score_range is not None)
 
@@ -245,7 +240,6 @@ class Graph:
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """The states that a run may enter again."""
         return frozenset(edge.target for edge in self._in_cycles)
 
     @cached_property

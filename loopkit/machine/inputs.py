@@ -1,8 +1,4 @@
-"""The input of a run and of its children: completed with defaults, or every fault of it.
-
-Of the input of a child, as much is known before a run as the input of its parent tells. The data
-that a state makes is filled in the same way.
-"""
+"""The input of a run and of its children: completed with defaults, or every fault of it."""
 
 from __future__ import annotations
 
@@ -36,7 +32,6 @@ from loopkit.language.states.state import (
 )
 from loopkit.language.template.errors import TemplateError
 from loopkit.language.template.rendering import parse, parse_if_valid
-from loopkit.language.template.sandbox import FieldedText
 from loopkit.machine.flow import readable
 from loopkit.machine.graph import Graph
 from loopkit.machine.item_list import Item, item_counts, items_of, list_at, refuse
@@ -209,7 +204,7 @@ def _data_of(made: MadeData, names: Mapping[str, object]) -> object:
 def fill_in(written: object, names: Mapping[str, object]) -> Any:
     """A value with its templates filled in; a template of one name alone gives the value itself."""
     if isinstance(written, str):
-        return _plain_data(parse(written).value(names))
+        return parse(written).value(names)
     if isinstance(written, Mapping):
         return {key: fill_in(inner, names) for key, inner in written.items()}
     if isinstance(written, list):
@@ -217,29 +212,12 @@ def fill_in(written: object, names: Mapping[str, object]) -> Any:
     return written
 
 
-def _plain_data(value: object) -> object:
-    """A value that a template reads as plain data, without records and texts with fields."""
-    match value:
-        case FieldedText():
-            return str(value)
-        case Mapping():
-            return {key: _plain_data(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_plain_data(inner) for inner in value]
-        case _:
-            return value
-
-
 def extract(
     text: str, fields: Mapping[str, Extract], patterns: Mapping[str, str]
 ) -> dict[str, object]:
     """The value of every field, in the order of `fields`.
 
-    A section gives its text, a match its `text_of_match`. Where the text has none, the value is the
-    field's default, else None. `all` is a list of matches in order, each once. `count` is how often
-    the pattern matches; its default replaces 0. Patterns see LF line ends, and code as well, except
-    in `all` and `count` with `outside_code`. All patterns share one time limit.
-    Raises PatternError and PatternTimeout.
+    Patterns see LF line ends, and share one time limit. Raises PatternError and PatternTimeout.
     """
     from loopkit.text import markdown  # noqa: PLC0415 - a check extracts nothing
 

@@ -1,7 +1,4 @@
-"""The items of an `each` state: read from the data of a run, and what is known of them before.
-
-Values at paths of data are equal, and put into words, in one way, which rules share.
-"""
+"""The items of an `each` state: read from the data of a run, and what is known of them before."""
 
 from __future__ import annotations
 
@@ -124,8 +121,14 @@ class _Reading(Mutable):
         if key is None:
             return None
         after = self._awaited_keys(key, location, value)
-        group = self._read_group(location, value)
-        return Item(key, value, location, after, group, self._read_exclusive(location, value))
+        group = None
+        if self.state.group is not None:
+            place, found = _value_inside(self.state.group, location, value)
+            group = None if found is None else self._read_word("group", place, found)
+        needed = _texts_in(self.state.exclusive or (), location, value)
+        words = [self._read_word("name", place, name) for place, name in needed]
+        exclusive = frozenset(word for word in words if word is not None)
+        return Item(key, value, location, after, group, exclusive)
 
     def _read_key(self, location: str, item: object) -> str | None:
         place, found = _value_inside(self.state.key, location, item)
@@ -139,17 +142,6 @@ class _Reading(Mutable):
         if key is not None:
             self.places[key] = place
         return key
-
-    def _read_group(self, location: str, item: object) -> str | None:
-        if self.state.group is None:
-            return None
-        place, found = _value_inside(self.state.group, location, item)
-        return None if found is None else self._read_word("group", place, found)
-
-    def _read_exclusive(self, location: str, item: object) -> frozenset[str]:
-        found = _texts_in(self.state.exclusive or (), location, item)
-        names = [self._read_word("name", place, value) for place, value in found]
-        return frozenset(name for name in names if name is not None)
 
     def _read_word(self, noun: str, place: str, value: object) -> str | None:
         if (word := single_text(value)) is None:

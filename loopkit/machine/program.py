@@ -54,7 +54,6 @@ class ResolvedMachine(NamedTuple):
 
     @property
     def first_agent(self) -> str | None:
-        """The state with the first agent that a run may come to."""
         graph = Graph(self.machine)
         names = (name for name in reversed(graph.last_first) if graph.states[name].asks)
         return next(names, None)
@@ -69,8 +68,7 @@ class Program:
         self.graph = Graph(machine)
         declared = ((name, getattr(machine.limits, name)) for name in AMOUNTS)
         self.limits: dict[str, Any] = {n: most for n, most in declared if most is not None}
-        known = self.predicates, self.guard_names
-        self.plans = {name: plan_of(self.graph, name, *known) for name in machine.states}
+        self.plans = {name: plan_of(self.graph, name, self.guards) for name in machine.states}
 
     @cached_property
     def is_counted(self) -> bool:
@@ -103,16 +101,11 @@ class Program:
 
     @cached_property
     def guards(self) -> dict[str, Guard]:
-        """The guard of each edge that has one, with named guards expanded."""
         return {
             e.id: expand(parse_guard(e.guard), self.named_guards)
             for e in self.graph.edges
             if e.guard is not None
         }
-
-    @cached_property
-    def predicates(self) -> dict[str, Predicate]:
-        return {edge: compile_guard(guard) for edge, guard in self.guards.items()}
 
     @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
@@ -319,23 +312,21 @@ class StatePlan(Value, frozen=True):
 NO_WAYS = Ways()
 
 
-def plan_of(
-    graph: Graph,
-    name: str,
-    predicates: Mapping[str, Predicate],
-    guard_names: Mapping[str, frozenset[str]],
-) -> StatePlan:
-    """The plan of a state; `predicates` and `guard_names` are by the ids of edges."""
+def plan_of(graph: Graph, name: str, guards: Mapping[str, Guard]) -> StatePlan:
+    """The plan of a state; `guards` are by the ids of edges."""
     edges = graph.outgoing[name]
     judging = graph.judges.get(name)
 
     def names(some: tuple[Edge, ...]) -> Iterator[str]:
-        return (read for edge in some for read in guard_names.get(edge.id, ()))
+        guarding = (guards[edge.id] for edge in some if edge.id in guards)
+        return (read for guard in guarding for read in guard.names)
 
     ways: dict[EdgeEvent, Ways] = {}
     for event in dict.fromkeys(edge.event for edge in edges):
         led = graph.on(name, event)
-        guarded = tuple((edge, predicates.get(edge.id), edge.forward) for edge in led)
+        guarded = tuple(
+            (e, compile_guard(guards[e.id]) if e.id in guards else None, e.forward) for e in led
+        )
         are_free = all(is_always and guard is None for _, guard, is_always in guarded)
         always = (True,) * len(guarded) if are_free else ()
         ways[event] = Ways(guarded, frozenset(names(led)), always)

@@ -1,8 +1,7 @@
 """Scopes: the names that templates and guards may use at each point of a machine.
 
 Templates know the shapes of values, guards their types; `engine.template_values` gives the same
-names their values at run time. Also here: the fields of items in reports, and what rules read
-besides the artifact that they judge.
+names their values at run time.
 """
 
 from __future__ import annotations

@@ -15,9 +15,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationError,
     model_validator,
 )
@@ -27,14 +25,14 @@ from loopkit.document.reading import read_file
 from loopkit.engine.findings import Status, Verdict
 from loopkit.language.inclusion import Files, digest_of, include
 from loopkit.language.load import Source, explain
-from loopkit.language.section import FROM_LIST, Duration, Id, Noun, Text, fault
+from loopkit.language.machine import Amounts, Whole
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Noun, Text, fault, or_one
 from loopkit.scenario.script import (
     CHILDREN,
     ITEMS,
     ONLY,
     PARTS,
     ChildParts,
-    Cost,
     InChild,
     Parts,
     as_tuple,
@@ -63,22 +61,12 @@ def _name(text: str) -> str:
 CaseName = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"pattern": NAME_PATTERN})]
 
 
-class RunLimits(Noun):
+class RunLimits(Amounts):
     """Limits of a run, which replace those of the machine."""
 
-    agent_calls: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of calls to agents and judges."""
-    tool_calls: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of tool calls."""
-    tokens: Annotated[int, Field(ge=0)] | None = None
-    """The maximum number of input and output tokens together."""
-    cost_usd: Cost | None = None
-    """The maximum cost in USD."""
-    time: Duration | None = None
-    """The maximum working time, not counting waiting."""
-    revisions: Annotated[int, Field(ge=0)] | None = None
+    revisions: Whole | None = None
     """How often each author may be revised."""
-    total_revisions: Annotated[int, Field(ge=0)] | None = None
+    total_revisions: Whole | None = None
     """The cap of all revise edges of a run together."""
 
     @property
@@ -95,23 +83,18 @@ class Resume(Noun):
     """The limits to raise."""
 
 
-def _texts(value: object) -> object:
-    value = [value] if isinstance(value, str) else value
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _steps(value: object) -> object:
     if not isinstance(value, list):
         return value
     return tuple(GAP if isinstance(step, str) and step in GAPS else step for step in value)
 
 
-Pieces = Annotated[tuple[str, ...], BeforeValidator(_texts, json_schema_input_type=str | list[str])]
+Pieces = Annotated[tuple[str, ...], or_one(str)]
 """One piece of text, or several."""
 Steps = Annotated[tuple[str, ...], BeforeValidator(_steps)]
 """Names in order; `…` (also `...` or `"*"`) stands for anything between."""
 Kind = TypeVar("Kind")
-Several = Annotated[tuple[Kind, ...], Field(min_length=1), BeforeValidator(_texts)]
+Several = Annotated[tuple[Kind, ...], Field(min_length=1), FROM_LIST]
 Position = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -316,16 +299,11 @@ GAPS = frozenset({GAP, "...", "*"})
 WAITING, SUSPENDED = "waiting", "suspended"
 
 
-ExpectedVisits = Annotated[
-    tuple[Expect, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=Expect | list[Expect]),
-]
+ExpectedVisits = Annotated[tuple[Expect, ...], Field(min_length=1), or_one(Expect, as_tuple)]
 """What has to be true of a child on each visit of its state; the last one counts from then on."""
 ExpectedChildren = Annotated[
-    Annotated[ExpectedVisits, Tag(ONLY)]
-    | Annotated[Annotated[dict[str, ExpectedVisits], Field(min_length=1)], Tag(ITEMS)],
-    Discriminator(lambda value: form_of(value, frozenset(Expect.model_fields))),
+    ExpectedVisits | Annotated[dict[str, ExpectedVisits], Field(min_length=1)],
+    ByForm((ONLY, ITEMS), lambda value: form_of(value, frozenset(Expect.model_fields))),
 ]
 """Expectations of the only child of a state, or of its items by their keys."""
 Expect.model_rebuild()

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.section import FROM_LIST, Duration, Id, Ids, Noun, Text, Texts, fault
+from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Ids, Noun, Text, fault, or_one
 from loopkit.text.run_ids import place_of
 
 Fault = Literal[
@@ -77,7 +77,7 @@ class PlayedFolder(Noun):
     """The diff against the contents before the first attempt. This is the artifact."""
     last_change: str = ""
     """The diff against the contents before this attempt."""
-    files: Texts = ()
+    files: Annotated[tuple[str, ...], FROM_LIST] = ()
     """The paths of the files that differ."""
     tree: str = ""
     """A digest that is equal for equal contents. Default: a digest of `change`."""
@@ -99,26 +99,31 @@ class PlayedToolCall(Noun):
         return written if self.arguments is None else self.arguments
 
 
-class Played(Noun):
+class Left(Noun):
+    """What a played call or command leaves behind."""
+
+    files: dict[str, str] = {}
+    """The files that it writes to its workspace."""
+    workspace: str = ""
+    """A stand-in for all files of the workspace afterwards. Default: the real files are
+    compared."""
+    folder: PlayedFolder | None = None
+    """A stand-in for the output folder afterwards. Default: the real folder is compared."""
+    message: str = ""
+    """The message about the fault."""
+
+
+class Played(Left):
     """One played call: a reply, or a fault."""
 
     reply: Text | None = None
     """The text of the reply."""
     data: Any = None
     """The reply as a value; it is sent as JSON."""
-    files: dict[str, str] = {}
-    """The files that the agent writes to its workspace."""
-    workspace: str = ""
-    """A stand-in for all files of the workspace after the call. Default: the real files are
-    compared."""
-    folder: PlayedFolder | None = None
-    """A stand-in for the output folder after the call. Default: the real folder is compared."""
     cut_off: bool = False
     """The reply was cut off by the provider's length limit."""
     fault: Fault | None = None
     """The fault that occurs instead of a reply."""
-    message: str = ""
-    """The provider's message about the fault."""
     retry_after: Duration | None = None
     """The wait that the provider asks for with the fault."""
     sent: bool = True
@@ -162,7 +167,7 @@ class Played(Noun):
         return self.reply or ""
 
 
-class PlayedTry(Noun):
+class PlayedTry(Left):
     """One run of a command."""
 
     exit_code: int = 0
@@ -171,17 +176,8 @@ class PlayedTry(Noun):
     """The program's standard output."""
     stderr: str = ""
     """The program's standard error."""
-    files: dict[str, str] = {}
-    """The files that the program writes to its workspace."""
-    workspace: str = ""
-    """A stand-in for all files of the workspace after the command. Default: the real files are
-    compared."""
-    folder: PlayedFolder | None = None
-    """A stand-in for the output folder after the command. Default: the real folder is compared."""
     fault: Literal["timeout", "not_found"] | None = None
     """The fault that occurs instead of an exit."""
-    message: str = ""
-    """The message about the fault."""
 
 
 class PlayedAnswer(Noun):
@@ -214,7 +210,6 @@ class PlayedAnswer(Noun):
 
 
 def _calls(value: object) -> object:
-    """One attempt as a tuple of calls, in whichever form it is written."""
     calls = value if isinstance(value, list) else [value]
     return tuple({"reply": call} if isinstance(call, str) else call for call in calls)
 
@@ -228,25 +223,19 @@ def _answer(value: object) -> object:
 
 
 Call = str | Played
-Attempt = Annotated[
-    tuple[Played, ...], BeforeValidator(_calls, json_schema_input_type=Call | list[Call])
-]
+Attempt = Annotated[tuple[Played, ...], or_one(Call, _calls)]
 """The calls of one attempt: a reply, or a list of calls (faults, then a reply)."""
 Attempts = Annotated[tuple[Attempt, ...], FROM_LIST]
 Role = Annotated[
-    Annotated[Attempts, Tag("<attempts>")] | Annotated[dict[str, Attempts], Tag("<places>")],
-    Discriminator(lambda value: "<places>" if isinstance(value, dict) else "<attempts>"),
+    Attempts | dict[str, Attempts],
+    ByForm(("<attempts>", "<places>"), lambda v: ("<attempts>", "<places>")[isinstance(v, dict)]),
 ]
 """The attempts of an agent in order, or by the state or validator where it is asked."""
 Answer = Annotated[
     PlayedAnswer, BeforeValidator(_answer, json_schema_input_type=str | PlayedAnswer)
 ]
 Answers = Annotated[tuple[Answer, ...], FROM_LIST]
-Command = Annotated[
-    tuple[PlayedTry, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=PlayedTry | list[PlayedTry]),
-]
+Command = Annotated[tuple[PlayedTry, ...], Field(min_length=1), or_one(PlayedTry, as_tuple)]
 """The tries of one use of a command; only the last one need not have failed."""
 Commands = Annotated[tuple[Command, ...], FROM_LIST]
 
@@ -357,15 +346,8 @@ def parts_form(value: object) -> str:
     return form_of(value, frozenset({*PARTS, CHILDREN}))
 
 
-SaidOnVisits = Annotated[
-    tuple[ChildParts, ...],
-    Field(min_length=1),
-    BeforeValidator(as_tuple, json_schema_input_type=ChildParts | list[ChildParts]),
-]
-ChildrenSaid = Annotated[
-    Annotated[SaidOnVisits, Tag(ONLY)] | Annotated[dict[str, SaidOnVisits], Tag(ITEMS)],
-    Discriminator(parts_form),
-]
+SaidOnVisits = Annotated[tuple[ChildParts, ...], Field(min_length=1), or_one(ChildParts, as_tuple)]
+ChildrenSaid = Annotated[SaidOnVisits | dict[str, SaidOnVisits], ByForm((ONLY, ITEMS), parts_form)]
 # Nouns that inherit the field are defined where the name of its type is not known.
 Parts.model_rebuild()
 ChildParts.model_rebuild()

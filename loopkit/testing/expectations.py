@@ -1,10 +1,7 @@
-"""Expectations compared with a run, one function for each key of `expect:`, and made from one; and
-results of cases: each played, compared, and checked for leftovers.
-"""
+"""Expectations compared with a run, one function for each key of `expect:`, and made from one."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +37,7 @@ from loopkit.testing.trace import (
     trace,
 )
 from loopkit.text import as_nfc, one_line, plural, printable
+from loopkit.text.editing import changed_lines, plain_ends
 from loopkit.text.run_ids import place_of
 from loopkit.views.review import origins_of
 
@@ -276,13 +274,12 @@ def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterat
 
 
 def _plain(text: str) -> str:
-    lines = as_nfc(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = plain_ends(as_nfc(text)).split("\n")
     return "\n".join(line.rstrip(" \t") for line in lines).strip("\n")
 
 
 def _lines_of_diff(expected: str, made: str) -> tuple[str, ...]:
-    before, after = expected.splitlines(), made.splitlines()
-    return _cut(list(difflib.unified_diff(before, after, lineterm="", n=1))[2:])
+    return _cut(changed_lines(expected.splitlines(), made.splitlines(), context=1))
 
 
 def _text_lines(text: str) -> tuple[str, ...]:

@@ -182,7 +182,13 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
         at = ("scenario",)
         remedy = f"add `machine:` and `cases:`; a script for `--script` does not end in `{SUFFIX}`"
         raise ProblemsFound([written.source.problem(at, "no-cases", message, help=remedy)])
-    machine = _machine(written, machines)
+    name = written.scenario.machine or ""
+    if not (file := written.folder / name).is_file():
+        message = f"there is no machine file `{name}`"
+        remedy = "the path starts at the folder of this file"
+        at = ("machine",)
+        raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
+    machine = machines.machine(file)
     inputs: dict[str, Mapping[str, Any]] = {}
     suite = Suite(path, written, machine, inputs, machines)
     problems = [
@@ -198,17 +204,6 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     return suite
 
 
-def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
-    name = written.scenario.machine or ""
-    path = written.folder / name
-    if not path.is_file():
-        message = f"there is no machine file `{name}`"
-        remedy = "the path starts at the folder of this file"
-        at = ("machine",)
-        raise ProblemsFound([written.source.problem(at, "no-machine", message, help=remedy)])
-    return machines.machine(path)
-
-
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
     """Each file once, in order; for a folder, all below it."""
     found = (files_below(path, SUFFIX) if path.is_dir() else [path] for path in paths)
@@ -216,7 +211,6 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
-    """Every name of a scenario that its machine does not have."""
     yield from misnamed_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any, Literal
 
@@ -154,10 +156,8 @@ def _call_of(machine: Machine, run: RunState, event: Intended) -> Asked:
     return Asked(event.agent, event.state, event.place, attempt, call, event.prompt)
 
 
-Sign = Literal[" ", "-", "+", "…", "gap"]
-"""Both have it, only expected, only taken, taken in a gap, the gap itself."""
-Move = tuple[int, Sign, int, int]
-"""The cost, the sign, and the steps in both sequences."""
+Sign = Literal[" ", "-", "+", "…"]
+"""Both have it, only expected, only taken, taken in a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +169,30 @@ class Row:
 
 
 def align(expected: Sequence[str], taken: Sequence[str]) -> list[Row]:
-    """Align both so that the fewest items differ, and then the most agree."""
-    costs = _costs(expected, taken)
+    """What both have, in their order, and what only one of them has between that."""
+    places = [place for place, name in enumerate(expected) if name != GAP]
+    names = [expected[place] for place in places]
+    places.append(len(expected))
     rows: list[Row] = []
-    i = j = 0
-    while i < len(expected) or j < len(taken):
-        moves = _moves(expected, taken, i, j)
-        _, sign, down, along = min(moves, key=lambda m: m[0] + costs[i + m[2]][j + m[3]])
-        rows.append(Row(sign, taken[j] if along else expected[i], i))
-        i, j = i + down, j + along
-    return [row for row in rows if row.sign != "gap"]
+    matcher = SequenceMatcher(None, names, taken, autojunk=False)
+    for kind, start, end, begin, stop in matcher.get_opcodes():
+        sign: Sign = " " if kind == "equal" else "-"
+        rows += (Row(sign, names[at], places[at]) for at in range(start, end))
+        if kind != "equal":
+            around = expected[places[start - 1] + 1 if start else 0 : places[end]]
+            rows += (Row("…" if GAP in around else "+", n, places[end]) for n in taken[begin:stop])
+    return rows
 
 
 def fit(expected: Sequence[str], taken: Sequence[str]) -> bool:
     """Whether all expected items were taken, and no others outside of gaps."""
-    if GAP not in expected:
-        return tuple(expected) == tuple(taken)
-    return _costs(expected, taken)[0][0] <= 0
+    # With a letter for each name, an expectation is a pattern.
+    names = dict.fromkeys((GAP, *expected, *taken))
+    letters = {name: chr(0x10000 + number) for number, name in enumerate(names)}
+    wanted, found = ("".join(map(letters.__getitem__, one)) for one in (expected, taken))
+    first, *middle = wanted.split(letters[GAP])
+    last = f".*{middle.pop()}" if middle else ""
+    return bool(re.fullmatch("".join((first, *(f"(?>.*?{m})" for m in middle), last)), found))
 
 
 def diff(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -202,30 +209,3 @@ def index_of_difference(rows: Sequence[Row], count: int) -> int:
     """The index of the expected item at which both differ first; at most the last one."""
     at = next((row.index for row in rows if row.sign in "-+"), 0)
     return max(0, min(at, count - 1))
-
-
-def _costs(expected: Sequence[str], taken: Sequence[str]) -> list[list[int]]:
-    """For each pair of remainders, the lowest cost; above 0 where some items differ."""
-    costs = [[0] * (len(taken) + 1) for _ in range(len(expected) + 1)]
-    for i in range(len(expected), -1, -1):
-        for j in range(len(taken), -1, -1):
-            moves = _moves(expected, taken, i, j)
-            costs[i][j] = min((m[0] + costs[i + m[2]][j + m[3]] for m in moves), default=0)
-    return costs
-
-
-def _moves(expected: Sequence[str], taken: Sequence[str], i: int, j: int) -> Iterator[Move]:
-    is_more, is_left = i < len(expected), j < len(taken)
-    # One difference outweighs all items that could agree.
-    different = len(taken) + 1
-    if is_more and expected[i] == GAP:
-        if is_left:
-            yield 0, "…", 0, 1
-        yield 0, "gap", 1, 0
-        return
-    if is_more and is_left and expected[i] == taken[j]:
-        yield -1, " ", 1, 1
-    if is_more:
-        yield different, "-", 1, 0
-    if is_left:
-        yield different, "+", 0, 1

@@ -1,8 +1,4 @@
-"""Edited texts: what a page changed; and transcripts.
-
-Browsers give back every end of a line as they like. So the returned text is compared, line by line,
-with the text that was shown, and every line that was left alone stays exactly as it was.
-"""
+"""Edited texts: what a page changed; and transcripts."""
 
 from __future__ import annotations
 
@@ -10,70 +6,30 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher, unified_diff
-from typing import Any, NamedTuple
+from difflib import unified_diff
+from typing import Any
 
 from loopkit.text import printable
 
-_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
-"""A line as browsers see it, and what ends it."""
-_OFTEN = 50
-"""How often a line may come and still be looked for; one that comes more often corresponds only
-beside others."""
-
-
-class _Line(NamedTuple):
-    text: str
-    end: str
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""The ends of lines as browsers see them, which give each back as they like."""
 
 
 def plain_ends(text: str) -> str:
     """A text as browsers edit it: every end of a line is a line feed."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return _LINE_END.sub("\n", text)
 
 
 def editable(text: str) -> str:
     """A text in the form in which a page offers it for editing."""
-    return "\n".join(printable(line.text) for line in _lines(text))
+    return "\n".join(map(printable, plain_ends(text).split("\n")))
 
 
 def apply_edit(text: str, typed: str) -> str:
-    """The text after its editable form was changed to `typed`."""
-    lines = _lines(text)
-    shown = [printable(line.text) for line in lines]
-    now = plain_ends(typed).split("\n")
-    blocks = _matcher(shown, now).get_matching_blocks()
-    kept = {block.b + at: block.a + at for block in blocks for at in range(block.size)}
-    ends = Counter(line.end for line in lines if line.end)
-    end = ends.most_common(1)[0][0] if ends else "\n"
-    made: list[str] = []
-    for at, line in enumerate(now):
-        was = lines[kept[at]] if at in kept else _Line(line, "")
-        made.append(was.text)
-        if at + 1 < len(now):
-            line_end = was.end or end
-            # The LF of an empty line would join the CR before it, and two ends would be one.
-            would_join = line_end == "\n" and not was.text and made[-2:-1] == ["\r"]
-            made.append("\r" if would_join else line_end)
-    return "".join(made)
-
-
-def _lines(text: str) -> Sequence[_Line]:
-    """The lines of a text; the last one has no end, and is empty behind the end of another."""
-    found = [_Line(*match.groups()) for match in _LINE.finditer(text)]
-    # Behind the last line, the pattern finds its end once more.
-    return found if not found[-2:-1] or found[-2].end else found[:-1]
-
-
-_OFTEN = 50
-"""How often a line may come and still be looked for; one that comes more often corresponds only
-beside others."""
-
-
-def _matcher(before: Sequence[str], after: Sequence[str]) -> SequenceMatcher[str]:
-    """What corresponds in two texts; to try all pairs of a line that comes often takes too long."""
-    times = Counter(after)
-    return SequenceMatcher(lambda line: times[line] > _OFTEN, before, after, autojunk=False)
+    """The text after its editable form became `typed`, with the line ends that most lines had."""
+    ends = Counter(_LINE_END.findall(text)).most_common(1)
+    now = plain_ends(typed)
+    return text if now == editable(text) else now.replace("\n", ends[0][0] if ends else "\n")
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str], context: int = 3) -> list[str]:

@@ -70,10 +70,9 @@ def parse_json(text: str) -> object | NoJson:
 def extract_json(text: str, fits: Callable[[object], bool] | None = None) -> object | NoJson:
     """The one value in a text: the whole of it, else in a fence, else an object or list in prose.
 
-    A fence goes before prose, one labelled json before others, and in prose an object before a
-    list. A list in prose has to hold an object or to stand on lines of its own: others are marks,
-    links or check boxes. Equal values are one. Of different ones the only one that `fits` is taken.
-    Otherwise, and beside something broken, they are refused: nobody knows which was meant.
+    A list in prose has to hold an object or to stand on lines of its own: others are marks, links
+    or check boxes. Of different values the only one that `fits` is taken; otherwise, and beside
+    something broken, they are refused.
     """
     whole = parse_json(text)
     if not isinstance(whole, NoJson):
@@ -230,7 +229,6 @@ def entries_of(value: object) -> Iterable[tuple[Any, Any]]:
 def texts_in(
     value: object, at: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """All texts in a value, each with its place."""
     if isinstance(value, str):
         yield at, value
     for step, inner in entries_of(value):

@@ -81,10 +81,8 @@ def section(
 ) -> str | None:
     """The text of the section `name`, without outer blank lines; None if absent or without text.
 
-    What a section is, the rule `section` of the language says. A label on a line of its own takes
-    the block after it. Of several the first with text counts. Headings in lists are none, labels in
-    lists are, and end with their item. With `or_title`, a document that has no such section, not
-    even an empty one, gives its `title`.
+    What a section is, the rule `section` of the language says. With `or_title`, a document that
+    has no such section, not even an empty one, gives its `title`.
     """
     outline = _outline(with_line_feeds(text))
     places = _places_of(outline, name)

@@ -1,8 +1,4 @@
-"""Judging without a model: the answer of a validator, and the checks of small rules.
-
-By `acyclic` a graph in the data has no cycle, its edges lead to nodes, and what a node needs one
-before it gives.
-"""
+"""Judging without a model: the answer of a validator, and the checks of small rules."""
 
 from __future__ import annotations
 
@@ -105,9 +101,8 @@ from loopkit.values import Mutable, Value, field
 async def check_lookup(rule: LookupRule, subject: JudgedArtifact, setting: Setting) -> list[Found]:
     """One finding for each value that is not known, or by `cover` or `avoid`.
 
-    A missing value is not a finding here, because `schema` can require it. If the known values
-    can't be read from where they are, the author of the artifact is not to blame: raises
-    CannotJudge.
+    A missing value is none here, because `schema` can require it. If the known values can't be
+    read from where they are, the author of the artifact is not to blame: raises CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -235,9 +230,8 @@ async def check_acyclic(
 ) -> list[Found]:
     """A finding for each id that is taken, each edge to no node, and one cycle of each component.
 
-    A missing id or edge is not a finding here, because `schema` can require it. With `needs`, the
-    only findings are things that a node needs and no node before it gives. Raises GuardError,
-    CannotJudge.
+    A missing id or edge is none, because `schema` can require it. With `needs`, the only findings
+    are things that a node needs and no node before it gives. Raises GuardError, CannotJudge.
     """
     data = data_of(subject, tolerant=True)
     if isinstance(data, NoData):
@@ -395,9 +389,8 @@ async def judge_placed(
 ) -> Answer:
     """The answer of the validator `name`, from its rules with their places; judges are left out.
 
-    All run, in order, and the findings of all are collected. Where the guard of every rule is false
-    it is `not_applicable`. Never raises for what a machine file, an artifact or a command can
-    contain.
+    Where the guard of every rule is false it is `not_applicable`. Never raises for what a machine
+    file, an artifact or a command can contain.
     """
     setting.validator = name
     findings: list[Finding] = []
@@ -484,29 +477,10 @@ async def check_length(rule: LengthRule, subject: JudgedArtifact, _setting: Sett
 
 
 async def check_contains(
-    rule: ContainsRule, subject: JudgedArtifact, setting: Setting
+    rule: ContainsRule | NotContainsRule, subject: JudgedArtifact, setting: Setting
 ) -> list[Found]:
-    text, found = _looked_for(rule, rule.contains, subject, setting)
-    message = f"the text does not contain `{shorten(text, 80)}`"
-    return [] if text == "" or next(found, None) else [defect(message, text, value=text)]
-
-
-async def check_not_contains(
-    rule: NotContainsRule, subject: JudgedArtifact, setting: Setting
-) -> list[Found]:
-    text, found = _looked_for(rule, rule.not_contains, subject, setting)
-    message = f"`{shorten(text, 80)}` is not allowed"
-    return [
-        defect(message, text, line=line, value=text, index=index)
-        for index, line in enumerate(islice(found, MAX_FAULTS))
-    ]
-
-
-def _looked_for(
-    rule: ContainsRule | NotContainsRule, template: str, subject: JudgedArtifact, setting: Setting
-) -> tuple[str, Iterator[int]]:
-    """The text of a template, and the lines where it is found; an empty one is found nowhere."""
-    text = parse(template).render(setting.names).strip()
+    """Whether the text of a template is found, or each place of it; an empty one is nowhere."""
+    text = parse(getattr(rule, rule.kind)).render(setting.names).strip()
     as_compared = str.casefold if rule.ignore_case else str
     wanted, content = as_compared(text), as_compared(subject.content)
 
@@ -518,7 +492,14 @@ def _looked_for(
             line += wanted.count("\n")
             before = at + len(wanted)
 
-    return text, lines()
+    if isinstance(rule, ContainsRule):
+        message = f"the text does not contain `{shorten(text, 80)}`"
+        return [] if text == "" or next(lines(), None) else [defect(message, text, value=text)]
+    message = f"`{shorten(text, 80)}` is not allowed"
+    return [
+        defect(message, text, line=line, value=text, index=index)
+        for index, line in enumerate(islice(lines(), MAX_FAULTS))
+    ]
 
 
 async def check_matches(
@@ -709,27 +690,25 @@ async def check_schema(rule: SchemaRule, subject: JudgedArtifact, _setting: Sett
 async def check_section(
     rule: SectionRule, subject: JudgedArtifact, _setting: Setting
 ) -> list[Found]:
-    message = _missing_message(rule, subject.content)
-    return [defect(message, f"section {rule.section}")] if message else []
-
-
-def _missing_message(rule: SectionRule, text: str) -> str:
+    text, start = subject.content, f'no section "{rule.section}"'
     if section(text, rule.section, placeholders=rule.placeholders) is not None:
-        return ""
+        return []
     if (written := section(text, rule.section)) is not None:
-        return f'the section "{rule.section}" has only a placeholder under it: {one_line(written)}'
-    if has_section(text, rule.section):
-        return f'the section "{rule.section}" has no text under it'
-    if not rule.or_title:
-        return (
-            f'no section "{rule.section}": it needs a heading or a label '
-            f"`**{rule.section}:**`, with text under it"
+        wrong = one_line(written)
+        message = f'the section "{rule.section}" has only a placeholder under it: {wrong}'
+    elif has_section(text, rule.section):
+        message = f'the section "{rule.section}" has no text under it'
+    elif not rule.or_title:
+        message = (
+            f"{start}: it needs a heading or a label `**{rule.section}:**`, with text under it"
         )
-    if not title_has_text(text):
-        return f'no section "{rule.section}", and no title with text under it'
-    if title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
-        return f'no section "{rule.section}", and the title is only a placeholder'
-    return ""
+    elif not title_has_text(text):
+        message = f"{start}, and no title with text under it"
+    elif title(text, strip=rule.strip, placeholders=rule.placeholders) is None:
+        message = f"{start}, and the title is only a placeholder"
+    else:
+        return []
+    return [defect(message, f"section {rule.section}")]
 
 
 CHECKS: Mapping[str, RuleCheck] = {
@@ -742,7 +721,7 @@ CHECKS: Mapping[str, RuleCheck] = {
     "max_words": check_length,
     "min_chars": check_length,
     "min_words": check_length,
-    "not_contains": check_not_contains,
+    "not_contains": check_contains,
     "not_matches": check_not_matches,
     "python": check_python,
     "require": check_require,

@@ -365,9 +365,7 @@ def retry_after_s(
 ) -> float | None:
     """Seconds until the provider accepts the next call, where it says something plausible.
 
-    Of headers and fields (`named`, in lower case with hyphens) what names a wait counts first, then
-    when the last of the used-up limits is full again, then the words; where a limit is reached
-    (`is_limit`), then one that does not say what is left.
+    What headers and fields (`named`, in lower case with hyphens) name counts first, then the words.
     """
     now = now or datetime.now(UTC)
     sources = (_direct(named, now), _resets(named, now), _in_words(told, now))

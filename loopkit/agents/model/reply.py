@@ -360,7 +360,6 @@ def thoughts_to_keep(message: Any, model: str) -> dict[str, Any]:
 
 
 def is_from(kept: Mapping[str, Any], model: str) -> bool:
-    """Whether `model` is one of the sender of a message."""
     return kept.get(ORIGIN) == _origin(model)
 
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 
 from loopkit.document.problems import closest, is_slip
 from loopkit.language.agents.agent import AgentBase, CalledAgent
@@ -29,6 +29,7 @@ from loopkit.language.section import (
     Texts,
     Variables,
     Written,
+    by_type,
     fault,
     one_of,
     templates_of,
@@ -43,6 +44,9 @@ def _split_at_commas(value: object) -> object:
 
 Tools = Annotated[Texts, BeforeValidator(_split_at_commas, json_schema_input_type=str | list[str])]
 """Names in a list, or in one text with commas, as coding programs write them."""
+
+
+TextForm = Literal["text", "stream_json"]
 
 
 class JsonReply(Noun):
@@ -60,11 +64,7 @@ class CommandAgent(CalledAgent):
     stdin: Text | None = None
     """A template for the program's stdin; it can use `prompt`. Default: the prompt, unless an
     argument uses it."""
-    reply: Annotated[
-        Annotated[Literal["text", "stream_json"], Tag("<kind>")]
-        | Annotated[JsonReply, Tag("<json>")],
-        Discriminator(lambda value: "<kind>" if isinstance(value, str) else "<json>"),
-    ] = "text"
+    reply: Annotated[TextForm | JsonReply, by_type("<kind>", "<json>")] = "text"
     """How to read the reply from stdout."""
     system: Text = ""
     """The system prompt, which the program's templates can use as `{{ system }}`. Not a template
@@ -85,7 +85,6 @@ class CommandAgent(CalledAgent):
     is_sent_turns = False
     works_on_files: ClassVar[bool] = True
     if_in_doubt = "ask"
-    example = {"command": ["sh", "-c", "cat"], "stdin": "{{ prompt }}", "price_per_run": 0}
 
     @property
     def unbounded(self) -> Mapping[str, float]:
@@ -123,7 +122,6 @@ class OutsideAgent(AgentBase):
     """The time limit for the delivery; after it there is a transient error. Default: no limit."""
 
     kind = "outside"
-    example = {"outside": True}
     is_called = False
 
     @property

@@ -1,21 +1,23 @@
 """The base of all agents: the keys that every agent may have, and what each kind says of itself."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from loopkit.language.agents.tools import Tool
 from loopkit.language.section import (
     FROM_LIST,
+    ByForm,
     Duration,
     ErrorRule,
+    Key,
     Noun,
     OnInDoubt,
     Retry,
     Schema,
     Written,
+    by_type,
 )
 
 Session = Literal["keep", "fresh"]
@@ -23,9 +25,7 @@ Session = Literal["keep", "fresh"]
 
 Mark = Annotated[str, Field(min_length=1)]
 Thoughts = Annotated[
-    Annotated[Literal["keep"], Tag("<keep>")]
-    | Annotated[tuple[Mark, Mark], FROM_LIST, Tag("<marks>")],
-    Discriminator(lambda value: "<keep>" if isinstance(value, str) else "<marks>"),
+    Literal["keep"] | Annotated[tuple[Mark, Mark], FROM_LIST], by_type("<keep>", "<marks>")
 ]
 
 
@@ -33,8 +33,8 @@ class KeptSession(Noun):
     """`session: {keep: N, if_lost: fail}`: one conversation, all of it or its last N turns."""
 
     keep: Annotated[
-        Annotated[int, Field(ge=1), Tag("<number>")] | Annotated[Literal["all"], Tag("<all>")],
-        Discriminator(lambda value: "<all>" if isinstance(value, str) else "<number>"),
+        Annotated[int, Field(ge=1)] | Literal["all"],
+        ByForm(("<number>", "<all>"), lambda v: "<all>" if isinstance(v, str) else "<number>"),
     ] = "all"
     """The number of recent turns of the conversation to send again, or `all`."""
     if_lost: Literal["fresh", "fail"] = "fresh"
@@ -65,16 +65,12 @@ class AgentBase(Noun):
     infeasible: str | None = None
     """The name of a field of the schema with which the author declares that the task cannot be
     done: a bool, or an optional text, list or record that says why."""
-    session: Annotated[
-        Annotated[Session, Tag("<session>")] | Annotated[KeptSession, Tag("<turns>")],
-        Discriminator(lambda value: "<session>" if isinstance(value, str) else "<turns>"),
-    ] = "fresh"
+    session: Annotated[Session | KeptSession, by_type("<session>", "<turns>")] = "fresh"
     """`keep`: one conversation for all revisions of a state; `fresh`: a new one for each."""
     workspace: Workspace | None = None
     """The folder in which the agent works."""
 
     kind: ClassVar[str]
-    example: ClassVar[Mapping[str, Any]]
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
     is_called: ClassVar[bool] = True
@@ -114,14 +110,8 @@ class AgentBase(Noun):
         """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models behind it, first the one that is asked first."""
-        return getattr(self, "model", ())
-
-    def with_named_models(self, table: Mapping[str, str]) -> Self:
-        """The agent with each name of the table `models` replaced by its models."""
-        return self
+    models: ClassVar[Key[tuple[str, ...]]] = Key("model", ())
+    """The models behind it, first the one that is asked first."""
 
     @property
     def in_turn(self) -> "tuple[CalledAgent, ...]":
@@ -130,21 +120,15 @@ class AgentBase(Noun):
 
     def labelled_in_turn(self, name: str) -> "Iterator[tuple[str, CalledAgent]]":
         """The agent, then its fallbacks, each with its label for messages."""
-        yield from ()
+        for index, asked in enumerate(self.in_turn):
+            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked
 
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
-        """The tools that it may call while it writes."""
         return {}
 
-    def with_paths_from(self, folder: Path) -> Self:
-        """The agent with the paths of its tools resolved from the folder of the machine file."""
-        return self
-
-    @property
-    def required_tool(self) -> str | None:
-        """The tool whose last call must have found its answer clean."""
-        return getattr(self, "require_tool", None)
+    required_tool: ClassVar[Key[str | None]] = Key("require_tool", None)
+    """The tool whose last call must have found its answer clean."""
 
     @property
     def most_rounds(self) -> int:
@@ -153,7 +137,6 @@ class AgentBase(Noun):
 
     @property
     def most_tool_calls(self) -> int:
-        """The maximum number of tool calls for one answer."""
         return 0
 
     @property
@@ -182,10 +165,7 @@ class AgentBase(Noun):
         on them: the least that has to be left of it for a call."""
         return {}
 
-    @property
-    def key_env(self) -> str | None:
-        """The environment variable that holds its key, where the machine names one."""
-        return getattr(self, "api_key_env", None)
+    key_env: ClassVar[Key[str | None]] = Key("api_key_env", None)
 
     @property
     def own_names(self) -> Mapping[str, object]:
@@ -197,10 +177,7 @@ class AgentBase(Noun):
         """Whether its program keeps the conversation itself, under an id."""
         return bool(getattr(self, "resume", ()))
 
-    @property
-    def error_rules(self) -> tuple[ErrorRule, ...]:
-        """The rules that map the end of a call to a class of error."""
-        return getattr(self, "errors", ())
+    error_rules: ClassVar[Key[tuple[ErrorRule, ...]]] = Key("errors", ())
 
     @property
     def templates(self) -> Written:
@@ -234,7 +211,3 @@ class CalledAgent(AgentBase):
     @property
     def in_turn(self) -> tuple[Self, ...]:
         return (self,)
-
-    def labelled_in_turn(self, name: str) -> Iterator[tuple[str, Self]]:
-        for index, asked in enumerate(self.in_turn):
-            yield f"fallback {index} of agent `{name}`" if index else f"agent `{name}`", asked

@@ -1,10 +1,9 @@
 """The agent `model`: a model or a ladder of them, and the fallbacks that are asked instead."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.agents.agent import CalledAgent
@@ -16,9 +15,12 @@ from loopkit.language.section import (
     Retry,
     Text,
     Variable,
+    Word,
     Written,
+    by_type,
     fault,
     one_or_more,
+    or_one,
 )
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -39,15 +41,8 @@ class Price(Noun):
     input."""
 
 
-Models = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    Field(min_length=1),
-    BeforeValidator(one_or_more, json_schema_input_type=str | list[str]),
-]
-Rate = Annotated[
-    Annotated[Usd, Tag("<number>")] | Annotated[Price, Tag("<price>")],
-    Discriminator(lambda value: "<number>" if isinstance(value, int | float) else "<price>"),
-]
+Models = Annotated[tuple[Word, ...], Field(min_length=1), or_one(str)]
+Rate = Annotated[Usd | Price, by_type("<number>", "<price>", int, float)]
 """USD for a million tokens: one number for all of them, or one for each sort."""
 Structured = Literal["native", "text"]
 ToolUse = Literal["native", "runner"]
@@ -151,7 +146,6 @@ class ModelAgent(CalledAgent):
 
     kind = "model"
     front_matter = frozenset({"description", "model"})
-    example = {"model": "openai/gpt-5-mini", "system": "You write."}
 
     @property
     def in_turn(self) -> tuple[Self, ...]:
@@ -160,12 +154,6 @@ class ModelAgent(CalledAgent):
     @property
     def callable_tools(self) -> Mapping[str, Tool]:
         return self.tools
-
-    def with_paths_from(self, folder: Path) -> Self:
-        if not self.tools:
-            return self
-        tools = {name: tool.with_paths_from(folder) for name, tool in self.tools.items()}
-        return self.model_copy(update={"tools": tools})
 
     @property
     def without_tools(self) -> frozenset[int]:

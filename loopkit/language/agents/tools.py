@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -17,9 +16,11 @@ from loopkit.language.section import (
     Emit,
     Fields,
     Ids,
+    Key,
     Noun,
     OnInDoubt,
     PlainText,
+    PluginFolder,
     Spelled,
     Text,
     Variables,
@@ -37,23 +38,16 @@ class ToolBase(Noun):
     """The description of the tool for the model."""
 
     kind: ClassVar[str]
-    example: ClassVar[Mapping[str, Any]]
     if_in_doubt: ClassVar[OnInDoubt] = "ask"
     """What becomes of a call that may have been made, where the tool says nothing."""
 
-    @property
-    def validators(self) -> Sequence[str]:
-        """The machine's validators that judge a draft."""
-        return getattr(self, "by", ())
+    validators: ClassVar[Key[Sequence[str]]] = Key("by", ())
 
     @property
     def templates(self) -> Written:
         yield from ()
 
-    @property
-    def timeout_s(self) -> float | None:
-        """Seconds after which a call of it is ended, where it says so."""
-        return getattr(self, "timeout", None)
+    timeout_s: ClassVar[Key[float | None]] = Key("timeout", None)
 
     @property
     def emits(self) -> Emission | None:
@@ -65,10 +59,6 @@ class ToolBase(Noun):
         """The type of its arguments; none if the tool does not declare it."""
         declared = getattr(self, "input", None)
         return None if declared is None else parse_record(declared)
-
-    def with_paths_from(self, folder: Path) -> Self:
-        """The tool with its paths resolved from the folder of the machine file."""
-        return self
 
 
 class ValidatorTool(ToolBase):
@@ -83,7 +73,6 @@ class ValidatorTool(ToolBase):
 
     kind = "by"
     if_in_doubt = "retry"
-    example = {"by": ["length"]}
 
 
 class StartedTool(ToolBase):
@@ -114,7 +103,6 @@ class CommandTool(ProgramTool):
     """A template for the program's stdin. Default: no input."""
 
     kind = "command"
-    example = {"command": ["grep", "{{ word }}"], "input": {"word": "str"}}
 
     @property
     def templates(self) -> Written:
@@ -151,7 +139,6 @@ class McpTool(StartedTool):
     fatal error."""
 
     kind = "mcp"
-    example = {"mcp": "files.read_file"}
 
     @property
     def server(self) -> str:
@@ -181,12 +168,11 @@ class PythonTool(ProgramTool):
     arguments."""
     with_: dict[str, Any] = Field({}, alias="with")
     """Further arguments, as data, which the model does not see; not templates."""
-    folder: str | None = None
+    folder: PluginFolder = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
 
     kind = "python"
-    example = {"python": "catalogue:search", "input": {"word": "str"}}
 
     @model_validator(mode="after")
     def _says_each_argument_once(self) -> Self:
@@ -197,10 +183,6 @@ class PythonTool(ProgramTool):
             remedy = "keep the one whose value you mean: the machine's, or the model's"
             raise fault("given-twice", message, ("with", name), help=remedy)
         return self
-
-    def with_paths_from(self, folder: Path) -> Self:
-        placed = (folder / (self.folder or ".")).resolve()
-        return self.model_copy(update={"folder": str(placed)})
 
 
 TOOL_NOUNS: tuple[type[ToolBase], ...] = (ValidatorTool, CommandTool, McpTool, PythonTool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, reduce
 from itertools import islice
 from math import ceil, floor
@@ -147,7 +147,6 @@ def _is_described(notation: Mapping[str, Any]) -> bool:
 
 
 def default_places(notation: object, *, is_root: bool = True) -> Iterator[tuple[str | int, ...]]:
-    """The places of types with a default, below a root."""
     is_described = (
         isinstance(notation, Mapping) and not is_root and {"type", "default"} <= notation.keys()
     )
@@ -458,19 +457,9 @@ class _Reader(Mutable, dict=True):
         forms = [known for part, known in some if not part.is_null]
         has_null = len(forms) < len(some) or any(form.optional for form in forms)
         optional = said.lets_null and has_null
-        if len(forms) == 1:
-            return forms[0].replace(optional=optional, has_default=False, default=None)
-        return _common(forms).replace(optional=optional)
-
-
-def _common(forms: Sequence[DataType]) -> DataType:
-    kinds = {form.scalar for form in forms}
-    if kinds == {"str"}:
-        words = tuple(dict.fromkeys(word for form in forms for word in form.values))
-        return DataType({}, scalar="str", values=words if all(f.values for f in forms) else ())
-    if kinds in ({"int"}, {"bool"}):
-        return DataType({}, scalar=forms[0].scalar)
-    return DataType({}, scalar="num") if kinds and kinds <= {"int", "num"} else DataType({})
+        is_single = len(forms) == 1 or (forms and all(form.scalar for form in forms))
+        found = common_type(forms) if is_single else DataType({})
+        return found.replace(optional=optional, has_default=False, default=None)
 
 
 def _kinds(words: Mapping[str, Any]) -> frozenset[str]:
@@ -648,6 +637,8 @@ def _either(one: DataType, other: DataType) -> DataType:
     both = DataType({}, optional=one.optional or other.optional)
     if one.scalar is not None and one.scalar == other.scalar:
         return _common_scalar(one, other, both)
+    if {one.scalar, other.scalar} == {"int", "num"}:
+        return both.replace(scalar="num")
     if one.fields is not None and other.fields is not None:
         shared = [name for name in one.fields if name in other.fields]
         fields = {name: _either(one.fields[name], other.fields[name]) for name in shared}

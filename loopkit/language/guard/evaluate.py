@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from loopkit.language.guard.grammar import MAX_LENGTH, Guard, GuardError, names_in, parse, refusal
+from loopkit.language.guard.grammar import MAX_LENGTH, Guard, GuardError, parse, refusal
 from loopkit.language.guard.type_check import check_untyped
 from loopkit.values import Value
 
@@ -142,27 +142,15 @@ _READERS: dict[type[ast.expr], Callable[[Any, Facts], object]] = {
 }
 
 
-class Requirement(Value, frozen=True, eq=False):
-    text: str
-    tree: ast.expr
-    names: frozenset[str]
-    """The dotted names that it reads, `.count` included: {"nodes.count", "item.id"}."""
+class Requirement(Guard, frozen=True, eq=False):
+    """A guard of data; its names have `.count` included: {"nodes.count", "item.id"}."""
 
     def holds(self, value: object, names: Mapping[str, object]) -> bool:
         """Whether the requirement is met by `value`: the artifact, or one item of it.
 
         Total on JSON data; never raises. A name is looked up as a field of `value`, and if there
         is no such field in `names` (`item`, `index`, `artifact`, `input`). What is missing is
-        none. `PATH.count` is the number of items, fields or characters, unless there is a field
-        of that name; of anything else it is none.
-
-        - `==` compares scalars by kind and value: 1 equals 1.0, and true equals no number. A list
-          or a mapping equals nothing. `!=` is its opposite.
-        - `< <= > >=` hold for two numbers, or for two texts by code point, and are false for
-          everything else, none included.
-        - `x in PATH` holds if a list has an item equal to `x`, a text contains the text `x`, or a
-          mapping has the field `x`; `not in` is its opposite, so true of what is missing.
-        - `and`, `or`, `not` and the whole take only true for true: `not x` holds for a missing x.
+        none. What the operators mean, the rule `require` of the language says.
         """
         return truth(self.tree, _Data(value, names)) is True
 
@@ -176,7 +164,7 @@ def parse_requirement(text: str) -> Requirement:
     wrong = check_untyped(guard.tree)
     if wrong:
         raise GuardError(wrong[0])
-    return Requirement(text, guard.tree, names_in(guard.tree))
+    return Requirement(text, guard.tree, guard.names)
 
 
 class _Data(Value, frozen=True):

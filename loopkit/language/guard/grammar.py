@@ -154,32 +154,26 @@ class _Parser:
         if token.text in _VALUES:
             return self._constant()
         self._at += 1
-        self._refuse_after_name(token)
-        return set_place(ast.Name(token.text, ast.Load()), token.start, token.end)
-
-    def _refuse_after_name(self, token: Token) -> None:
         after = self._next
         if after.text == "(" and after.kind == "mark":
             raise computed(token.start, after.end, "guards call no functions")
         if after.text == "[" and after.kind == "mark":
             remedy = "read a field by its name: `plan.goal`"
             raise refusal(after.start, after.end, "guards have no subscripts", remedy)
+        return set_place(ast.Name(token.text, ast.Load()), token.start, token.end)
 
     def _constant(self) -> ast.Constant:
         token = self._next
         if self._take("-"):
-            return self._negative(token)
+            number = self._next
+            if number.kind != "number":
+                raise computed(token.start, token.end)
+            self._at += 1
+            return set_place(ast.Constant(-_number(number)), token.start, number.end)
         if token.kind not in ("text", "number") and token.text not in _VALUES:
             raise self._unexpected(as_operand=True)
         self._at += 1
         return set_place(ast.Constant(_value(token)), token.start, token.end)
-
-    def _negative(self, sign: Token) -> ast.Constant:
-        number = self._next
-        if number.kind != "number":
-            raise computed(sign.start, sign.end)
-        self._at += 1
-        return set_place(ast.Constant(-_number(number)), sign.start, number.end)
 
     def _collection(self) -> ast.expr:
         """Parse the operand after `in`: a list of values, or the name of a list."""
@@ -198,15 +192,12 @@ class _Parser:
                 raise self._unexpected("]")
             if self._take("]"):
                 break
-            items.append(self._item())
+            token = self._next
+            if token.kind == "name" and token.text not in KEYWORDS:
+                remedy = f'a text needs quotes: "{token.text}"'
+                raise refusal(token.start, token.end, "a list holds values, not names", remedy)
+            items.append(self._constant())
         return set_place(ast.List(items, ast.Load()), start, self._previous.end)
-
-    def _item(self) -> ast.Constant:
-        token = self._next
-        if token.kind == "name" and token.text not in KEYWORDS:
-            remedy = f'a text needs quotes: "{token.text}"'
-            raise refusal(token.start, token.end, "a list holds values, not names", remedy)
-        return self._constant()
 
     def _unexpected(self, closing: str = "", *, as_operand: bool = False) -> GuardError:
         """The error for the next token, which cannot stand where it does."""

@@ -19,8 +19,6 @@ Kind = Literal["bool", "int", "num", "str", "texts"]
 
 
 class GuardType(Value, frozen=True):
-    """The type of the values of a name in a guard."""
-
     kind: Kind
     """`texts` is a list of texts: it stands only on the right of `in`."""
     values: tuple[str | int | float, ...] = ()

@@ -20,7 +20,7 @@ from loopkit.language.states.kinds import (
     SetState,
     ValidateState,
 )
-from loopkit.language.states.state import Example, StateBase, WorkingState
+from loopkit.language.states.state import StateBase, WorkingState
 
 
 class FinalState(StateBase):
@@ -39,7 +39,6 @@ class FinalState(StateBase):
     """Values that are set in a file once the run is over and its trees are merged."""
 
     kind = "final"
-    example = Example({"final": "success", "result": "plan"})
     ends = True
 
     @property
@@ -53,7 +52,6 @@ class ChoiceState(WorkingState):
     """Does no work: only decides which transition to take."""
 
     kind = "choice"
-    example = Example({})
     doing = "choosing"
     knows_before = True
 

@@ -5,11 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
-    Discriminator,
     Field,
     GetJsonSchemaHandler,
-    Tag,
 )
 from pydantic_core import CoreSchema
 
@@ -19,8 +16,8 @@ from loopkit.language.facts import BOOL, BOUNDED_COUNT
 from loopkit.language.guard.evaluate import ITEMS, parse_path
 from loopkit.language.guard.grammar import GuardError
 from loopkit.language.guard.type_check import GuardType
-from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, fault, one_or_more
-from loopkit.language.states.state import AuthorState, Example, Output, output_from_name
+from loopkit.language.section import ErrorClass, Id, Ids, Noun, Written, by_type, fault, or_one
+from loopkit.language.states.state import AuthorState, Output, output_from_name
 from loopkit.text.json_text import texts_in
 
 if TYPE_CHECKING:
@@ -42,11 +39,7 @@ def _path(text: str) -> str:
 Positive = Annotated[int, Field(ge=1)]
 ItemPath = Annotated[str, AfterValidator(_path)]
 """A dotted path; `[]` behind a step goes through the items of a list."""
-ItemPaths = Annotated[
-    tuple[ItemPath, ...],
-    BeforeValidator(one_or_more, json_schema_input_type=ItemPath | list[ItemPath]),
-    Field(min_length=1),
-]
+ItemPaths = Annotated[tuple[ItemPath, ...], or_one(ItemPath), Field(min_length=1)]
 
 
 def steps_to_items(path: str) -> tuple[str, ...]:
@@ -63,6 +56,7 @@ class After(Noun):
     """The outcomes to wait for; any other outcome blocks the item."""
 
 
+PATHS_OR_MORE = by_type("<paths>", "<after>", str, list, tuple)
 CANCELLED, BLOCKED, CONFLICT = "cancelled", "blocked", "conflict"
 CHANGED_TOO = "the file has changed in the workspace as well"
 """The start of the finding about a file for which an item is in conflict."""
@@ -81,13 +75,6 @@ RESULT = {
 """The type of what a child leaves, in the notation of the language: its outcome, whether that is a
 success, its artifacts, how often it was judged, its calls, their USD (none is unknown), the last
 findings that are open, and its seconds of work."""
-EXAMPLE = """\
-loopkit: 1
-input: {text: str}
-states:
-  copy: {render: "{{ input.text }}", next: done}
-  done: {final: success, result: copy}
-"""
 
 
 class ChildMachine(Noun):
@@ -171,13 +158,7 @@ class EachState(ChildrenState):
     """The name of the item in templates and paths."""
     key: ItemPath
     """The path of the item's key, which must be unique in the list: `task.id`."""
-    after: (
-        Annotated[
-            Annotated[ItemPaths, Tag("<paths>")] | Annotated[After, Tag("<after>")],
-            Discriminator(lambda v: "<paths>" if isinstance(v, str | list | tuple) else "<after>"),
-        ]
-        | None
-    ) = None
+    after: Annotated[ItemPaths | After, PATHS_OR_MORE] | None = None
     """The paths of the keys of the items that an item waits for. These must succeed, unless `when`
     names other outcomes."""
     group: ItemPath | None = None
@@ -208,18 +189,6 @@ class EachState(ChildrenState):
     kind = "each"
     failing = ("failed", "succeeded")
     has_keys = True
-    example = Example(
-        {
-            "each": "input.parts",
-            "as": "part",
-            "key": "part",
-            "max_items": 3,
-            "machine": "child.yaml",
-            "input": {"text": "{{ part }}"},
-        },
-        input={"parts": {"type": ["str"], "default": ["tea"]}},
-        files={"child.yaml": EXAMPLE},
-    )
 
     @property
     def about(self) -> str:
@@ -251,7 +220,6 @@ class EachState(ChildrenState):
 
     @property
     def after_written(self) -> tuple[str, ...]:
-        """The paths that say what an item waits for."""
         return self.after.of if isinstance(self.after, After) else self.after or ()
 
     @property
@@ -268,7 +236,6 @@ class EachState(ChildrenState):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The outcomes that an item waits for."""
         if isinstance(self.after, After):
             return self.after.when
         return tuple(name for name, final in self.child.finals.items() if final.succeeds)
@@ -301,9 +268,6 @@ class MachineState(ChildrenState):
 
     kind = "machine"
     failing = ("outcome",)
-    example = Example(
-        {"machine": "child.yaml", "input": {"text": "{{ plan }}"}}, files={"child.yaml": EXAMPLE}
-    )
 
     @property
     def about(self) -> str:

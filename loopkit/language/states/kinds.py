@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Field
 
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.datatypes.datatype import PYTHON_TYPES, DataType
@@ -21,6 +21,7 @@ from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
+    ByForm,
     Duration,
     Emission,
     ErrorClass,
@@ -35,6 +36,7 @@ from loopkit.language.section import (
     Text,
     Variables,
     Written,
+    by_type,
     fault,
     templates_of,
 )
@@ -42,7 +44,6 @@ from loopkit.language.states.each import ItemPath, ItemPaths, steps_to_items
 from loopkit.language.states.state import (
     AgentChoice,
     AuthorState,
-    Example,
     Extract,
     Output,
     OutputName,
@@ -66,9 +67,7 @@ def _tag(value: object) -> str:
 class AgentState(TemplateState):
     """Asks an agent. The answer is the artifact."""
 
-    agent: Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[AgentChoice, Tag("<from>")], Discriminator(_tag)
-    ]
+    agent: Annotated[Id | AgentChoice, ByForm(("<name>", "<from>"), _tag)]
     """The agent to ask, or a choice between several. Its answer is the artifact."""
     prompt: Text
     """The prompt to send: a template."""
@@ -78,10 +77,6 @@ class AgentState(TemplateState):
     """The folder in which the agent works."""
 
     kind = "agent"
-    example = Example(
-        {"agent": "writer", "prompt": "Make {{ plan }} better."},
-        agents={"writer": {"command": ["sh", "-c", "echo Better tea."]}},
-    )
     call = "author"
     told_by = "prompt"
     has_own_work = True
@@ -127,7 +122,6 @@ class CommandState(AuthorState):
     """The folder in which the program runs."""
 
     kind = "run"
-    example = Example({"run": ["cat"], "stdin": "{{ plan }}"})
     call = "run"
     has_own_work = True
     works_outside = True
@@ -179,9 +173,6 @@ class HumanState(WorkingState):
     """The choice that counts if nobody answers within `timeout`."""
 
     kind = "human"
-    example = Example(
-        {"human": "Publish {{ plan }}?", "choices": ["publish", "stop"]}, answer="publish"
-    )
     waits = True
     told_by = kind
     knows_before = True
@@ -239,7 +230,6 @@ class RenderState(FilledState, MadeText):
     """Fills in a template: for a deterministic fallback, a merge, or an imported text."""
 
     kind = "render"
-    example = Example({"render": "{{ plan }} And cake."})
     told_by = kind
 
 
@@ -274,7 +264,6 @@ class MadeData(Noun):
         yield from _texts_at(self.data, tuple(steps[1 if self.for_ and steps else 0 :]))
 
     def type_with(self, given: DataType) -> DataType:
-        """The type of the artifact, in a machine with this input."""
         names = {"input": given}
         for name, lists in self.lists.items():
             found = [given.at(steps[1:]) if steps[0] == "input" else None for steps in lists]
@@ -287,7 +276,6 @@ class DataState(FilledState, MadeData):
     """Makes data."""
 
     kind = "data"
-    example = Example({"data": {"title": "{{ plan }}", "tags": ["tea"]}})
 
     @property
     def about(self) -> str:
@@ -322,10 +310,7 @@ def _first_kind(value: object) -> str:
 
 
 FirstValue = Annotated[
-    Annotated[PlainText, Tag("<text>")]
-    | Annotated[FirstText, Tag("<render>")]
-    | Annotated[MadeData, Tag("<data>")],
-    Discriminator(_first_kind),
+    PlainText | FirstText | MadeData, ByForm(("<text>", "<render>", "<data>"), _first_kind)
 ]
 
 
@@ -389,7 +374,6 @@ class FileValues(Noun):
 
     @property
     def texts(self) -> Written:
-        """The templates, with their places."""
         yield ("set",), self.set
         for key in ("where", "values", "expect"):
             yield from texts_in(getattr(self, key), (key,))
@@ -402,7 +386,6 @@ class SetState(FileValues, AuthorState):
     """The type of the data in the file."""
 
     kind = "set"
-    example = Example({"set": "a.yaml", "values": {"plan": "{{ plan }}"}}, files={"a.yaml": "b: 1"})
     has_own_work = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("content", "fatal")
 
@@ -443,17 +426,10 @@ class ValidateState(WorkingState):
     """The number of rounds after which new findings block only if they have the worst severity."""
     workspace: Workspace | None = None
     """The folder in which `command` rules run."""
-    emit: (
-        Annotated[
-            Annotated[Id, Tag("<name>")] | Annotated[ReportEmission, Tag("<verdicts>")],
-            Discriminator(lambda value: "<name>" if isinstance(value, str) else "<verdicts>"),
-        ]
-        | None
-    ) = None  # type: ignore[assignment] # wider than elsewhere; nobody assigns to a frozen noun
+    emit: Annotated[Id | ReportEmission, by_type("<name>", "<verdicts>")] | None = None  # type: ignore[assignment] # wider than elsewhere; nobody assigns to a frozen noun
     """The name of an event to store when the state starts its work, and one for each verdict."""
 
     kind = "validate"
-    example = Example({"validate": "plan", "by": [{"min_chars": 1}]})
     has_own_work = True
     works_outside = True
     faults: ClassVar[tuple[ErrorClass, ...]] = ("transient", "content", "fatal")

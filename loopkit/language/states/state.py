@@ -17,33 +17,23 @@ from loopkit.language.section import (
     Emit,
     ErrorClass,
     Id,
+    Key,
     Noun,
     OnInDoubt,
     Section,
     Spelled,
     Texts,
     Written,
+    by_type,
     fault,
     id_from,
-    one_or_more,
+    or_one,
 )
 from loopkit.language.transitions import OnError, Transitions
 from loopkit.language.validators import ByItem
-from loopkit.values import Value, field
 
 if TYPE_CHECKING:
     from loopkit.language.machine import Machine
-
-
-class Example(Value, frozen=True):
-    """A state of a kind without its way out, behind one that writes the artifact `plan`."""
-
-    state: Mapping[str, Any]
-    agents: Mapping[str, Any] = field(default_factory=dict)
-    answer: str = ""
-    input: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Texts of files beside the machine file."""
 
 
 def _agents_by_name(value: object) -> object:
@@ -203,7 +193,6 @@ class StateBase(Noun):
 
     kind: ClassVar[str]
     """The key by which states of this kind are known."""
-    example: ClassVar[Example]
     ends: ClassVar[bool] = False
     knows_before: ClassVar[bool] = False
     """Whether its guards may ask from which state a run came to it."""
@@ -276,23 +265,16 @@ class StateBase(Noun):
         """The events that are stored when it is left with a report, by verdict."""
         return {}
 
-    @property
-    def needed(self) -> tuple[str, ...] | None:
-        """The artifacts and fields on which its work depends; none where it does not name them."""
-        return getattr(self, "needs", None)
+    needed: ClassVar[Key[tuple[str, ...] | None]] = Key("needs", None)
+    """The artifacts and fields on which its work depends; none where it does not name them."""
 
     @property
     def may_be_kept(self) -> bool:
         """Whether its work leaves nothing but its artifact, which may do again as it is."""
         return False
 
-    @property
-    def judges(self) -> str | None:
-        return getattr(self, "validate_", None)
-
-    @property
-    def judged_by(self) -> tuple[ByItem, ...]:
-        return getattr(self, "by", ())
+    judges: ClassVar[Key[str | None]] = Key("validate_", None)
+    judged_by: ClassVar[Key[tuple[ByItem, ...]]] = Key("by", ())
 
     @property
     def child(self) -> "Machine | None":
@@ -303,10 +285,8 @@ class StateBase(Noun):
         """Whether each run of that machine works in a tree of its own."""
         return getattr(self, "isolate", "none") != "none"
 
-    @property
-    def edits(self) -> str | None:
-        """The artifact of another state that its work may change."""
-        return getattr(self, "edit", None)
+    edits: ClassVar[Key[str | None]] = Key("edit", None)
+    """The artifact of another state that its work may change."""
 
     @property
     def picks_best(self) -> bool:
@@ -329,10 +309,8 @@ class StateBase(Noun):
         """The names of items that its work goes through, with the steps to their lists."""
         return {}
 
-    @property
-    def own_workspace(self) -> Workspace | None:
-        """The folder that it works in instead of its agent's or the machine's."""
-        return getattr(self, "workspace", None)
+    own_workspace: ClassVar[Key[Workspace | None]] = Key("workspace", None)
+    """The folder that it works in instead of its agent's or the machine's."""
 
     @property
     def facts(self) -> Mapping[str, GuardType]:
@@ -344,10 +322,8 @@ class StateBase(Noun):
         """The type of the data that its work always leaves, whoever works."""
         return None
 
-    @property
-    def asked_form(self) -> Mapping[str, Any] | None:
-        """The fields that somebody fills in, in the notation of the language."""
-        return getattr(self, "form", None)
+    asked_form: ClassVar[Key[Mapping[str, Any] | None]] = Key("form", None)
+    """The fields that somebody fills in, in the notation of the language."""
 
     @property
     def may_leave_none(self) -> bool:
@@ -398,13 +374,8 @@ class RenderOutput(Output):
     """Append the text to the file instead of replacing it."""
 
 
-_NAME_OR_MORE = Discriminator(lambda value: "<name>" if isinstance(value, str) else "<output>")
-OutputName = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[Output, Tag("<output>")], _NAME_OR_MORE
-]
-RenderOutputName = Annotated[
-    Annotated[Id, Tag("<name>")] | Annotated[RenderOutput, Tag("<output>")], _NAME_OR_MORE
-]
+OutputName = Annotated[Id | Output, by_type("<name>", "<output>")]
+RenderOutputName = Annotated[Id | RenderOutput, by_type("<name>", "<output>")]
 
 
 @cache
@@ -421,11 +392,7 @@ Need = Annotated[
         "write it like `plan`, or `plan.interfaces`",
     ),
 ]
-Needs = Annotated[
-    tuple[Need, ...],
-    BeforeValidator(one_or_more, json_schema_input_type=Need | list[Need]),
-    Field(min_length=1),
-]
+Needs = Annotated[tuple[Need, ...], or_one(Need), Field(min_length=1)]
 
 
 class AuthorState(WorkingState):

@@ -1,8 +1,4 @@
-"""The grammar of templates: text → tree, refusing by name what templates can't do.
-
-Shapes are what is known of a template's data before it is rendered; by them the names and fields
-that it reads are followed, and those found that do not exist.
-"""
+"""The grammar of templates: text → tree, refusing by name what templates can't do."""
 
 from __future__ import annotations
 
@@ -75,7 +71,11 @@ def tree_of(text: str) -> nodes.Template:
     except ValueError as error:  # Python reads no number of thousands of digits
         too_long = Refusal("a number has too many digits", code="template-syntax")
         raise error_at(too_long, text, 1) from error
-    _refuse_foreign(tree, text)
+    for node, depth, loops in _walk(tree):
+        if depth > MAX_DEPTH or loops > MAX_LOOPS:
+            raise _too_deep(text, node.lineno)
+        if wrong := _foreign(node):
+            raise error_at(wrong[0], text, node.lineno, wrong[1])
     return tree
 
 
@@ -121,15 +121,6 @@ def _missing_end(text: str, line: int) -> TemplateError:
     message = f"`{{% {name} %}}` is never closed" if name else "the template ends too early"
     remedy = f"add `{{% end{name} %}}`" if name else "close what is open"
     return error_at(Refusal(message, remedy, "template-syntax"), text, line, name)
-
-
-def _refuse_foreign(tree: nodes.Template, text: str) -> None:
-    for node, depth, loops in _walk(tree):
-        if depth > MAX_DEPTH or loops > MAX_LOOPS:
-            raise _too_deep(text, node.lineno)
-        wrong = _foreign(node)
-        if wrong:
-            raise error_at(wrong[0], text, node.lineno, wrong[1])
 
 
 def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
@@ -218,8 +209,6 @@ class Fields(Value, frozen=True):
 
 
 class Items(Value, frozen=True):
-    """A list of items of one shape."""
-
     item: Shape = field(default_factory=Anything)
     optional: bool = False
 

@@ -29,9 +29,9 @@ from loopkit.language.template.grammar import (
 from loopkit.language.template.sandbox import (
     MAX_OUTPUT,
     SANDBOX,
-    rewrite_tree,
+    Rewriting,
+    plain_data,
     to_text,
-    without_words,
 )
 from loopkit.values import Value
 
@@ -83,7 +83,7 @@ class Template(Value, frozen=True, eq=False):
         return self._run(names, _print)
 
     def value(self, names: Mapping[str, object]) -> object:
-        """The value itself where the template is one `{{ … }}`, else the text.
+        """The value itself where the template is one `{{ … }}`, as plain data, else the text.
 
         Raises TemplateError as `render` does.
         """
@@ -94,7 +94,7 @@ class Template(Value, frozen=True, eq=False):
             return self.render(names)
         else:
             found = self._run(names, _evaluate, keeps_value=True)
-        return found if self.names.isdisjoint(OF_REPORTS) else without_words(found)
+        return plain_data(found)
 
     def _run(self, names: Mapping[str, object], take: Take[T], *, keeps_value: bool = False) -> T:
         """Run the template within a budget, and return what `take` reads from it."""
@@ -169,9 +169,8 @@ def _compile(text: str, *, keeps_value: bool = False) -> jinja2.Template:
         line = expression.lineno
         kept = nodes.Name(VALUE, "store", lineno=line)
         tree.body = [nodes.Assign(kept, expression, lineno=line)]
-    return SANDBOX.template_class.from_code(
-        SANDBOX, SANDBOX.compile(rewrite_tree(tree)), SANDBOX.globals
-    )
+    Rewriting().visit(tree)
+    return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(tree), SANDBOX.globals)
 
 
 def _print(template: jinja2.Template, context: Context) -> str:

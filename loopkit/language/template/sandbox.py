@@ -1,7 +1,6 @@
 """The one Jinja environment: its sandbox around data, its filters, tests and operators.
 
-First the data that templates see, and how it is printed. A checked template is rewritten in two
-places: its loops count their rounds, and `~` prints what it joins.
+First the data that templates see, and how it is printed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count, groupby
 from types import MappingProxyType
-from typing import Any, Self, TypeGuard
+from typing import Any, Self
 
 from jinja2 import Environment, StrictUndefined, Undefined, nodes, pass_environment
 from jinja2.filters import FILTERS as _JINJAS_FILTERS
@@ -58,11 +57,17 @@ class WordedList(list[WordedRecord]):
     """A list that prints as the words of its items, also if it has none."""
 
 
-def without_words(value: object) -> object:
-    """The same data as it is stored, which prints as JSON."""
-    if isinstance(value, dict):
-        return {key: without_words(inner) for key, inner in value.items()}
-    return [*map(without_words, value)] if isinstance(value, list) else value
+def plain_data(value: object) -> object:
+    """The same data as it is stored, without words, records and texts with fields."""
+    match value:
+        case FieldedText():
+            return str(value)
+        case Mapping():
+            return {key: plain_data(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [*map(plain_data, value)]
+        case _:
+            return value
 
 
 def to_text(value: object) -> str:
@@ -75,13 +80,11 @@ def to_text(value: object) -> str:
         return str(value)
     if isinstance(value, WordedRecord):
         return value.words
-    if isinstance(value, WordedList) or (value and isinstance(value, list) and _is_worded(value)):
-        return "\n".join(f"- {one.words}" for one in value)
+    if isinstance(value, list) and (value or isinstance(value, WordedList)):
+        worded = [one for one in value if isinstance(one, WordedRecord)]
+        if len(worded) == len(value):
+            return "\n".join(f"- {one.words}" for one in worded)
     return as_json(value)
-
-
-def _is_worded(values: list[object]) -> TypeGuard[list[WordedRecord]]:
-    return all(isinstance(value, WordedRecord) for value in values)
 
 
 def as_json(value: object, indent: int | None = None) -> str:
@@ -239,21 +242,6 @@ def _fields_of(holder: object) -> Mapping[Any, object]:
     return dict(zip(names, holder, strict=True)) if names and isinstance(holder, tuple) else {}
 
 
-def _sandbox() -> Sandbox:
-    sandbox = Sandbox(
-        undefined=Missing,
-        finalize=to_text,
-        # A block scalar of YAML says itself how it ends.
-        keep_trailing_newline=True,
-        autoescape=False,
-        optimized=False,
-    )
-    sandbox.filters = {**FILTERS, "~": _concatenate, "rounds": count_rounds}
-    sandbox.tests = dict(TESTS)
-    sandbox.globals = {"range": _range}
-    return sandbox
-
-
 Function = Callable[..., Any]
 
 JINJA_FILTERS: Mapping[str, Any] = _JINJAS_FILTERS
@@ -391,24 +379,30 @@ TESTS: Mapping[str, Function] = {
 }
 
 
-def _concatenate(values: Iterable[object]) -> str:
-    return "".join(map(to_text, values))
-
-
-SANDBOX = _sandbox()
-
-
-def rewrite_tree(tree: nodes.Template) -> nodes.Template:
-    """The tree rewritten, in place."""
-    _Rewriting().visit(tree)
-    return tree
+SANDBOX = Sandbox(
+    undefined=Missing,
+    finalize=to_text,
+    # A block scalar of YAML says itself how it ends.
+    keep_trailing_newline=True,
+    autoescape=False,
+    optimized=False,
+)
+SANDBOX.filters = {
+    **FILTERS,
+    "~": lambda values: "".join(map(to_text, values)),
+    "rounds": count_rounds,
+}
+SANDBOX.tests = dict(TESTS)
+SANDBOX.globals = {"range": _range}
 
 
 def _filter(name: str, node: nodes.Node) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
-class _Rewriting(NodeTransformer):
+class Rewriting(NodeTransformer):
+    """Counts the rounds of loops, and prints what `~` joins; changes a tree in place."""
+
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - Jinja's names
         self.generic_visit(node)
         node.iter = _filter("rounds", node.iter)

@@ -9,15 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BeforeValidator,
-    Discriminator,
     Field,
     SerializeAsAny,
-    Tag,
     WithJsonSchema,
     model_validator,
 )
@@ -34,18 +31,20 @@ from loopkit.language.section import (
     Notation,
     Noun,
     PlainText,
+    PluginFolder,
     Section,
     Spelled,
     Texts,
     Variables,
     Written,
+    by_type,
     fault,
     one_of,
     one_or_more,
 )
 from loopkit.language.validators.command import CommandRule
 from loopkit.language.validators.judge import JudgeRule
-from loopkit.language.validators.rule import Example, FixedRule, RuleBase
+from loopkit.language.validators.rule import FixedRule, RuleBase
 from loopkit.text import plural
 
 
@@ -71,7 +70,6 @@ class MatchesRule(FixedRule):
     kind = "matches"
     most_findings: ClassVar[float] = 1
     sees_only_artifact = True
-    example = Example({"matches": "(?i)tea"}, passes="Some tea.", fails="Some water.")
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         most = "" if self.count.max is None else f", at most {self.count.max},"
@@ -89,7 +87,6 @@ class NotMatchesRule(FixedRule):
 
     kind = "not_matches"
     sees_only_artifact = True
-    example = Example({"not_matches": "perhaps"}, passes="Boil it.", fails="Boil it, perhaps.")
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         pattern = patterns.get(self.not_matches, self.not_matches)
@@ -106,7 +103,6 @@ class ContainsRule(FixedRule):
 
     kind = "contains"
     most_findings: ClassVar[float] = 1
-    example = Example({"contains": "tea"}, passes="Some tea.", fails="Some water.")
 
     @property
     def templates(self) -> Written:
@@ -125,7 +121,6 @@ class NotContainsRule(FixedRule):
     """Whether capitals count as small letters."""
 
     kind = "not_contains"
-    example = Example({"not_contains": "water"}, passes="Some tea.", fails="Some water.")
 
     @property
     def templates(self) -> Written:
@@ -141,7 +136,6 @@ class SectionRule(Section, FixedRule):
     kind = "section"
     most_findings: ClassVar[float] = 1
     sees_only_artifact = True
-    example = Example({"section": "Goal"}, passes="# Goal\n\nTea.", fails="# Goal\n")
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         title = " or a title" if self.or_title else ""
@@ -170,7 +164,6 @@ class MinCharsRule(LengthRule):
     """The minimum number of characters, without surrounding white space."""
 
     kind = "min_chars"
-    example = Example({"min_chars": 20}, passes="Long enough, at last.", fails="No.")
 
 
 class MaxCharsRule(LengthRule):
@@ -180,7 +173,6 @@ class MaxCharsRule(LengthRule):
     """The maximum number of characters, without surrounding white space."""
 
     kind = "max_chars"
-    example = Example({"max_chars": 20}, passes="Yes.", fails="Far too long, alas, by a lot.")
 
 
 class MinWordsRule(LengthRule):
@@ -190,7 +182,6 @@ class MinWordsRule(LengthRule):
     """The minimum number of words."""
 
     kind = "min_words"
-    example = Example({"min_words": 3}, passes="Boil the water.", fails="Tea - tea!")
 
 
 class MaxWordsRule(LengthRule):
@@ -200,7 +191,6 @@ class MaxWordsRule(LengthRule):
     """The maximum number of words."""
 
     kind = "max_words"
-    example = Example({"max_words": 3}, passes="Boil - the water!", fails="Boil the water now.")
 
 
 class SchemaRule(FixedRule):
@@ -214,7 +204,6 @@ class SchemaRule(FixedRule):
     kind = "schema"
     sees_only_artifact = True
     explains_unreadable = True
-    example = Example({"schema": {"cups": "int"}}, passes='{"cups": 2}', fails='{"cups": "two"}')
 
     @property
     def about(self) -> str:
@@ -236,7 +225,6 @@ class RequireRule(FixedRule):
     """Other artifacts whose data the condition can read, such as `plan`."""
 
     kind = "require"
-    example = Example({"require": "cups > 1"}, passes='{"cups": 2}', fails='{"cups": 1}')
 
     @property
     def most_findings(self) -> float:
@@ -341,12 +329,6 @@ class LookupRule(FixedRule):
     """The values to check, and the known values."""
 
     kind = "lookup"
-    example = Example(
-        {"lookup": {"path": "drinks[]", "in": {"file": "known.yaml"}, "at": "drinks[]"}},
-        passes='{"drinks": ["tea"]}',
-        fails='{"drinks": ["tee"]}',
-        files={"known.yaml": "drinks: [tea, water]\n"},
-    )
 
     @property
     def paths(self) -> Written:
@@ -402,7 +384,6 @@ class Acyclic(Noun):
         return steps[: len(steps) - steps[::-1].index(ITEMS)] if ITEMS in steps else ()
 
     def is_in_nodes(self, path: str) -> bool:
-        """Whether a path leads into the items that are the nodes."""
         items, steps = self.item_steps, parse_path(path)
         return 0 < len(items) < len(steps) and steps[: len(items)] == items
 
@@ -431,11 +412,6 @@ class AcyclicRule(FixedRule):
     """The paths of the nodes and edges."""
 
     kind = "acyclic"
-    example = Example(
-        {"acyclic": {"nodes": "tasks[].id", "edges": "tasks[].needs[]"}},
-        passes='{"tasks": [{"id": "boil"}, {"id": "brew", "needs": ["boil"]}]}',
-        fails='{"tasks": [{"id": "boil", "needs": ["boil"]}]}',
-    )
 
     @property
     def paths(self) -> Written:
@@ -467,12 +443,6 @@ PluginName = Annotated[
 """`package.module:function`, or the name of an entry point of the group `loopkit.validators`."""
 
 
-_TASTE = """
-def check(text, context):
-    return [] if "tea" in text else ["No tea."]
-"""
-
-
 class PythonRule(FixedRule):
     """Runs a Python function as a validator, in a process of its own."""
 
@@ -482,7 +452,7 @@ class PythonRule(FixedRule):
     """Arguments for the function, as data; not templates."""
     sees: Texts = ()
     """Further values to pass to the function, such as another artifact: `plan`."""
-    folder: str | None = None
+    folder: PluginFolder = None
     """The folder to search first for modules, relative to the machine file. Default: the machine
     file's own folder."""
     timeout: Duration = 60.0
@@ -495,12 +465,6 @@ class PythonRule(FixedRule):
     grades: ClassVar[bool] = True
     tells_more: ClassVar[bool] = True
     read_codes: ClassVar[frozenset[str] | None] = None
-    example = Example(
-        {"python": "taste:check"},
-        passes="Some tea.",
-        fails="Some water.",
-        files={"taste.py": _TASTE},
-    )
 
     @property
     def mentions(self) -> Iterator[str]:
@@ -510,10 +474,6 @@ class PythonRule(FixedRule):
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"`{self.python}` finds nothing"
-
-    def with_paths_from(self, folder: Path) -> Self:
-        placed = (folder / (self.folder or ".")).resolve()
-        return self.model_copy(update={"folder": str(placed)})
 
 
 RULE_NOUNS: tuple[type[RuleBase], ...] = (
@@ -545,18 +505,8 @@ else:
 
 
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1), FROM_LIST]
-Validator = SerializeAsAny[
-    Annotated[
-        Annotated[Rules, Tag("<rules>")] | Annotated[Rule, Tag("<rule>")],
-        Discriminator(lambda value: "<rules>" if isinstance(value, (list, tuple)) else "<rule>"),
-    ]
-]
-ByItem = SerializeAsAny[
-    Annotated[
-        Annotated[Id, Tag("<name>")] | Annotated[Rule, Tag("<rule>")],
-        Discriminator(lambda value: "<name>" if isinstance(value, str) else "<rule>"),
-    ]
-]
+Validator = SerializeAsAny[Annotated[Rules | Rule, by_type("<rules>", "<rule>", list, tuple)]]
+ByItem = SerializeAsAny[Annotated[Id | Rule, by_type("<name>", "<rule>")]]
 
 
 def rules_of(validator: Rule | tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -19,7 +19,7 @@ from loopkit.language.section import (
     templates_of,
 )
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.language.validators.rule import Example, FixedRule
+from loopkit.language.validators.rule import FixedRule
 
 Parse = Literal["exit_code", "lines", "junit", "sarif", "report"]
 
@@ -65,7 +65,6 @@ class CommandRule(FixedRule):
     played = "command"
     may_be_lost = True
     keeps_output = True
-    example = Example({"command": ["grep", "tea"]}, passes="Some tea.", fails="Some water.")
 
     @property
     def grades(self) -> bool:

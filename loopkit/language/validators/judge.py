@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from loopkit.language.section import FROM_LIST, ByItself, Id, Noun, Text, Texts, fault
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.language.validators.rule import Example, RuleBase
+from loopkit.language.validators.rule import RuleBase
 
 
 class Score(Noun):
@@ -28,14 +28,6 @@ class Score(Noun):
             message = f"`pass` is not above {self.min:g} and at most {self.max:g}"
             raise fault("empty-range", message, ("pass",), help="no other score divides the range")
         return self
-
-
-_REVIEW = """
-case "$(cat)" in
-*Peppermint*) echo '{"verdict": "pass", "findings": []}' ;;
-*) echo '{"verdict": "fail", "findings": [{"message": "No tea.", "severity": "error"}]}' ;;
-esac
-"""
 
 
 class JudgeRule(RuleBase):
@@ -97,12 +89,6 @@ class JudgeRule(RuleBase):
     played = "judge"
     may_be_lost = True
     grades: ClassVar[bool] = True
-    example = Example(
-        {"judge": "critic", "rubric": ["It is drinkable."]},
-        passes="Peppermint tea.",
-        fails="Hot water.",
-        agents={"critic": {"command": ["sh", "-c", _REVIEW]}},
-    )
 
     @property
     def names_origins(self) -> bool:

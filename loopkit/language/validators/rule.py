@@ -5,23 +5,10 @@ A kind of rule is known by one key. Its class says what it is; `loopkit.validato
 
 from collections.abc import Collection, Iterator, Mapping
 from math import inf
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from loopkit.language.section import Id, Ids, Noun, PlainText, Text, Written
+from loopkit.language.section import Id, Ids, Key, Noun, PlainText, Text, Written
 from loopkit.language.validators.report_map import ReportMap, VerdictReading
-from loopkit.values import Value, field
-
-
-class Example(Value, frozen=True):
-    """A rule of a kind, with one artifact that it passes and one that it rejects."""
-
-    rule: Mapping[str, Any]
-    passes: str
-    fails: str
-    agents: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The files that must exist beside its machine file."""
 
 
 class RuleBase(Noun):
@@ -40,7 +27,6 @@ class RuleBase(Noun):
 
     kind: ClassVar[str]
     """The key by which rules of this kind are known."""
-    example: ClassVar[Example]
     played: ClassVar[Literal["", "command", "judge"]] = ""
     """What a scenario plays of it, if it does not judge by itself."""
     may_be_lost: ClassVar[bool] = False
@@ -52,15 +38,10 @@ class RuleBase(Noun):
     keeps_output: ClassVar[bool] = False
     """Whether its `message` leaves standing what was said, as the only trace of the defect."""
 
-    @property
-    def asks(self) -> str | None:
-        """The agent that judges by it; none where it judges without a model."""
-        return getattr(self, "judge", None)
-
-    @property
-    def is_always_asked(self) -> bool:
-        """Whether it comes to its turn even where another rule blocks."""
-        return getattr(self, "always", True)
+    asks: ClassVar[Key[str | None]] = Key("judge", None)
+    """The agent that judges by it; none where it judges without a model."""
+    is_always_asked: ClassVar[Key[bool]] = Key("always", True)
+    """Whether it comes to its turn even where another rule blocks."""
 
     @property
     def asks_again(self) -> bool:
@@ -78,14 +59,9 @@ class RuleBase(Noun):
         score = getattr(self, "score", None)
         return None if score is None else (score.min, score.max)
 
-    @property
-    def program(self) -> tuple[str, ...]:
-        return getattr(self, "command", ())
-
-    @property
-    def has_baseline(self) -> bool:
-        """Whether its program runs once before the run's first work."""
-        return getattr(self, "baseline", False)
+    program: ClassVar[Key[tuple[str, ...]]] = Key("command", ())
+    has_baseline: ClassVar[Key[bool]] = Key("baseline", False)
+    """Whether its program runs once before the run's first work."""
 
     @property
     def grades(self) -> bool:
@@ -112,30 +88,19 @@ class RuleBase(Noun):
     def most_findings(self) -> float:
         return inf
 
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
-        return getattr(self, "sees", ())
+    shown: ClassVar[Key[tuple[str, ...]]] = Key("sees", ())
+    """What it sees besides the artifact, by dotted names: artifacts, inputs and the like."""
 
     @property
     def tells_more(self) -> bool:
         """Whether its findings may say more than the language knows of them."""
         return self.report_map is not None
 
-    @property
-    def report_map(self) -> ReportMap | None:
-        """How it reads a report of another shape than ours."""
-        return getattr(self, "map", None)
-
-    @property
-    def verdict_reading(self) -> VerdictReading | None:
-        """How it reads a verdict out of text."""
-        return getattr(self, "verdict", None)
-
-    @property
-    def own_fields(self) -> Collection[str]:
-        """What else its findings say, by name."""
-        return getattr(self, "fields", ())
+    report_map: ClassVar[Key[ReportMap | None]] = Key("map", None)
+    """How it reads a report of another shape than ours."""
+    verdict_reading: ClassVar[Key[VerdictReading | None]] = Key("verdict", None)
+    own_fields: ClassVar[Key[Collection[str]]] = Key("fields", ())
+    """What else its findings say, by name."""
 
     @property
     def finding_templates(self) -> Written:
@@ -156,7 +121,6 @@ class RuleBase(Noun):
 
     @property
     def conditions(self) -> Written:
-        """Its conditions on data, in the guard language."""
         return self.written("require")
 
     @property
@@ -177,10 +141,6 @@ class RuleBase(Noun):
     def wish(self, patterns: Mapping[str, str]) -> str:
         """The rule's demand on an artifact, in words for its author."""
         return "it is accepted"
-
-    def with_paths_from(self, folder: Path) -> Self:
-        """The rule with its paths resolved from the folder of the machine file."""
-        return self
 
 
 class FixedRule(RuleBase):

@@ -1,8 +1,4 @@
-"""A judge's answer in our own words, whatever its form, and when its verdict and findings agree.
-
-Also parts of a report: the value at a path, the meaning of a word, the identity of a finding; and
-the form of a report: ours, or one that a `map` reads.
-"""
+"""A judge's answer in our own words, whatever its form, and when its verdict and findings agree."""
 
 from __future__ import annotations
 
@@ -133,7 +129,6 @@ class AnswerForm(Value, frozen=True, kw_only=True):
         return self.levels.advisory if verdict in ("pass", "warn") else self.levels.ungraded
 
     def contradictions(self, said: Opinion) -> Iterator[str]:
-        """Why the findings contradict the verdict, if they do."""
         severities = [one.severity for one in said.findings]
         if said.verdict == "fail":
             severities += [one.severity for one in said.facts]
@@ -217,7 +212,6 @@ def as_text(value: object) -> str | None:
 
 
 def excerpt(value: object) -> str:
-    """A value of a report, short enough for a sentence."""
     return shorten(canonical(value), 60)
 
 

@@ -83,7 +83,6 @@ def read_text(
 
 
 def _unmet_criteria(validator: str, text: str, form: TextForm) -> tuple[Finding, ...]:
-    """A warning where fewer criteria are met than were checked."""
     counts = form.reading.counts
     if counts is None:
         return ()
@@ -213,16 +212,9 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         return {fold(word): level for word, level in known.items()}
 
     def unknown_word(self, word: str) -> str:
-        """What is wrong with a word of a finding that has no meaning."""
         known = dict.fromkeys((*self.words, *self.reading.severities, *self.levels.levels))
         choices = ", ".join(map(quote, known))
         return f"A finding has the word {quote(word[:60])}, which is none of {choices}."
-
-    @cached_property
-    def failing(self) -> str:
-        """A pattern for the words and the severities that mean `fail`."""
-        words = (word for word, meant in self.words.items() if meant == "fail")
-        return f"(?i){_any_of((*words, *self.levels.severe))}"
 
     @property
     def instructions(self) -> str:
@@ -298,7 +290,7 @@ def _without_fence(text: str) -> str:
 
 
 def end_of_words(messages: Sequence[str], form: TextForm) -> str:
-    """The end of the words, without what is met, after earlier lines that fail."""
+    """The end of the words, without what is met."""
     words = "\n\n".join(said for message in messages if (said := printable(message).strip()))
     # Where a pattern takes too long, the reason names it, and the words count as they are.
     with suppress(PatternTimeout):
@@ -309,15 +301,7 @@ def end_of_words(messages: Sequence[str], form: TextForm) -> str:
                 kept = match.end()
         words = "".join((*parts, words[kept:])).strip()
     end = end_of(words, OWN_WORDS_CHARS)
-    before = words.removesuffix(end)
-    fails = []
-    room = OWN_WORDS_CHARS
-    with suppress(PatternTimeout):
-        for line in before.split("\n") if before else ():
-            if len(line) < room and next(occurrences(form.failing, line), None):
-                fails.append(line)
-                room -= len(line) + 1
-    return "\n".join((*fails, "…", end)) if before else end
+    return end if end == words else f"…\n{end}"
 
 
 BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
