@@ -36,6 +36,7 @@ def test_ls_has_a_sentence_for_each_machine_and_names_what_lists_runs(cli: Comma
 def test_a_name_stands_for_a_machine_where_a_path_is_taken(cli: CommandLine) -> None:
     assert "2 files: no errors" in cli(0, "check", "release_notes", "sql_query").err
     assert "3 cases passed" in cli(0, "test", "email_order").err
+    Path("translation").mkdir()
     assert "stateDiagram" in cli(0, "diagram", "translation").out
     assert "openai/gpt-5-mini" in cli(0, "plan", "release_notes").out
     assert cli(0, "show", "code_fix").out == shipped_machines()["code_fix"].read_text("utf-8")

@@ -38,9 +38,11 @@ class MachinePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         name = str(value)
-        if not NAME.fullmatch(name) or os.path.lexists(name):
+        # Only commands that take several paths take folders.
+        is_folder = os.path.isdir(name) and (param is None or param.nargs == 1)
+        if not NAME.fullmatch(name) or (os.path.lexists(name) and not is_folder):
             return super().convert(value, param, ctx)
-        path = machine_named(name)
+        path = machine_named(name) or (Path(name) if is_folder else None)
         if path is None:
             known = {**machines_in(project().machines), **shipped_machines()}
             told = f"error: there is no file and no machine `{name}`; {did_you_mean(name, known)}"
