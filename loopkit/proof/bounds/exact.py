@@ -1,30 +1,22 @@
-"""Exact bounds, from the whole graph of configurations, and the paths that show them.
-
-A picture is the graph of a machine without counters, where each may have room or none at any time.
-It is small, and what never happens in it happens in no run.
-"""
+"""Exact bounds, from the whole graph of configurations, and the paths that show them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds.agent_calls import Asked, calls_tools
+from loopkit.proof.bounds.agent_calls import Asked, calls_tools, without_price
 from loopkit.proof.bounds.configurations import (
     END,
     Aim,
-    Configuration,
     Dead,
-    Explored,
     Explorer,
     Measure,
     Number,
     Path,
-    Present,
-    TooMany,
     ahead,
     cheapest,
     circle,
@@ -34,10 +26,9 @@ from loopkit.proof.bounds.configurations import (
     paths,
     weight_of,
 )
-from loopkit.proof.bounds.moves import Case, Move, Moves
-from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, Variables, granted, number
+from loopkit.proof.bounds.variables import Region, granted, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
@@ -53,16 +44,15 @@ UNKNOWN = Extreme(None, None, {}, {}, (), {})
 class Exact:
     """The bounds of a machine whose configurations were all explored."""
 
-    def __init__(self, explorer: Explorer, explored: Explored, present: Present | None) -> None:
-        self._explorer = explorer
+    def __init__(self, explored: Explorer) -> None:
         self._explored = explored
         self._variables = explored.plans.variables
         self._graph = self._variables.graph
-        self._present = present
-        self._descriptions = Descriptions(explored.plans, explored.found, present)
-        self.unpriced = explored.plans.moves.asking.calls_without_price(
-            name for name, _ in explored.found
-        )
+        self._descriptions = Descriptions(explored)
+        states = dict.fromkeys(name for name, _ in explored.found)
+        self.reach: Asked = explored.plans.moves.asking.of_states(states)
+        """All agent calls that runs can make."""
+        self.unpriced = without_price(self.reach)
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
 
@@ -73,16 +63,10 @@ class Exact:
             configurations=len(self._explored.found),
             paths=paths(self._explored, self._order) if measures else None,
             stuck=tuple(self._stuck()),
-            untaken=_untaken(self._graph, self._explored),
+            untaken=untaken(self._graph, self._explored),
             unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),
             unfilled=dict(self._counters_left()),
         )
-
-    @property
-    def reach(self) -> Asked:
-        states = dict.fromkeys(name for name, _ in self._explored.found)
-        asking = self._explored.plans.moves.asking
-        return tuple(work for name in states for work in asking.reach(name))
 
     @property
     def is_suspended(self) -> bool:
@@ -101,7 +85,7 @@ class Exact:
         aim = Aim(measure, is_worst=False)
         least = ahead(ends, self._explored.every_plan(), aim)
         most = len(self._explored.found)
-        total, path = cheapest(self._explorer, aim, ends, least, most)
+        total, path = cheapest(self._explored, aim, ends, least, most)
         return None if path is None else self._descriptions.extreme(total, path, aim)
 
     def _stuck(self) -> Iterator[Stuck]:
@@ -164,16 +148,16 @@ def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]
     )
 
 
-def _untaken(graph: Graph, explored: Explored) -> tuple[str, ...]:
+def untaken(graph: Graph, explored: Explorer) -> tuple[str, ...]:
     every = (move for moves in explored.every_plan() for move in moves)
     taken = {move.edge.id for move in every if move.edge is not None}
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
-def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
+def predecessors(explored: Explorer) -> Mapping[int, tuple[int, Move]]:
     """For each configuration, its predecessor on a shortest path and the move from there."""
     before: dict[int, tuple[int, Move]] = {}
-    starts = set(explored.starts)
+    starts = set(explored.starts())
     for index, ways in enumerate(zip(explored.moves, explored.targets, strict=False)):
         for move, target in zip(*ways, strict=True):
             if target != END and target not in starts:
@@ -182,11 +166,11 @@ def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
 
 
 class Descriptions:
-    def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
-        self._plans = plans
-        self._variables = plans.variables
-        self._found = found
-        self._before = present.values if present else {}
+    def __init__(self, explorer: Explorer) -> None:
+        self._plans = explorer.plans
+        self._variables = explorer.plans.variables
+        self._found = explorer.found
+        self._before = explorer.present.values
 
     def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
         """What a path takes, with the total that no path exceeds or undercuts."""
@@ -196,7 +180,7 @@ class Descriptions:
         for index, move in path.steps:
             name = self._found[index][0]
             case, asked = aim.case(move)
-            way.append(_describe_step(name, move, case, asked))
+            way.append(move.taken(name, case, asked))
             for work in asked:
                 weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
                 by_state[name] += weight
@@ -208,7 +192,7 @@ class Descriptions:
 
     def stuck(self, dead: Dead, path: Path) -> Stuck:
         steps = ((self._found[index][0], move) for index, move in path.steps)
-        way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
+        way = tuple(move.taken(name, move.least, move.least.spread.least) for name, move in steps)
         name = self._found[dead.at][0]
         return Stuck(
             name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
@@ -244,71 +228,3 @@ class Descriptions:
                 spent.update(move.edge.counters)
         whole = self._variables.inputs.region
         return {name: region[0] for name, region in narrowest.items() if region != whole(name)}
-
-
-def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:
-    edge = move.edge.id if move.edge else None
-    return Taken(name, move.event, edge, case.row, asked, move.is_spared)
-
-
-class Picture:
-    """What is known of a machine with too many configurations to explore them all."""
-
-    def __init__(
-        self, explorer: Explorer, inputs: Mapping[str, object], present: Present | None, most: int
-    ) -> None:
-        """`explorer` has reached its limit; `most` configurations may be explored here."""
-        self._explorer = explorer
-        self._concrete = explorer.plans.variables
-        self._graph = self._concrete.graph
-        self._inputs = inputs
-        self._present = present
-        self._left = most
-        self.explored = self._without_all_but(())
-        """None if even the picture has too many configurations."""
-
-    def plans(self) -> Iterator[Sequence[Move]]:
-        """All moves that runs can take, and maybe more."""
-        if self.explored is not None:
-            yield from self.explored.every_plan()
-            return
-        for name in self._graph.states:
-            yield self._explorer.plans.moves.anything(name)
-
-    def untaken(self) -> tuple[str, ...]:
-        """Edges that surely no run takes."""
-        return () if self.explored is None else _untaken(self._graph, self.explored)
-
-    def stuck(self) -> Iterator[Stuck]:
-        """The states in which a run is stuck, with the path there, or may be stuck."""
-        seen = self._explorer.explored
-        before = predecessors(seen) if seen.dead else {}
-        for name in self._graph.states:
-            if (name, True) in seen.dead:
-                dead = seen.dead[name, True]
-                descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
-                yield descriptions.stuck(dead, path_to(dead.at, before))
-            elif self.explored is not None and (found := self.explored.first_dead(name)):
-                yield from self._decide(name, found)
-
-    def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
-        """Decide whether a state stuck in the picture is stuck with its counters tracked."""
-        edges = self._graph.outgoing[name]
-        finer = self._without_all_but({c for edge in edges for c in edge.counters})
-        dead = finer.first_dead(name) if finer is not None else found
-        if dead is not None:
-            yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
-
-    def _without_all_but(self, counted: Collection[str]) -> Explored | None:
-        """The graph of configurations in which only some counters are tracked."""
-        has_begun = self._present is not None
-        variables = Variables(self._concrete.analysis, self._inputs, counted, has_begun=has_begun)
-        plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
-        explorer = Explorer(plans, self._left, self._present)
-        try:
-            explored = explorer.explore_all()
-        except TooMany:
-            return None
-        finally:
-            self._left -= len(explorer.explored.found)
-        return explored

@@ -13,7 +13,8 @@ from loopkit.language.guard.evaluate import UNKNOWN
 from loopkit.language.guard.grammar import Guard, conditions
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import artifact_of
-from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
+from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Asking, Spread
+from loopkit.proof.bounds.result import Taken
 from loopkit.proof.bounds.variables import (
     FOUND,
     KEPT,
@@ -66,6 +67,10 @@ class Move(Value, frozen=True):
     """Whether the state keeps its artifact and does not work."""
     cases: tuple[Case, ...]
     least: Case
+
+    def taken(self, state: str, case: Case, asked: Asked) -> Taken:
+        edge = self.edge.id if self.edge else None
+        return Taken(state, self.event, edge, case.row, asked, self.is_spared)
 
 
 class StateMoves(Value, frozen=True):

@@ -79,7 +79,8 @@ class Variables:
         limits.
         """
         self.analysis = analysis
-        self._given = inputs
+        self.given = inputs
+        self.has_begun = has_begun
         self.graph = analysis.graph
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [*self.guards.values(), *self.rule_guards.values()]
@@ -245,7 +246,7 @@ class Variables:
     def items(self, name: str) -> int | None:
         """The number of items in a state's list; None if it is unknown."""
         state = self.graph.states[name]
-        return item_count_in(state, self._given) if isinstance(state, EachState) else None
+        return item_count_in(state, self.given) if isinstance(state, EachState) else None
 
     def versions_judged_before(self, name: str) -> int:
         """The most versions judged before the current one that a guard distinguishes."""
