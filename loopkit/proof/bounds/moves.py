@@ -6,6 +6,7 @@ Rows with the same effect are one move.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
@@ -27,10 +28,10 @@ from loopkit.proof.bounds.variables import (
     Variable,
     Variables,
     cut,
+    facts_at,
     granted,
     number,
     owner_of,
-    readings,
     region_in,
 )
 from loopkit.proof.outcomes.facts import faults_of, own_table
@@ -99,8 +100,7 @@ class Moves:
         self.asking = asking
         self._graph = variables.graph
         self._conditions = conditions or {}
-        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
-        self._told_by = {name: self._tells(name) for name in self._graph.states}
+        self._told_by: dict[str, Telling] = {}
         self._tables: dict[str, Table] = {}
         self._stand_ins: dict[Variable, Callable[[object], object]] = {}
         self._known: dict[tuple[str, tuple[object, ...]], StateMoves] = {}
@@ -112,7 +112,9 @@ class Moves:
 
     def of(self, name: str, values: Values) -> StateMoves:
         """The moves of a state in a configuration whose variables have these values."""
-        context = {fact: read(values) for fact, read in self._readings[name]}
+        context = dict(facts_at(self.variables, name, values))
+        if name not in self._told_by:
+            self._told_by[name] = self._tells(name, context.keys())
         told = self._told_by[name].of(context)
         known = self._known.get((name, told))
         if known is None:
@@ -120,15 +122,10 @@ class Moves:
             known = self._known[name, told] = _merge_contexts(every)
         return known
 
-    def _tells(self, name: str) -> Telling:
-        """What distinguishes the contexts of a state."""
+    def _tells(self, name: str, facts: AbstractSet[str]) -> Telling:
+        """What distinguishes the contexts of a state, which have these facts."""
         variables = self.variables
-        own = (
-            *variables.guards[name],
-            *variables.rule_guards.get(name, ()),
-            *self._conditions.get(name, ()),
-        )
-        facts = {fact for fact, _ in self._readings[name]}
+        own = (*variables.guards_at(name), *self._conditions.get(name, ()))
         every = (part for guard in own for part in conditions(guard.tree))
         numbers = {"attempt", *COUNTING, *variables.inputs.named}
         return Telling(every, facts, facts - numbers)
