@@ -15,7 +15,6 @@ from fractions import Fraction
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds.agent_calls import Asked, without_price
 from loopkit.proof.bounds.configurations import (
-    NEVER,
     Aim,
     Dead,
     Endless,
@@ -23,12 +22,9 @@ from loopkit.proof.bounds.configurations import (
     Measure,
     Number,
     TooMany,
-    ahead,
-    cheapest,
     circle,
-    path_to,
 )
-from loopkit.proof.bounds.exact import UNKNOWN, Descriptions, bounds_of, predecessors, untaken
+from loopkit.proof.bounds.exact import UNKNOWN, bounds_of, least_of, stuck_at, untaken
 from loopkit.proof.bounds.moves import Move, Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds, Extreme, Stuck
@@ -72,13 +68,7 @@ class Bracket:
         return UNKNOWN.replace(total=prices.at_most())
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        aim = Aim(measure, is_worst=False)
-        least = ahead(ends, self._moves(), aim)
-        explorer = self._explorer.anew()
-        total, path = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
-        if path is None:
-            return None if total == NEVER else UNKNOWN.replace(total=total)
-        return Descriptions(explorer).extreme(total, path, aim)
+        return least_of(self._explorer.anew(), self._moves(), measure, ends, MOST_SEARCHED)
 
     def _moves(self) -> Iterator[Sequence[Move]]:
         """All moves that runs can take, and maybe more."""
@@ -90,12 +80,9 @@ class Bracket:
 
     def _stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
-        seen = self._explorer
-        before = predecessors(seen) if seen.dead else {}
         for name in self._graph.states:
-            if (name, True) in seen.dead:
-                dead = seen.dead[name, True]
-                yield Descriptions(seen).stuck(dead, path_to(dead.at, before))
+            if (dead := self._explorer.dead.get((name, True))) is not None:
+                yield stuck_at(self._explorer, dead)
             elif self._picture is not None and (found := self._picture.first_dead(name)):
                 yield from self._decide(name, found)
 

@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -94,6 +95,17 @@ class Explorer:
     def anew(self) -> Explorer:
         """One that has found nothing so far and may find any number."""
         return Explorer(self.plans, sys.maxsize, self.present)
+
+    @cached_property
+    def before(self) -> Mapping[int, tuple[int, Move]]:
+        """For each configuration, its predecessor on a shortest path and the move from there."""
+        before: dict[int, tuple[int, Move]] = {}
+        starts = set(self.starts())
+        for index, ways in enumerate(zip(self.moves, self.targets, strict=False)):
+            for move, target in zip(*ways, strict=True):
+                if target != END and target not in starts:
+                    before.setdefault(target, (index, move))
+        return before
 
     def first_dead(self, name: str) -> Dead | None:
         """A surely dead configuration of a state, else one that may be."""

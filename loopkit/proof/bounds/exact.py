@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from loopkit.machine.graph import Graph
 from loopkit.proof.bounds.agent_calls import Asked, calls_tools, without_price
 from loopkit.proof.bounds.configurations import (
     END,
+    NEVER,
     Aim,
     Dead,
     Explorer,
@@ -48,7 +49,6 @@ class Exact:
         self._explored = explored
         self._variables = explored.plans.variables
         self._graph = self._variables.graph
-        self._descriptions = Descriptions(explored)
         states = dict.fromkeys(name for name, _ in explored.found)
         self.reach: Asked = explored.plans.moves.asking.of_states(states)
         """All agent calls that runs can make."""
@@ -79,22 +79,17 @@ class Exact:
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
-        return None if found is None else self._descriptions.extreme(*found, aim)
+        return None if found is None else extreme_of(self._explored, *found, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        aim = Aim(measure, is_worst=False)
-        least = ahead(ends, self._explored.every_plan(), aim)
-        most = len(self._explored.found)
-        total, path = cheapest(self._explored, aim, ends, least, most)
-        return None if path is None else self._descriptions.extreme(total, path, aim)
+        explored = self._explored
+        return least_of(explored, explored.every_plan(), measure, ends, len(explored.found))
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
-        dead = self._explored.dead
-        before = predecessors(self._explored) if dead else {}
-        for name in dict.fromkeys(name for name, _ in dead):
+        for name in dict.fromkeys(name for name, _ in self._explored.dead):
             if (first := self._explored.first_dead(name)) is not None:
-                yield self._descriptions.stuck(first, path_to(first.at, before))
+                yield stuck_at(self._explored, first)
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         most = self._variables.inputs.most
@@ -154,77 +149,73 @@ def untaken(graph: Graph, explored: Explorer) -> tuple[str, ...]:
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
-def predecessors(explored: Explorer) -> Mapping[int, tuple[int, Move]]:
-    """For each configuration, its predecessor on a shortest path and the move from there."""
-    before: dict[int, tuple[int, Move]] = {}
-    starts = set(explored.starts())
-    for index, ways in enumerate(zip(explored.moves, explored.targets, strict=False)):
-        for move, target in zip(*ways, strict=True):
-            if target != END and target not in starts:
-                before.setdefault(target, (index, move))
-    return before
+def least_of(
+    explorer: Explorer,
+    plans: Iterable[Sequence[Move]],
+    measure: Measure,
+    ends: Collection[str],
+    most: int,
+) -> Extreme | None:
+    """The least that reaches one of the `ends`, after at most so many configurations."""
+    aim = Aim(measure, is_worst=False)
+    total, path = cheapest(explorer, aim, ends, ahead(ends, plans, aim), most)
+    if path is None:
+        return None if total == NEVER else UNKNOWN.replace(total=total)
+    return extreme_of(explorer, total, path, aim)
 
 
-class Descriptions:
-    def __init__(self, explorer: Explorer) -> None:
-        self._plans = explorer.plans
-        self._variables = explorer.plans.variables
-        self._found = explorer.found
-        self._before = explorer.present.values
+def extreme_of(explorer: Explorer, total: Number, path: Path, aim: Aim) -> Extreme:
+    """What a path takes, with the total that no path exceeds or undercuts."""
+    by_state: dict[str, float] = defaultdict(int)
+    by_agent: dict[str, float] = defaultdict(int)
+    way: list[Taken] = []
+    for index, move in path.steps:
+        name = explorer.state(index)
+        case, asked = aim.case(move)
+        way.append(move.taken(name, case, asked))
+        for work in asked:
+            weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
+            by_state[name] += weight
+            by_agent[work.agent] += weight
+    is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
+    known, inputs = total if is_sure else None, _inputs(explorer, path)
+    return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
-    def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
-        """What a path takes, with the total that no path exceeds or undercuts."""
-        by_state: dict[str, float] = defaultdict(int)
-        by_agent: dict[str, float] = defaultdict(int)
-        way: list[Taken] = []
-        for index, move in path.steps:
-            name = self._found[index][0]
-            case, asked = aim.case(move)
-            way.append(move.taken(name, case, asked))
-            for work in asked:
-                weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
-                by_state[name] += weight
-                by_agent[work.agent] += weight
-        is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
-        known = total if is_sure else None
-        inputs = self._inputs(path)
-        return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
-    def stuck(self, dead: Dead, path: Path) -> Stuck:
-        steps = ((self._found[index][0], move) for index, move in path.steps)
-        way = tuple(move.taken(name, move.least, move.least.spread.least) for name, move in steps)
-        name = self._found[dead.at][0]
-        return Stuck(
-            name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
-        )
+def stuck_at(explorer: Explorer, dead: Dead) -> Stuck:
+    path = path_to(dead.at, explorer.before)
+    steps = ((explorer.state(index), move) for index, move in path.steps)
+    way = tuple(move.taken(name, move.least, move.least.spread.least) for name, move in steps)
+    spent, inputs = _counters(explorer, path), _inputs(explorer, path)
+    return Stuck(explorer.state(dead.at), dead.row, spent, inputs, way, dead.is_sure)
 
-    def _counters(self, name: str, path: Path) -> Mapping[str, int]:
-        """How much a path has spent of the counters that a state reads."""
-        counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
-        spent = Counter({variable.name: number(spent) for variable, spent in counted})
-        for _, move in path.steps:
-            edge = move.edge
-            for counter in edge.resets if edge else ():
-                spent[counter] = 0
-            spent.update(edge.counters if edge else ())
-        edges = self._variables.graph.outgoing[name]
-        return {c: spent[c] for edge in edges for c in edge.counters}
 
-    def _inputs(self, path: Path) -> Row:
-        """The inputs that a path depends on, each with a value that leads along it."""
-        narrowest: dict[str, Region] = {}
-        spent: Counter[str] = Counter()
-        for index, move in (*path.steps, (path.end, None)):
-            for variable, region in self._plans.values(*self._found[index]).items():
-                if not isinstance(region, tuple | range):
-                    continue
-                if variable.kind == "input":
-                    narrowest[variable.name] = region
-                elif variable.kind == "room":
-                    cap = str(self._variables.inputs.caps[variable.name])
-                    few, most = (left + spent[variable.name] for left in granted(region))
-                    narrowest[cap] = range(few, most + 1)
-            if move is not None and move.edge is not None:
-                spent.update(move.edge.counters)
-        whole = self._variables.inputs.region
-        return {name: region[0] for name, region in narrowest.items() if region != whole(name)}
+def _counters(explorer: Explorer, path: Path) -> Mapping[str, int]:
+    """How much a path has spent of the counters that the state at its end reads."""
+    before = ((v, n) for v, n in explorer.present.values.items() if v.kind == "counter")
+    spent = Counter({variable.name: number(spent) for variable, spent in before})
+    for edge in (move.edge for _, move in path.steps if move.edge is not None):
+        for counter in edge.resets:
+            spent[counter] = 0
+        spent.update(edge.counters)
+    edges = explorer.plans.variables.graph.outgoing[explorer.state(path.end)]
+    return {c: spent[c] for edge in edges for c in edge.counters}
+
+
+def _inputs(explorer: Explorer, path: Path) -> Row:
+    """The inputs that a path depends on, each with a value that leads along it."""
+    known = explorer.plans.variables.inputs
+    narrowest: dict[str, Region] = {}
+    spent: Counter[str] = Counter()
+    for index, move in (*path.steps, (path.end, None)):
+        for variable, region in explorer.plans.values(*explorer.found[index]).items():
+            if not isinstance(region, tuple | range):
+                continue
+            if variable.kind == "input":
+                narrowest[variable.name] = region
+            elif variable.kind == "room":
+                few, most = (left + spent[variable.name] for left in granted(region))
+                narrowest[str(known.caps[variable.name])] = range(few, most + 1)
+        if move is not None and move.edge is not None:
+            spent.update(move.edge.counters)
+    return {name: one[0] for name, one in narrowest.items() if one != known.region(name)}
