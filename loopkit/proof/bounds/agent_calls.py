@@ -100,10 +100,8 @@ class Asking:
             return tuple(self._author(agent, name) for agent in called)
         return tuple(judge.work for judge in self._judges.get(name, ()))
 
-    def calls_without_price(self, states: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """(agent, place) of each call of these states that has no known price."""
-        asked = (work for name in dict.fromkeys(states) for work in self.reach(name))
-        return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
+    def of_states(self, states: Iterable[str]) -> Asked:
+        return tuple(work for name in states for work in self.reach(name))
 
     def author(
         self, name: str, event: EdgeEvent = "done", row: Row | None = None
@@ -249,6 +247,11 @@ class Asking:
             most_usd=sum(costs) + again * max(costs) + spare * max(usd) if is_priced else None,
             rule=rule,
         )
+
+
+def without_price(asked: Asked) -> tuple[tuple[str, str], ...]:
+    """(agent, place) of each of these calls that has no known price."""
+    return tuple(dict.fromkeys((w.agent, w.place) for w in asked if w.most_usd is None))
 
 
 def calls_tools(asked: Asked) -> bool:

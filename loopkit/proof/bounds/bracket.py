@@ -2,31 +2,32 @@
 
 Each revision has a price, paid out of the caps of counters. At prices at which no cycle gains more
 than it costs, no run takes more than its first state promises and all caps are worth.
+
+A picture is the graph of a machine without counters, where each may have room or none at any time.
+It is small, and what never happens in it happens in no run.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from loopkit.machine.edges import TOTAL, Edge
-from loopkit.proof.bounds.agent_calls import Asked
+from loopkit.proof.bounds.agent_calls import Asked, without_price
 from loopkit.proof.bounds.configurations import (
-    NEVER,
     Aim,
+    Dead,
     Endless,
     Explorer,
     Measure,
     Number,
-    Present,
-    ahead,
-    cheapest,
+    TooMany,
     circle,
 )
-from loopkit.proof.bounds.exact import UNKNOWN, Descriptions, Picture, bounds_of
-from loopkit.proof.bounds.moves import Move
-from loopkit.proof.bounds.result import Bounds, Extreme
+from loopkit.proof.bounds.exact import UNKNOWN, bounds_of, least_of, stuck_at, untaken
+from loopkit.proof.bounds.moves import Move, Moves
+from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.result import Bounds, Extreme, Stuck
 from loopkit.proof.bounds.variables import Variables
 
 MOST_SEARCHED = 50_000
@@ -36,43 +37,75 @@ MOST_SEARCHED = 50_000
 class Bracket:
     """Computes limits that no run exceeds or undercuts."""
 
-    def __init__(self, explorer: Explorer, picture: Picture, present: Present | None) -> None:
-        self._plans = explorer.plans
+    def __init__(self, explorer: Explorer, most: int) -> None:
+        """`explorer` has reached its limit; `most` configurations may be explored in pictures."""
+        self._explorer = explorer
         self._graph = explorer.plans.variables.graph
-        self._picture = picture
-        self._present = present
-        self._start = present.state if present else self._graph.machine.start
+        self._start = explorer.present.state
         if (name := circle(self._graph)) is not None:
             raise Endless(name)
 
         states = sorted(self._graph.reachable(self._start))
-        asking = self._plans.moves.asking
-        self.reach: Asked = tuple(work for name in states for work in asking.reach(name))
+        self.reach: Asked = explorer.plans.moves.asking.of_states(states)
         """All agent calls that runs can make."""
-        self.unpriced = asking.calls_without_price(states)
+        self.unpriced = without_price(self.reach)
         self.is_suspended = True
         """A run may be suspended; this is not known without exploring all configurations."""
+        self._left = most
+        self._picture = self._without_all_but(())
+        """None if even the picture has too many configurations."""
 
     def bounds(self, measures: Collection[Measure]) -> Bounds:
         return bounds_of(self, self._graph, measures).replace(
-            stuck=tuple(self._picture.stuck()), untaken=self._picture.untaken()
+            stuck=tuple(self._stuck()),
+            untaken=() if self._picture is None else untaken(self._graph, self._picture),
         )
 
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
         """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
-        prices = _Prices(self._plans.variables, self._picture.plans(), aim, self._start)
+        prices = _Prices(self._explorer.plans.variables, self._moves(), aim, self._start)
         return UNKNOWN.replace(total=prices.at_most())
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        aim = Aim(measure, is_worst=False)
-        least = ahead(ends, self._picture.plans(), aim)
-        explorer = Explorer(self._plans, sys.maxsize, self._present)
-        total, path = cheapest(explorer, aim, ends, least, MOST_SEARCHED)
-        if path is None:
-            return None if total == NEVER else UNKNOWN.replace(total=total)
-        descriptions = Descriptions(self._plans, explorer.explored.found, self._present)
-        return descriptions.extreme(total, path, aim)
+        return least_of(self._explorer.anew(), self._moves(), measure, ends, MOST_SEARCHED)
+
+    def _moves(self) -> Iterator[Sequence[Move]]:
+        """All moves that runs can take, and maybe more."""
+        if self._picture is not None:
+            yield from self._picture.every_plan()
+            return
+        for name in self._graph.states:
+            yield self._explorer.plans.moves.anything(name)
+
+    def _stuck(self) -> Iterator[Stuck]:
+        """The states in which a run is stuck, with the path there, or may be stuck."""
+        for name in self._graph.states:
+            if (dead := self._explorer.dead.get((name, True))) is not None:
+                yield stuck_at(self._explorer, dead)
+            elif self._picture is not None and (found := self._picture.first_dead(name)):
+                yield from self._decide(name, found)
+
+    def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
+        """Decide whether a state stuck in the picture is stuck with its counters tracked."""
+        edges = self._graph.outgoing[name]
+        finer = self._without_all_but({c for edge in edges for c in edge.counters})
+        dead = finer.first_dead(name) if finer is not None else found
+        if dead is not None:
+            yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
+
+    def _without_all_but(self, counted: Collection[str]) -> Explorer | None:
+        """The graph of configurations in which only some counters are tracked."""
+        moves = self._explorer.plans.moves
+        known = moves.variables
+        fewer = Variables(known.analysis, known.given, counted, has_begun=known.has_begun)
+        explorer = Explorer(Plans(Moves(fewer, moves.asking)), self._left, self._explorer.present)
+        try:
+            return explorer.explore_all()
+        except TooMany:
+            return None
+        finally:
+            self._left -= len(explorer.found)
 
 
 ONCE = "then"

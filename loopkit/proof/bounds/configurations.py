@@ -5,12 +5,14 @@ They begin at the start or at a run's present point, under probabilities where t
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from loopkit.document.problems import did_you_mean
 from loopkit.language.datatypes.datatype import facts_of
@@ -23,11 +25,11 @@ from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.moves import Case, Move
 from loopkit.proof.bounds.plans import Plans, TooManyValues
-from loopkit.proof.bounds.result import Visit, Way
+from loopkit.proof.bounds.result import Taken, Way
 from loopkit.proof.bounds.variables import FOUND, THEN, Variable
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.table import Row
-from loopkit.values import Mutable, Value, field
+from loopkit.values import Value, field
 
 if TYPE_CHECKING:
     from loopkit.engine.state import RunState
@@ -62,17 +64,48 @@ class Present(Value, frozen=True):
     """By dotted name."""
 
 
-class Explored(Mutable):
-    """The graph of configurations, numbered in the order in which they were found."""
+class Explorer:
+    """The graph of configurations, numbered in the order in which they are found."""
 
-    plans: Plans
-    found: list[Configuration] = field(default_factory=list)
-    moves: list[tuple[Move, ...]] = field(default_factory=list)
-    """The moves of each explored configuration; equal ones are usually the same tuple."""
-    targets: list[Sequence[int]] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    dead: dict[tuple[str, bool], Dead] = field(default_factory=dict)
-    """For each state, the first surely dead configuration and the first that may be."""
+    def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
+        """Starts where runs start, unless a `present` is given."""
+        self.plans = plans
+        self.present = present or Present(plans.variables.graph.machine.start)
+        self._most = most
+        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
+        self.found: list[Configuration] = []
+        self.moves: list[tuple[Move, ...]] = []
+        """The moves of each explored configuration; equal ones are usually the same tuple."""
+        self.targets: list[Sequence[int]] = []
+        self.dead: dict[tuple[str, bool], Dead] = {}
+        """For each state, the first surely dead configuration and the first that may be."""
+
+    def explore_all(self) -> Explorer:
+        """Explore the whole graph; raises TooMany above the number that may be explored."""
+        try:
+            self.starts()
+            for index, _ in enumerate(self.found):
+                moves, targets = self._look(index)
+                self.moves.append(moves)
+                self.targets.append(targets)
+        except TooManyValues:
+            raise TooMany from None
+        return self
+
+    def anew(self) -> Explorer:
+        """One that has found nothing so far and may find any number."""
+        return Explorer(self.plans, sys.maxsize, self.present)
+
+    @cached_property
+    def before(self) -> Mapping[int, tuple[int, Move]]:
+        """For each configuration, its predecessor on a shortest path and the move from there."""
+        before: dict[int, tuple[int, Move]] = {}
+        starts = set(self.starts())
+        for index, ways in enumerate(zip(self.moves, self.targets, strict=False)):
+            for move, target in zip(*ways, strict=True):
+                if target != END and target not in starts:
+                    before.setdefault(target, (index, move))
+        return before
 
     def first_dead(self, name: str) -> Dead | None:
         """A surely dead configuration of a state, else one that may be."""
@@ -82,48 +115,24 @@ class Explored(Mutable):
         """The moves of all configurations; equal tuples are given once."""
         return iter({id(moves): moves for moves in self.moves}.values())
 
-
-class Explorer:
-    def __init__(self, plans: Plans, most: int, present: Present | None = None) -> None:
-        """Starts where runs start, unless a `present` is given."""
-        self.plans = plans
-        self._present = present or Present(plans.variables.graph.machine.start)
-        self._most = most
-        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
-        self.explored = Explored(plans)
-        """The graph as explored so far; the last configurations have no arcs in it yet."""
-
-    def explore_all(self) -> Explored:
-        """Explore the whole graph; raises TooMany above the number that may be explored."""
-        explored = self.explored
-        try:
-            explored.starts = self.starts()
-            for index, _ in enumerate(explored.found):
-                moves, targets = self._look(index)
-                explored.moves.append(moves)
-                explored.targets.append(targets)
-        except TooManyValues:
-            raise TooMany from None
-        return explored
-
     def starts(self) -> list[int]:
-        name = self._present.state
-        held = self.plans.bits_of(name, self._present.values)
+        name = self.present.state
+        held = self.plans.bits_of(name, self.present.values)
         return [self._number(name, part) for part in self.plans.parts(name, held)]
 
     def state(self, index: int) -> str:
-        return self.explored.found[index][0]
+        return self.found[index][0]
 
     def arcs(self, index: int) -> Iterator[Arc]:
         moves, targets = self._look(index)
         return zip(moves, targets, strict=True)
 
     def _look(self, index: int) -> tuple[tuple[Move, ...], Sequence[int]]:
-        name, held = self.explored.found[index]
+        name, held = self.found[index]
         plan = self.plans.of(name, held)
         if (stuck := plan.ways.stuck) is not None:
             is_sure = plan.ways.is_surely_stuck
-            self.explored.dead.setdefault((name, is_sure), Dead(index, stuck, is_sure))
+            self.dead.setdefault((name, is_sure), Dead(index, stuck, is_sure))
         numbers = self._numbers
         moves: list[Move] = []
         targets: list[int] = []
@@ -146,10 +155,10 @@ class Explorer:
         numbers = self._numbers[name]
         known = numbers.get(held)
         if known is None:
-            known = numbers[held] = len(self.explored.found)
+            known = numbers[held] = len(self.found)
             if known >= self._most:
                 raise TooMany
-            self.explored.found.append((name, held))
+            self.found.append((name, held))
         return known
 
 
@@ -197,6 +206,8 @@ def _assumption(analysis: Analysis, text: str, probability: Fraction) -> Assumpt
 
 
 Number = int | float
+_Node = TypeVar("_Node")
+Steps = list[tuple[_Node, Move]]
 
 
 class Path(Value, frozen=True):
@@ -271,15 +282,19 @@ class Endless(Exception):
 
 
 def path_to(end: int, before: Mapping[int, tuple[int, Move]]) -> Path:
-    steps: list[tuple[int, Move]] = []
-    index = end
-    while index in before:
-        index, move = before[index]
-        steps.append((index, move))
-    return Path(tuple(reversed(steps)), end)
+    return Path(tuple(_steps_to(end, before)), end)
 
 
-def last_first(explored: Explored) -> list[int]:
+def _steps_to(end: _Node, before: Mapping[_Node, tuple[_Node, Move] | None]) -> Steps[_Node]:
+    """The steps from a start, which has nothing before it."""
+    steps: Steps[_Node] = []
+    while (step := before.get(end)) is not None:
+        steps.append(step)
+        end = step[0]
+    return steps[::-1]
+
+
+def last_first(explored: Explorer) -> list[int]:
     """The configurations, each after all that can follow it; raises Endless if there is a cycle.
 
     Their order is the proof that every path is finite.
@@ -319,7 +334,7 @@ def circle(graph: Graph) -> str | None:
     return None
 
 
-def paths(explored: Explored, order: Sequence[int]) -> int:
+def paths(explored: Explorer, order: Sequence[int]) -> int:
     """How many paths there are from all the starts together.
 
     Configurations after the same edge count as one if they continue alike, edge by edge.
@@ -339,7 +354,7 @@ def paths(explored: Explored, order: Sequence[int]) -> int:
             kinds[ways] = len(counted)
             counted.append(sum(counted[kind] for _, kind in ways))
         kind_of[index] = kinds[ways]
-    return sum(counted[kind] for kind in {kind_of[start] for start in explored.starts})
+    return sum(counted[kind] for kind in {kind_of[start] for start in explored.starts()})
 
 
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
@@ -388,7 +403,7 @@ class Aim:
 
 
 def dearest(
-    explored: Explored, order: Sequence[int], aim: Aim, ends: Collection[str] | None = None
+    explored: Explorer, order: Sequence[int], aim: Aim, ends: Collection[str] | None = None
 ) -> tuple[Number, Path] | None:
     """The most that a path takes, and such a path, in one pass over all configurations.
 
@@ -405,7 +420,7 @@ def dearest(
             totals[index] = max(
                 [w + totals[to] for w, to in zip(weighed[index], targets, strict=True)]
             )
-    index = max(explored.starts, key=totals.__getitem__)
+    index = max(explored.starts(), key=totals.__getitem__)
     if totals[index] == -NEVER:
         return None
     total = totals[index]
@@ -493,24 +508,14 @@ def shortest_ways(explorer: Explorer, most: int) -> tuple[dict[int, Way], bool]:
     told = sorted(found)
     if len(told) > MOST_TOLD:
         told = [*told[: MOST_TOLD - 2], told[len(told) // 2], told[-1]]
-    return {number: tuple(_visits(explorer, found[number], before)) for number in told}, not front
+    steps = {number: _steps_to(found[number], before) for number in told}
+    ways = {n: tuple(_taken(explorer, at[0], move) for at, move in steps[n]) for n in told}
+    return ways, not front
 
 
-def _visits(
-    explorer: Explorer, end: _At, before: dict[_At, tuple[_At, Move] | None]
-) -> Iterator[Visit]:
-    steps: list[tuple[_At, Move]] = []
-    at = end
-    while (step := before[at]) is not None:
-        steps.append(step)
-        at = step[0]
-    entered_by = None
-    for (index, *_), move in reversed(steps):
-        case = max(move.cases, key=_asks_most)
-        total = case.row.get("total")
-        children = total if isinstance(total, int) else 1
-        yield Visit(explorer.state(index), entered_by, case.spread.least, children)
-        entered_by = move.edge
+def _taken(explorer: Explorer, index: int, move: Move) -> Taken:
+    case = max(move.cases, key=_asks_most)
+    return move.taken(explorer.state(index), case, case.spread.least)
 
 
 def _asks_most(case: Case) -> tuple[float, ...]:

@@ -1,30 +1,23 @@
-"""Exact bounds, from the whole graph of configurations, and the paths that show them.
-
-A picture is the graph of a machine without counters, where each may have room or none at any time.
-It is small, and what never happens in it happens in no run.
-"""
+"""Exact bounds, from the whole graph of configurations, and the paths that show them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loopkit.machine.graph import Graph
-from loopkit.proof.bounds.agent_calls import Asked, calls_tools
+from loopkit.proof.bounds.agent_calls import Asked, calls_tools, without_price
 from loopkit.proof.bounds.configurations import (
     END,
+    NEVER,
     Aim,
-    Configuration,
     Dead,
-    Explored,
     Explorer,
     Measure,
     Number,
     Path,
-    Present,
-    TooMany,
     ahead,
     cheapest,
     circle,
@@ -34,10 +27,9 @@ from loopkit.proof.bounds.configurations import (
     paths,
     weight_of,
 )
-from loopkit.proof.bounds.moves import Case, Move, Moves
-from loopkit.proof.bounds.plans import Plans
+from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, Variables, granted, number
+from loopkit.proof.bounds.variables import Region, granted, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
@@ -53,16 +45,14 @@ UNKNOWN = Extreme(None, None, {}, {}, (), {})
 class Exact:
     """The bounds of a machine whose configurations were all explored."""
 
-    def __init__(self, explorer: Explorer, explored: Explored, present: Present | None) -> None:
-        self._explorer = explorer
+    def __init__(self, explored: Explorer) -> None:
         self._explored = explored
         self._variables = explored.plans.variables
         self._graph = self._variables.graph
-        self._present = present
-        self._descriptions = Descriptions(explored.plans, explored.found, present)
-        self.unpriced = explored.plans.moves.asking.calls_without_price(
-            name for name, _ in explored.found
-        )
+        states = dict.fromkeys(name for name, _ in explored.found)
+        self.reach: Asked = explored.plans.moves.asking.of_states(states)
+        """All agent calls that runs can make."""
+        self.unpriced = without_price(self.reach)
         if circle(self._graph) is not None:
             self._order  # noqa: B018 - raises Endless
 
@@ -73,16 +63,10 @@ class Exact:
             configurations=len(self._explored.found),
             paths=paths(self._explored, self._order) if measures else None,
             stuck=tuple(self._stuck()),
-            untaken=_untaken(self._graph, self._explored),
+            untaken=untaken(self._graph, self._explored),
             unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),
             unfilled=dict(self._counters_left()),
         )
-
-    @property
-    def reach(self) -> Asked:
-        states = dict.fromkeys(name for name, _ in self._explored.found)
-        asking = self._explored.plans.moves.asking
-        return tuple(work for name in states for work in asking.reach(name))
 
     @property
     def is_suspended(self) -> bool:
@@ -95,22 +79,17 @@ class Exact:
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme | None:
         aim = Aim(measure, is_worst=True)
         found = dearest(self._explored, self._order, aim, ends)
-        return None if found is None else self._descriptions.extreme(*found, aim)
+        return None if found is None else extreme_of(self._explored, *found, aim)
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
-        aim = Aim(measure, is_worst=False)
-        least = ahead(ends, self._explored.every_plan(), aim)
-        most = len(self._explored.found)
-        total, path = cheapest(self._explorer, aim, ends, least, most)
-        return None if path is None else self._descriptions.extreme(total, path, aim)
+        explored = self._explored
+        return least_of(explored, explored.every_plan(), measure, ends, len(explored.found))
 
     def _stuck(self) -> Iterator[Stuck]:
         """The first stuck configuration of each state; a sure one before one that may be stuck."""
-        dead = self._explored.dead
-        before = predecessors(self._explored) if dead else {}
-        for name in dict.fromkeys(name for name, _ in dead):
+        for name in dict.fromkeys(name for name, _ in self._explored.dead):
             if (first := self._explored.first_dead(name)) is not None:
-                yield self._descriptions.stuck(first, path_to(first.at, before))
+                yield stuck_at(self._explored, first)
 
     def _counters_left(self) -> Iterator[tuple[str, int | None]]:
         most = self._variables.inputs.most
@@ -164,151 +143,79 @@ def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]
     )
 
 
-def _untaken(graph: Graph, explored: Explored) -> tuple[str, ...]:
+def untaken(graph: Graph, explored: Explorer) -> tuple[str, ...]:
     every = (move for moves in explored.every_plan() for move in moves)
     taken = {move.edge.id for move in every if move.edge is not None}
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
-def predecessors(explored: Explored) -> Mapping[int, tuple[int, Move]]:
-    """For each configuration, its predecessor on a shortest path and the move from there."""
-    before: dict[int, tuple[int, Move]] = {}
-    starts = set(explored.starts)
-    for index, ways in enumerate(zip(explored.moves, explored.targets, strict=False)):
-        for move, target in zip(*ways, strict=True):
-            if target != END and target not in starts:
-                before.setdefault(target, (index, move))
-    return before
+def least_of(
+    explorer: Explorer,
+    plans: Iterable[Sequence[Move]],
+    measure: Measure,
+    ends: Collection[str],
+    most: int,
+) -> Extreme | None:
+    """The least that reaches one of the `ends`, after at most so many configurations."""
+    aim = Aim(measure, is_worst=False)
+    total, path = cheapest(explorer, aim, ends, ahead(ends, plans, aim), most)
+    if path is None:
+        return None if total == NEVER else UNKNOWN.replace(total=total)
+    return extreme_of(explorer, total, path, aim)
 
 
-class Descriptions:
-    def __init__(self, plans: Plans, found: list[Configuration], present: Present | None) -> None:
-        self._plans = plans
-        self._variables = plans.variables
-        self._found = found
-        self._before = present.values if present else {}
-
-    def extreme(self, total: Number, path: Path, aim: Aim) -> Extreme:
-        """What a path takes, with the total that no path exceeds or undercuts."""
-        by_state: dict[str, float] = defaultdict(int)
-        by_agent: dict[str, float] = defaultdict(int)
-        way: list[Taken] = []
-        for index, move in path.steps:
-            name = self._found[index][0]
-            case, asked = aim.case(move)
-            way.append(_describe_step(name, move, case, asked))
-            for work in asked:
-                weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
-                by_state[name] += weight
-                by_agent[work.agent] += weight
-        is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
-        known = total if is_sure else None
-        inputs = self._inputs(path)
-        return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
-
-    def stuck(self, dead: Dead, path: Path) -> Stuck:
-        steps = ((self._found[index][0], move) for index, move in path.steps)
-        way = tuple(_describe_step(name, m, m.least, m.least.spread.least) for name, m in steps)
-        name = self._found[dead.at][0]
-        return Stuck(
-            name, dead.row, self._counters(name, path), self._inputs(path), way, dead.is_sure
-        )
-
-    def _counters(self, name: str, path: Path) -> Mapping[str, int]:
-        """How much a path has spent of the counters that a state reads."""
-        counted = ((v, n) for v, n in self._before.items() if v.kind == "counter")
-        spent = Counter({variable.name: number(spent) for variable, spent in counted})
-        for _, move in path.steps:
-            edge = move.edge
-            for counter in edge.resets if edge else ():
-                spent[counter] = 0
-            spent.update(edge.counters if edge else ())
-        edges = self._variables.graph.outgoing[name]
-        return {c: spent[c] for edge in edges for c in edge.counters}
-
-    def _inputs(self, path: Path) -> Row:
-        """The inputs that a path depends on, each with a value that leads along it."""
-        narrowest: dict[str, Region] = {}
-        spent: Counter[str] = Counter()
-        for index, move in (*path.steps, (path.end, None)):
-            for variable, region in self._plans.values(*self._found[index]).items():
-                if not isinstance(region, tuple | range):
-                    continue
-                if variable.kind == "input":
-                    narrowest[variable.name] = region
-                elif variable.kind == "room":
-                    cap = str(self._variables.inputs.caps[variable.name])
-                    few, most = (left + spent[variable.name] for left in granted(region))
-                    narrowest[cap] = range(few, most + 1)
-            if move is not None and move.edge is not None:
-                spent.update(move.edge.counters)
-        whole = self._variables.inputs.region
-        return {name: region[0] for name, region in narrowest.items() if region != whole(name)}
+def extreme_of(explorer: Explorer, total: Number, path: Path, aim: Aim) -> Extreme:
+    """What a path takes, with the total that no path exceeds or undercuts."""
+    by_state: dict[str, float] = defaultdict(int)
+    by_agent: dict[str, float] = defaultdict(int)
+    way: list[Taken] = []
+    for index, move in path.steps:
+        name = explorer.state(index)
+        case, asked = aim.case(move)
+        way.append(move.taken(name, case, asked))
+        for work in asked:
+            weight = weight_of((work,), aim.measure, is_worst=aim.is_worst)
+            by_state[name] += weight
+            by_agent[work.agent] += weight
+    is_sure = all(aim.case(move)[0].is_sure for _, move in path.steps)
+    known, inputs = total if is_sure else None, _inputs(explorer, path)
+    return Extreme(total, known, dict(by_state), dict(by_agent), tuple(way), inputs)
 
 
-def _describe_step(name: str, move: Move, case: Case, asked: Asked) -> Taken:
-    edge = move.edge.id if move.edge else None
-    return Taken(name, move.event, edge, case.row, asked, move.is_spared)
+def stuck_at(explorer: Explorer, dead: Dead) -> Stuck:
+    path = path_to(dead.at, explorer.before)
+    steps = ((explorer.state(index), move) for index, move in path.steps)
+    way = tuple(move.taken(name, move.least, move.least.spread.least) for name, move in steps)
+    spent, inputs = _counters(explorer, path), _inputs(explorer, path)
+    return Stuck(explorer.state(dead.at), dead.row, spent, inputs, way, dead.is_sure)
 
 
-class Picture:
-    """What is known of a machine with too many configurations to explore them all."""
+def _counters(explorer: Explorer, path: Path) -> Mapping[str, int]:
+    """How much a path has spent of the counters that the state at its end reads."""
+    before = ((v, n) for v, n in explorer.present.values.items() if v.kind == "counter")
+    spent = Counter({variable.name: number(spent) for variable, spent in before})
+    for edge in (move.edge for _, move in path.steps if move.edge is not None):
+        for counter in edge.resets:
+            spent[counter] = 0
+        spent.update(edge.counters)
+    edges = explorer.plans.variables.graph.outgoing[explorer.state(path.end)]
+    return {c: spent[c] for edge in edges for c in edge.counters}
 
-    def __init__(
-        self, explorer: Explorer, inputs: Mapping[str, object], present: Present | None, most: int
-    ) -> None:
-        """`explorer` has reached its limit; `most` configurations may be explored here."""
-        self._explorer = explorer
-        self._concrete = explorer.plans.variables
-        self._graph = self._concrete.graph
-        self._inputs = inputs
-        self._present = present
-        self._left = most
-        self.explored = self._without_all_but(())
-        """None if even the picture has too many configurations."""
 
-    def plans(self) -> Iterator[Sequence[Move]]:
-        """All moves that runs can take, and maybe more."""
-        if self.explored is not None:
-            yield from self.explored.every_plan()
-            return
-        for name in self._graph.states:
-            yield self._explorer.plans.moves.anything(name)
-
-    def untaken(self) -> tuple[str, ...]:
-        """Edges that surely no run takes."""
-        return () if self.explored is None else _untaken(self._graph, self.explored)
-
-    def stuck(self) -> Iterator[Stuck]:
-        """The states in which a run is stuck, with the path there, or may be stuck."""
-        seen = self._explorer.explored
-        before = predecessors(seen) if seen.dead else {}
-        for name in self._graph.states:
-            if (name, True) in seen.dead:
-                dead = seen.dead[name, True]
-                descriptions = Descriptions(self._explorer.plans, seen.found, self._present)
-                yield descriptions.stuck(dead, path_to(dead.at, before))
-            elif self.explored is not None and (found := self.explored.first_dead(name)):
-                yield from self._decide(name, found)
-
-    def _decide(self, name: str, found: Dead) -> Iterator[Stuck]:
-        """Decide whether a state stuck in the picture is stuck with its counters tracked."""
-        edges = self._graph.outgoing[name]
-        finer = self._without_all_but({c for edge in edges for c in edge.counters})
-        dead = finer.first_dead(name) if finer is not None else found
-        if dead is not None:
-            yield Stuck(name, dead.row, {}, {}, (), dead.is_sure, is_reached=False)
-
-    def _without_all_but(self, counted: Collection[str]) -> Explored | None:
-        """The graph of configurations in which only some counters are tracked."""
-        has_begun = self._present is not None
-        variables = Variables(self._concrete.analysis, self._inputs, counted, has_begun=has_begun)
-        plans = Plans(Moves(variables, self._explorer.plans.moves.asking))
-        explorer = Explorer(plans, self._left, self._present)
-        try:
-            explored = explorer.explore_all()
-        except TooMany:
-            return None
-        finally:
-            self._left -= len(explorer.explored.found)
-        return explored
+def _inputs(explorer: Explorer, path: Path) -> Row:
+    """The inputs that a path depends on, each with a value that leads along it."""
+    known = explorer.plans.variables.inputs
+    narrowest: dict[str, Region] = {}
+    spent: Counter[str] = Counter()
+    for index, move in (*path.steps, (path.end, None)):
+        for variable, region in explorer.plans.values(*explorer.found[index]).items():
+            if not isinstance(region, tuple | range):
+                continue
+            if variable.kind == "input":
+                narrowest[variable.name] = region
+            elif variable.kind == "room":
+                few, most = (left + spent[variable.name] for left in granted(region))
+                narrowest[str(known.caps[variable.name])] = range(few, most + 1)
+        if move is not None and move.edge is not None:
+            spent.update(move.edge.counters)
+    return {name: one[0] for name, one in narrowest.items() if one != known.region(name)}

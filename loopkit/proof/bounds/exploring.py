@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from loopkit.proof.bounds.configurations import (
     assumptions_of,
     shortest_ways,
 )
-from loopkit.proof.bounds.exact import Exact, Picture
+from loopkit.proof.bounds.exact import Exact
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
@@ -78,30 +77,26 @@ def explore(
     )
     most = most if measures else min(most, MOST_WITHOUT_FIGURES)
     explorer = Explorer(Plans(moves, most_parts), most, present)
-    bounds = _ends(explorer, given, present).bounds(measures)
+    bounds = _ends(explorer).bounds(measures)
     if ways:
-        followed, is_all = shortest_ways(Explorer(explorer.plans, sys.maxsize, present), ways)
+        followed, is_all = shortest_ways(explorer.anew(), ways)
         bounds = bounds.replace(ways=followed, has_all_ways=is_all)
     if not assumptions:
         return bounds
     from loopkit.proof.bounds.expected import compute_means  # noqa: PLC0415 - few people assume
 
-    fresh = Explorer(explorer.plans, sys.maxsize, present)
-    means = compute_means(fresh, assumptions, most, usual)
+    means = compute_means(explorer.anew(), assumptions, most, usual)
     return bounds.replace(expected=means)
 
 
-def _ends(
-    explorer: Explorer, given: Mapping[str, object], present: Present | None = None
-) -> Exact | Bracket:
+def _ends(explorer: Explorer) -> Exact | Bracket:
     """The bounds of a machine: exact ones, or a bracket if there are too many configurations."""
     try:
-        return Exact(explorer, explorer.explore_all(), present)
+        return Exact(explorer.explore_all())
     except TooMany:
         from loopkit.proof.bounds.bracket import Bracket  # noqa: PLC0415 - few machines are so large
 
-        picture = Picture(explorer, given, present, MOST_CONFIGURATIONS)
-        return Bracket(explorer, picture, present)
+        return Bracket(explorer, MOST_CONFIGURATIONS)
 
 
 def _children(
@@ -110,6 +105,6 @@ def _children(
     def explore_child(child: Analysis, known: Given, inner: Children) -> Exact | Bracket:
         flat = flat_facts({"input": known})
         asking = Asking(child, price_in(child.machine), inner)
-        return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most), flat)
+        return _ends(Explorer(Plans(Moves(Variables(child, flat), asking)), most))
 
     return Children(analysis, price_in, given, explore_child)

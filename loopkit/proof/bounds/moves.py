@@ -6,6 +6,8 @@ Rows with the same effect are one move.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 from itertools import product
 
 from loopkit.language.facts import COMPLETE, COUNTING, OF_PROGRESS, VERDICT, of_verdict
@@ -13,7 +15,8 @@ from loopkit.language.guard.evaluate import UNKNOWN
 from loopkit.language.guard.grammar import Guard, conditions
 from loopkit.machine.edges import Edge, EdgeEvent
 from loopkit.machine.graph import artifact_of
-from loopkit.proof.bounds.agent_calls import NOBODY, Asking, Spread
+from loopkit.proof.bounds.agent_calls import NOBODY, Asked, Asking, Spread
+from loopkit.proof.bounds.result import Taken
 from loopkit.proof.bounds.variables import (
     FOUND,
     KEPT,
@@ -26,10 +29,10 @@ from loopkit.proof.bounds.variables import (
     Variable,
     Variables,
     cut,
+    facts_at,
     granted,
     number,
     owner_of,
-    readings,
     region_in,
 )
 from loopkit.proof.outcomes.facts import faults_of, own_table
@@ -39,7 +42,6 @@ from loopkit.values import Value
 MOST_FLAGS = 6
 """The most untracked counters of a state for which every combination of room is tried."""
 Kept = tuple[tuple[Variable, object], ...]
-Way = tuple[EdgeEvent, Edge | None, Kept, bool, bool]
 
 
 class Case(Value, frozen=True):
@@ -52,20 +54,27 @@ class Case(Value, frozen=True):
     verdict: object = None
 
 
-class Move(Value, frozen=True):
+class Move(Value, frozen=True, dict=True):
     """One way out of a state: an edge, with the facts that it leaves for later."""
 
     event: EdgeEvent
     edge: Edge | None
     """None if an uncaught error suspends the run."""
-    kept: Kept
+    kept: Kept = ()
     """The facts that guards of other states name."""
-    is_judged: bool
+    is_judged: bool = False
     """Whether it brings a complete report."""
-    is_spared: bool
+    is_spared: bool = False
     """Whether the state keeps its artifact and does not work."""
-    cases: tuple[Case, ...]
-    least: Case
+    cases: tuple[Case, ...] = ()
+
+    @cached_property
+    def least(self) -> Case:
+        return min(self.cases, key=lambda case: len(case.spread.least))
+
+    def taken(self, state: str, case: Case, asked: Asked) -> Taken:
+        edge = self.edge.id if self.edge else None
+        return Taken(state, self.event, edge, case.row, asked, self.is_spared)
 
 
 class StateMoves(Value, frozen=True):
@@ -94,8 +103,7 @@ class Moves:
         self.asking = asking
         self._graph = variables.graph
         self._conditions = conditions or {}
-        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
-        self._told_by = {name: self._tells(name) for name in self._graph.states}
+        self._told_by: dict[str, Telling] = {}
         self._tables: dict[str, Table] = {}
         self._stand_ins: dict[Variable, Callable[[object], object]] = {}
         self._known: dict[tuple[str, tuple[object, ...]], StateMoves] = {}
@@ -107,7 +115,9 @@ class Moves:
 
     def of(self, name: str, values: Values) -> StateMoves:
         """The moves of a state in a configuration whose variables have these values."""
-        context = {fact: read(values) for fact, read in self._readings[name]}
+        context = dict(facts_at(self.variables, name, values))
+        if name not in self._told_by:
+            self._told_by[name] = self._tells(name, context.keys())
         told = self._told_by[name].of(context)
         known = self._known.get((name, told))
         if known is None:
@@ -115,15 +125,10 @@ class Moves:
             known = self._known[name, told] = _merge_contexts(every)
         return known
 
-    def _tells(self, name: str) -> Telling:
-        """What distinguishes the contexts of a state."""
+    def _tells(self, name: str, facts: AbstractSet[str]) -> Telling:
+        """What distinguishes the contexts of a state, which have these facts."""
         variables = self.variables
-        own = (
-            *variables.guards[name],
-            *variables.rule_guards.get(name, ()),
-            *self._conditions.get(name, ()),
-        )
-        facts = {fact for fact, _ in self._readings[name]}
+        own = (*variables.guards_at(name), *self._conditions.get(name, ()))
         every = (part for guard in own for part in conditions(guard.tree))
         numbers = {"attempt", *COUNTING, *variables.inputs.named}
         return Telling(every, facts, facts - numbers)
@@ -147,9 +152,8 @@ class Moves:
     def _within(self, name: str, context: Row) -> StateMoves:
         """The moves of a state in a context; facts that it does not name may have any value."""
         table = self._table(name)
-        grouped: dict[Way, list[Case]] = {}
+        grouped: dict[Move, list[Case]] = {}
         stuck: Row | None = None
-        way: Way
         for own in self._rows(name, table, context):
             row = self._full_row(name, table, own, context)
             taken, is_left = table.exits_of(row)
@@ -164,8 +168,7 @@ class Moves:
             kept = self._facts_left(name, row)
             is_judged = verdict in COMPLETE
             for exit_ in taken:
-                way = ("done", exit_.edge, kept, is_judged, False)
-                grouped.setdefault(way, []).extend(cases)
+                grouped.setdefault(Move("done", exit_.edge, kept, is_judged), []).extend(cases)
             if stuck is None and not is_left:
                 stuck = own
         if table.is_human and not grouped and stuck is None:
@@ -174,7 +177,7 @@ class Moves:
             grouped.setdefault(caught, []).extend(broken)
         for spared, case in self._cases_without_work(name, table, context):
             grouped.setdefault(spared, []).append(case)
-        moves = tuple(_move(way, cases) for way, cases in grouped.items())
+        moves = tuple(move.replace(cases=tuple(cases)) for move, cases in grouped.items())
         closed = frozenset(self._edges_without_room(name, moves, context))
         if stuck is None:
             return StateMoves(moves, closed=closed)
@@ -183,7 +186,7 @@ class Moves:
 
     def _cases_without_work(
         self, name: str, table: Table, context: Row
-    ) -> Iterator[tuple[Way, Case]]:
+    ) -> Iterator[tuple[Move, Case]]:
         """The cases of a state that keeps its artifact and goes on as after its last work."""
         if name not in self.variables.graph.keeping or not context.get(KEPT, True):
             return
@@ -194,7 +197,7 @@ class Moves:
                 taken, is_left = table.exits_of(row)
                 is_sure = is_left and len(taken) < 2
                 for exit_ in taken:
-                    yield ("done", exit_.edge, (), False, True), Case(own, NOBODY, is_sure)
+                    yield Move("done", exit_.edge, is_spared=True), Case(own, NOBODY, is_sure)
 
     def _is_last(self, row: Row, fact: Variable, context: Row) -> bool:
         """Whether a row may have the fact that a state's last work left."""
@@ -261,20 +264,20 @@ class Moves:
         # A report without a verdict is also the last one.
         return (*kept, *((v, None) for v in self._left[name] if v == FOUND))
 
-    def _errors(self, name: str, context: Row) -> Iterator[tuple[Way, Iterable[Case]]]:
+    def _errors(self, name: str, context: Row) -> Iterator[tuple[Move, Iterable[Case]]]:
         for event in faults_of(self.variables.analysis, name):
             cases = self._cases_of_error(name, event, context)
             for edge in self._edges_of_error(name, event, context) if cases else ():
-                yield (event, edge, self._facts_left_after(name, event), False, False), cases
+                yield Move(event, edge, self._facts_left_after(name, event)), cases
         if cases := [Case({}, s, s.is_sure) for s in self.asking.on_suspension(name)]:
-            yield ("fatal", None, (), False, False), cases
+            yield Move("fatal", None), cases
         state = self._graph.states[name]
         # Limits are tested before calls.
         calls = state.child or state.call or self.asking.reach(name)
         if not context.get(LIMITED) and calls:
             for edge in self._graph.on(name, "limit"):
                 cases = self._cases_of_error(name, "limit", context)
-                yield ("limit", edge, (), False, False), cases
+                yield Move("limit", edge), cases
 
     def _cases_of_error(self, name: str, event: EdgeEvent, context: Row) -> list[Case]:
         spreads = self.asking.author(name, event)
@@ -296,27 +299,18 @@ class Moves:
 
 def merge_moves(moves: Sequence[Move]) -> Move:
     """Merge moves over one edge to one configuration into one with all their cases."""
-    cases = [case for move in moves for case in move.cases]
-    return _move(_way(moves[0]), cases)
-
-
-def _way(move: Move) -> Way:
-    return move.event, move.edge, move.kept, move.is_judged, move.is_spared
-
-
-def _move(way: Way, cases: list[Case]) -> Move:
-    least = min(cases, key=lambda case: len(case.spread.least))
-    return Move(*way, tuple(cases), least)
+    return moves[0].replace(cases=tuple(case for move in moves for case in move.cases))
 
 
 def _merge_contexts(every: Sequence[StateMoves]) -> StateMoves:
     if len(every) == 1:
         return every[0]
-    alike: dict[Way, dict[Spread, Case]] = {}
+    alike: dict[Move, dict[Spread, Case]] = {}
     for move in (move for ways in every for move in ways.moves):
         # Rows with the same calls cost the same.
-        alike.setdefault(_way(move), {}).update({case.spread: case for case in move.cases})
-    moves = tuple(_move(way, list(cases.values())) for way, cases in alike.items())
+        known = alike.setdefault(move.replace(cases=()), {})
+        known.update({case.spread: case for case in move.cases})
+    moves = tuple(move.replace(cases=tuple(by.values())) for move, by in alike.items())
     some = (ways for ways in every if ways.stuck is not None)
     stuck = max(some, key=lambda ways: ways.is_surely_stuck, default=StateMoves(()))
     closed = frozenset[str]().union(*(ways.closed for ways in every))

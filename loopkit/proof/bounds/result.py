@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from loopkit.language.guard.evaluate import Held
-from loopkit.machine.edges import Edge, EdgeEvent
+from loopkit.machine.edges import EdgeEvent
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.outcomes.table import Row
 from loopkit.values import Value, field
@@ -39,19 +39,14 @@ class Taken(Value, frozen=True):
     is_spared: bool = False
     """The state keeps what it made."""
 
-
-class Visit(Value, frozen=True):
-    """A state at work on a way on which nothing fails."""
-
-    state: str
-    entered_by: Edge | None
-    """None where the run starts."""
-    asked: Asked
-    children: int = 1
-    """How many runs it starts, where it runs another machine."""
+    @property
+    def children(self) -> int:
+        """How many runs it starts, where it runs another machine."""
+        total = self.facts.get("total")
+        return total if isinstance(total, int) else 1
 
 
-Way = tuple[Visit, ...]
+Way = tuple[Taken, ...]
 
 
 class Extreme(Value, frozen=True):
@@ -65,7 +60,7 @@ class Extreme(Value, frozen=True):
     by_state: Mapping[str, float]
     """What of it falls to each state on the path; states that take none are left out."""
     by_agent: Mapping[str, float]
-    way: tuple[Taken, ...]
+    way: Way
     inputs: Row
     """The inputs with which the path starts, as far as it makes a difference."""
 
@@ -88,7 +83,7 @@ class Stuck(Value, frozen=True):
     facts: Row
     counters: Mapping[str, int]
     inputs: Row
-    way: tuple[Taken, ...]
+    way: Way
     is_sure: bool
     """False where the guards leave more open than can be counted out."""
     is_reached: bool = True

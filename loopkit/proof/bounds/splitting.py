@@ -13,9 +13,9 @@ from loopkit.proof.bounds.variables import (
     Variable,
     Variables,
     cut,
+    facts_at,
     number,
     one_by_one,
-    readings,
     split,
 )
 from loopkit.proof.outcomes.table import MOST_VALUES, undecided
@@ -32,7 +32,6 @@ class Splitting:
         self._variables = variables
         self._most = most
         self._graph = variables.graph
-        self._readings = {name: tuple(readings(variables, name)) for name in self._graph.states}
         self.reads = {
             name: any(variable.kind in ("input", "room") for variable in read)
             for name, read in variables.read.items()
@@ -73,39 +72,34 @@ class Splitting:
         """The next variable to split; the first `decided` guards are decided already."""
         if not (open_ := _open(values)):
             return None
-        by_caps = self._by_caps(name, values, open_)
-        return (*by_caps, decided) if by_caps else self._by_guards(name, values, open_, decided)
-
-    def _by_caps(
-        self, name: str, values: Values, open_: Mapping[Variable, Region]
-    ) -> tuple[Variable, list[Region]] | None:
-        inputs = self._variables.inputs
-        every = dict.fromkeys(c for e in self._graph.outgoing[name] for c in e.counters)
-        for counter in filter(self._variables.counted.__contains__, every):
-            room = Variable("room", counter)
-            cap = Variable("input", str(inputs.caps[counter]))
-            spent = values.get(Variable("counter", counter), 0)
-            for variable in (room, cap):
-                if variable in open_ and len(p := cut(open_[variable], number(spent))) > 1:
-                    return variable, p
-        return None
-
-    def _by_guards(
-        self, name: str, values: Values, open_: Mapping[Variable, Region], decided: int
-    ) -> Found | None:
+        if (by_caps := self._by_caps(name, values, open_)) is not None:
+            return (*by_caps, decided)
         regions = {v.name: region for v, region in open_.items() if v.kind == "input"}
-        counting = self._variables.counting[name] if self._variables.reads_most(name) else ()
-        for cap in (str(self._variables.inputs.caps[counter]) for counter in counting):
-            if cap in regions:
-                # What counters leave together is known for single values.
-                return Variable("input", cap), one_by_one(regions[cap]), decided
-        context = {f: read(values) for f, read in self._readings[name] if f not in regions}
+        facts = facts_at(self._variables, name, values)
+        context = {fact: value for fact, value in facts if fact not in regions}
         for at, (guard, is_last) in enumerate(self._guards[name][decided:], decided):
             if (found := next_split(guard, context, regions)) is not None:
                 return Variable("input", found[0]), found[1], at
             known = {fact: region[0] for fact, region in regions.items()}
             if is_last and truth(guard.tree, {**context, **known}) is True:
                 return None
+        return None
+
+    def _by_caps(
+        self, name: str, values: Values, open_: Mapping[Variable, Region]
+    ) -> tuple[Variable, list[Region]] | None:
+        """The parts of a cap; what counters leave together is known for single values."""
+        variables = self._variables
+        single = variables.counting[name] if variables.reads_most(name) else ()
+        every = dict.fromkeys(c for e in self._graph.outgoing[name] for c in e.counters)
+        for counter in filter(variables.counted.__contains__, every):
+            cap = Variable("input", str(variables.inputs.caps[counter]))
+            spent = number(values.get(Variable("counter", counter), 0))
+            for variable in (Variable("room", counter), cap):
+                if (region := open_.get(variable)) is not None:
+                    parts = one_by_one(region) if counter in single else cut(region, spent)
+                    if len(parts) > 1:
+                        return variable, parts
         return None
 
 

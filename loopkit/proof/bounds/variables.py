@@ -79,11 +79,12 @@ class Variables:
         limits.
         """
         self.analysis = analysis
-        self._given = inputs
+        self.given = inputs
+        self.has_begun = has_begun
         self.graph = analysis.graph
         self.counted = frozenset(self.graph.caps if counted is None else counted)
-        every = [*self.guards.values(), *self.rule_guards.values()]
-        self.inputs = Inputs(analysis, inputs, [guard for guards in every for guard in guards])
+        every = [guard for name in self.graph.states for guard in self.guards_at(name)]
+        self.inputs = Inputs(analysis, inputs, every)
         self.behind_total = frozenset[str]() if has_begun else self._behind_total()
         """The counters that have room wherever the total has some, so that they are not held."""
         self.counted -= self.behind_total
@@ -158,11 +159,13 @@ class Variables:
     def named(self) -> Mapping[str, frozenset[str]]:
         """The names that each state's guards read, those of its rules included."""
         return {
-            name: frozenset[str]().union(
-                *(guard.names for guard in (*self.guards[name], *self.rule_guards.get(name, ())))
-            )
+            name: frozenset[str]().union(*(guard.names for guard in self.guards_at(name)))
             for name in self.graph.states
         }
+
+    def guards_at(self, name: str) -> tuple[Guard, ...]:
+        """The guards of a state and those of its rules."""
+        return (*self.guards[name], *self.rule_guards.get(name, ()))
 
     def _reads(self, name: str) -> Iterator[Variable]:
         for edge in self.graph.outgoing[name]:
@@ -245,7 +248,7 @@ class Variables:
     def items(self, name: str) -> int | None:
         """The number of items in a state's list; None if it is unknown."""
         state = self.graph.states[name]
-        return item_count_in(state, self._given) if isinstance(state, EachState) else None
+        return item_count_in(state, self.given) if isinstance(state, EachState) else None
 
     def versions_judged_before(self, name: str) -> int:
         """The most versions judged before the current one that a guard distinguishes."""
@@ -261,7 +264,7 @@ class Variables:
         most: dict[Variable, int] = {}
         for name in self.graph.states:
             if "attempt" in self.named[name]:
-                guards = (*self.guards[name], *self.rule_guards.get(name, ()))
+                guards = self.guards_at(name)
                 compared = [n for guard in guards for n in self._numbers_compared(name, guard)]
                 counted = self.attempt(name)
                 most[counted] = max(most.get(counted, 0), *(n + 1 for n in compared), 1)
@@ -452,8 +455,6 @@ def by_name(guards: Iterable[Guard]) -> Mapping[str, Sequence[Guard]]:
 
 AGAIN = "again "
 """Whether a state has worked before, if that decides what its work takes."""
-Reading = Callable[[Values], object]
-"""The values of a configuration -> the value of one fact."""
 PROGRESS = "progress "
 """How many earlier attempts were judged completely, up to two."""
 KEPT = "kept "
@@ -466,94 +467,78 @@ LIMITED = "limited "
 """Whether a limit was reached before."""
 
 
-def readings(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
-    """Each fact of the context of a state, with how it is read from a configuration.
+def facts_at(variables: Variables, name: str, values: Values) -> Iterator[tuple[str, object]]:
+    """Each fact of the context of a state in a configuration; they are the same ones in each.
 
     An input is read as one value of its region, which is split as far as the state needs it.
     """
     read, named = variables.read[name], variables.named[name]
     for variable in read:
         if variable.kind in ("counter", "room"):
-            yield ROOM + variable.name, room_of(variables, variable.name)
+            yield ROOM + variable.name, _has_room(variables, variable.name, values)
         elif variable.kind == "fact" and variable.name in named:
-            yield variable.name, _value(variable)
+            yield variable.name, values[variable]
         elif variable.kind == "input" and variable.name in named:
-            yield variable.name, _stand_in(variable)
+            yield variable.name, _stand_in(values[variable])
     if "attempt" in named:
-        yield "attempt", _attempt(variables, name)
-    yield from _readings_of_earlier(variables, name)
-    if Variable("judged", name) in read:
-        yield PROGRESS, lambda values: number(values[Variable("judged", name)]) // 2
+        # Of the author of the judged artifact; else of this state, now included.
+        works = variables.attempt(name)
+        now = number(values[works]) + (works.kind == "works")
+        yield "attempt", min(now, variables.most[works])
+    yield from _facts_of_earlier(variables, name, values)
+    if (judged := Variable("judged", name)) in read:
+        yield PROGRESS, number(values[judged]) // 2
     for author in variables.author_of_what_is_judged(name):
-        yield AUTHOR, _value(author)
+        yield AUTHOR, values[author]
     if THEN in read:
-        yield LIMITED, _value(THEN)
-    yield from _readings_of_counts(variables, variables.counting[name], name)
+        yield LIMITED, values[THEN]
+    yield from _facts_of_counts(variables, name, values)
 
 
-def _readings_of_counts(
-    variables: Variables, counting: Sequence[str], name: str
-) -> Iterator[tuple[str, Reading]]:
-    spent = dict.fromkeys(c for edge in variables.graph.outgoing[name] for c in edge.counters)
-    for counter in filter(variables.behind_total.__contains__, spent):
-        yield ROOM + counter, room_of(variables, TOTAL)
+def _facts_of_counts(
+    variables: Variables, name: str, values: Values
+) -> Iterator[tuple[str, object]]:
+    for counter in dict.fromkeys(c for e in variables.graph.outgoing[name] for c in e.counters):
+        if counter in variables.behind_total:
+            yield ROOM + counter, _has_room(variables, TOTAL, values)
+    counting, known = variables.counting[name], variables.inputs.caps
     if counting and variables.counted.issuperset(counting):
-        yield "revisions", _value(Variable("counter", counting[0]))
+        used = [number(values[Variable("counter", counter)]) for counter in counting]
+        yield "revisions", used[0]
         if variables.reads_most(name):
-            yield "max_revisions", _most_revisions(variables, counting)
+            caps = (values.get(Variable("input", str(known[c])), (known[c],)) for c in counting)
+            most = [_stand_in(cap) for cap in caps]
+            left = [number(m) - n for m, n in zip(most, used, strict=True) if m is not UNKNOWN]
+            yield "max_revisions", UNKNOWN if UNKNOWN in most else used[0] + min(left)
 
 
-def _readings_of_earlier(variables: Variables, name: str) -> Iterator[tuple[str, Reading]]:
+def _facts_of_earlier(
+    variables: Variables, name: str, values: Values
+) -> Iterator[tuple[str, object]]:
     """Where a run came from, what was found there, and what a state entered again may keep."""
     works = Variable("works", name)
     before = Variable("before", name)
     if before in variables.read[name]:
-        yield CAME_FROM, _value(before)
+        yield CAME_FROM, values[before]
     if FOUND in variables.read[name]:
-        yield FOUND_BY, _value(FOUND)
+        yield FOUND_BY, values[FOUND]
     if name in variables.graph.keeping:
-        yield KEPT, lambda values: values[Variable("kept", name)] == 1
-        yield from ((LAST + own.name, _value(own)) for own in variables.own_facts(name))
+        yield KEPT, values[Variable("kept", name)] == 1
+        yield from ((LAST + own.name, values[own]) for own in variables.own_facts(name))
         if "attempt" in variables.named[name]:
-            yield WORKED, _value(works)
+            yield WORKED, values[works]
     if name in variables.keeping_items:
-        yield AGAIN, lambda values: number(values[works]) > 0
+        yield AGAIN, number(values[works]) > 0
 
 
-def _most_revisions(variables: Variables, counters: Sequence[str]) -> Reading:
-    """How `max_revisions` is read: what the first counter has and what all of them leave."""
-    spent = [Variable("counter", counter) for counter in counters]
-    caps = [variables.inputs.caps[counter] for counter in counters]
-
-    def read(values: Values) -> object:
-        most = [c if isinstance(c, int) else _stand_in(Variable("input", c))(values) for c in caps]
-        if UNKNOWN in most:
-            return UNKNOWN
-        used = [number(values[one]) for one in spent]
-        return used[0] + min(number(m) - n for m, n in zip(most, used, strict=True))
-
-    return read
-
-
-def room_of(variables: Variables, counter: str) -> Callable[[Values], object]:
-    """How the room of a counter is read from a configuration that holds it.
-
-    It is UNKNOWN where the cap has not been split.
-    """
-    spent, whole = Variable("counter", counter), variables.inputs.cap(counter)
+def _has_room(variables: Variables, counter: str, values: Values) -> object:
+    """Whether a counter has room in a configuration; UNKNOWN where its cap has not been split."""
     is_room = counter in variables.rooms
-    cap = (
-        Variable("room", counter)
-        if is_room
-        else Variable("input", str(variables.inputs.caps[counter]))
-    )
-
-    def read(values: Values) -> object:
-        few, most = granted(region_in(values, cap, whole))
-        known = 0 if is_room else number(values[spent])
-        return UNKNOWN if few <= known < most else known < few
-
-    return read
+    cap = Variable("input", str(variables.inputs.caps[counter]))
+    held = Variable("room", counter) if is_room else cap
+    few, most = granted(region_in(values, held, variables.inputs.cap(counter)))
+    spent = 0 if is_room else number(values[Variable("counter", counter)])
+    return UNKNOWN if few <= spent < most else spent < few
 
 
 def region_in(values: Values, variable: Variable, whole: Region) -> Region:
@@ -562,22 +547,5 @@ def region_in(values: Values, variable: Variable, whole: Region) -> Region:
     return region if isinstance(region, tuple | range) else whole
 
 
-def _value(variable: Variable) -> Reading:
-    return lambda values: values[variable]
-
-
-def _stand_in(variable: Variable) -> Reading:
-    def read(values: Values) -> object:
-        region = values[variable]
-        return region[0] if isinstance(region, tuple | range) else UNKNOWN
-
-    return read
-
-
-def _attempt(variables: Variables, name: str) -> Reading:
-    """How often the author of the judged artifact has worked; else this state, now included."""
-    variable = variables.attempt(name)
-    if variable.kind == "version":
-        return _value(variable)
-    most = variables.most[variable]
-    return lambda values: min(number(values[variable]) + 1, most)
+def _stand_in(region: object) -> object:
+    return region[0] if isinstance(region, tuple | range) else UNKNOWN

@@ -121,8 +121,10 @@ def own_table(
         # A condition may also be one of the words that a fact has.
         return table.replace(by_value=frozenset(values), first=(*table.first, *values))
     also = [part for guard in renamed[len(plain) :] for part in conditions(guard.tree)]
-    alone = tuple(part for part in also if names_in(part) <= {*values, *OF_VERDICT})
-    beside = {n for part in also if part not in alone for n in names_in(part) if n in values}
+    known = {*values, *OF_VERDICT}
+    alone = tuple(part for part in also if names_in(part) <= known)
+    others = (names_in(part) for part in also if not names_in(part) <= known)
+    beside = values.keys() & set(chain.from_iterable(others))
     whole = table.by_value | beside
     return table.replace(also=alone, by_value=whole, first=(*table.first, *sorted(beside)))
 
@@ -136,17 +138,13 @@ def _table(
 ) -> Table:
     state = analysis.states[name]
     judges = state.judges is not None
-
-    def guard_of(edge: Edge) -> Guard | None:
-        guard = guards.get(edge.id)
-        return _as_own(guard, name) if guard is not None else None
-
     exits: list[Exit] = []
     for edge in analysis.graph.on(name, "done"):
-        routing = [each for each in exits if state.waits and each.edge.origin is not None]
-        behind = () if edge.back else tuple(routing)
-        needs_fail = judges and edge.back
-        exits.append(Exit.of_edge(edge, guard_of(edge), behind, needs_fail=needs_fail))
+        guard = guards.get(edge.id)
+        own_guard = None if guard is None else _as_own(guard, name)
+        is_behind = state.waits and not edge.back
+        behind = (each for each in exits if is_behind and each.edge.origin is not None)
+        exits.append(Exit.of_edge(edge, own_guard, behind, needs_fail=judges and edge.back))
     table = Table(tuple(exits), tuple(own), tuple(others), is_human=state.waits)
     if state.child is not None:
         # The figures of children depend on their outcome.

@@ -22,7 +22,7 @@ from loopkit.language.datatypes.datatype import DataType, single_values, value_a
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.facts import OF_VERDICT, ORIGIN, VERDICT, of_verdict
 from loopkit.language.guard.evaluate import UNKNOWN, Held, equality, truth
-from loopkit.language.guard.grammar import Guard, conditions, names_in
+from loopkit.language.guard.grammar import Guard, conditions, constants, names_in
 from loopkit.language.guard.type_check import GuardType
 from loopkit.language.machine import Machine
 from loopkit.machine.edges import Edge
@@ -501,23 +501,20 @@ def domains(
     whose values are not all known. The values of a number are those that it is compared with and
     their neighbours, those of a text also any other text, those of a list the texts it may hold.
     """
-    compared = _operands(guards)
     ranges = input_ranges(inputs)
     found: dict[str, Values] = {}
-    for name, others in compared.items():
+    for name, literals in _compared(guards, ranges).items():
         known = types.get(name)
-        literals = _literals(others, ranges)
-        if known is None or literals is None:
+        if known is None or UNKNOWN in literals:
             continue
-        values = _values(known, literals, *_ends(name, known, ranges))
-        if values:
+        if values := _values(known, literals):
             found[name] = values
     return found
 
 
-def _operands(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
-    """Each name with the operands that it is compared with."""
-    found: dict[str, list[ast.expr]] = {}
+def _compared(guards: Iterable[Guard], ranges: Mapping[str, range]) -> dict[str, list[object]]:
+    """Each name with the values that it is compared with, UNKNOWN for names with any value."""
+    found: dict[str, list[object]] = {}
     for guard in guards:
         for name in sorted(guard.names):
             found.setdefault(name, [])
@@ -526,24 +523,9 @@ def _operands(guards: Iterable[Guard]) -> dict[str, list[ast.expr]]:
                 sides = (node.left, node.comparators[0])
                 for side, other in (sides, sides[::-1]):
                     if isinstance(side, ast.Name):
-                        found[side.id].append(other)
+                        some = (ranges.get(name, (UNKNOWN,)) for name in names_in(other))
+                        found[side.id] += chain(constants(other), *some)
     return found
-
-
-def _literals(others: Iterable[ast.expr], ranges: Mapping[str, range]) -> list[object] | None:
-    """The values that a name is compared with; None if they are unknown."""
-    literals: list[object] = []
-    for other in others:
-        match other:
-            case ast.Constant(value=value):
-                literals.append(value)
-            case ast.List(elts=items):
-                literals += [item.value for item in items if isinstance(item, ast.Constant)]
-            case ast.Name(id=name) if name in ranges:
-                literals += ranges[name]
-            case ast.Name():
-                return None
-    return literals
 
 
 def input_ranges(inputs: DataType) -> dict[str, range]:
@@ -580,14 +562,7 @@ def revisions_in_words(machine: Machine, inputs: Mapping[str, object] = NOTHING)
         yield f"A run revises {', '.join(told)}"
 
 
-def _ends(name: str, known: GuardType, ranges: Mapping[str, range]) -> tuple[float, float]:
-    if name in ranges:
-        return ranges[name].start, ranges[name].stop - 1
-    low = -inf if known.minimum is None else known.minimum
-    return low, inf if known.maximum is None else known.maximum
-
-
-def _values(known: GuardType, literals: list[object], low: float, high: float) -> Values:
+def _values(known: GuardType, literals: list[object]) -> Values:
     none: Values = (None,) if known.optional else ()
     match known.kind:
         case "bool":
@@ -598,6 +573,8 @@ def _values(known: GuardType, literals: list[object], low: float, high: float) -
             mentioned = dict.fromkeys(text for text in literals if isinstance(text, str))
             return (*(known.values or (*mentioned, OTHER_TEXT)), *none)
         case _:
+            low = -inf if known.minimum is None else known.minimum
+            high = inf if known.maximum is None else known.maximum
             numbers = [n for n in literals if isinstance(n, int | float)]
             return (*_numbers(numbers, low, high, whole=known.kind == "int"), *none)
 

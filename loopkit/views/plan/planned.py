@@ -44,9 +44,9 @@ from loopkit.machine.graph import artifact_of
 from loopkit.machine.inputs import Given, child_counts, definition_key, partial_child_input
 from loopkit.machine.program import AgentAsked, Program, ToolAsked
 from loopkit.machine.scope import FOUND
-from loopkit.proof.bounds.agent_calls import AgentCalls, Price
+from loopkit.proof.bounds.agent_calls import AgentCalls, Asked, Price
 from loopkit.proof.bounds.exploring import explore
-from loopkit.proof.bounds.result import Bounds, Visit, Way
+from loopkit.proof.bounds.result import Bounds, Way
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.text import one_line, plural
 from loopkit.validators.data import JudgedArtifact
@@ -392,14 +392,17 @@ class Typically:
     def calls(self, way: Way) -> Iterator[tuple[str, int, float | None]]:
         """(state, number, USD) of the calls on a path, in order."""
         walk = _Walk(self._program, self._sizes)
-        for visit in way:
-            if visit.state not in self._children:
-                yield from ((visit.state, 1, usd) for usd in walk.costs(visit))
-            elif visit.children:
-                typical = self._children[visit.state]
+        entered: Edge | None = None
+        for step in way:
+            if step.state not in self._children:
+                costs = walk.costs(step.state, entered, step.asked)
+                yield from ((step.state, 1, usd) for usd in costs)
+            elif step.children:
+                typical = self._children[step.state]
                 usd = None if typical is None else typical.usd
-                calls = 0 if typical is None else typical.calls * visit.children
-                yield visit.state, calls, None if usd is None else usd * visit.children
+                calls = 0 if typical is None else typical.calls * step.children
+                yield step.state, calls, None if usd is None else usd * step.children
+            entered = self._program.graph.by_id.get(step.edge or "")
 
 
 class Sizes:
@@ -494,20 +497,20 @@ class _Walk:
     turns: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     """The tokens of each prompt to an agent in a state, oldest first."""
 
-    def costs(self, visit: Visit) -> Iterator[float | None]:
-        entered = visit.entered_by
+    def costs(self, name: str, entered: Edge | None, called: Asked) -> Iterator[float | None]:
+        """The cost in USD of each call of a state at work; a run starts there if no edge enters."""
         if entered is not None and entered.back:
-            self.revised[visit.state] += 1
-        if (artifact := artifact_of(self.program.machine, visit.state)) is not None:
-            self.authors[artifact] = visit.state
-        for work in visit.asked:
+            self.revised[name] += 1
+        if (artifact := artifact_of(self.program.machine, name)) is not None:
+            self.authors[artifact] = name
+        for work in called:
             agent = self.program.machine.agents[work.agent]
             if not isinstance(agent, ModelAgent):
                 yield agent.call_usd
-            elif visit.state in self.program.graph.judges:
-                yield self._judge(visit.state, work, agent)
+            elif name in self.program.graph.judges:
+                yield self._judge(name, work, agent)
             else:
-                yield from self._author(visit.state, entered, work.agent, agent)
+                yield from self._author(name, entered, work.agent, agent)
 
     def again(self, name: str, work: AgentCalls) -> Iterator[float | None]:
         """The cost in USD of all calls for one work: at first, and after each revision."""
@@ -520,7 +523,7 @@ class _Walk:
             if judged is not None:
                 self.authors[judged] = authors[0]
                 self.revised[authors[0]] = number
-            costs = list(self.costs(Visit(name, entered, (work,))))
+            costs = list(self.costs(name, entered, (work,)))
             known = [usd for usd in costs if usd is not None]
             yield sum(known) if len(known) == len(costs) else None
 
