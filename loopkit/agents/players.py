@@ -668,8 +668,10 @@ def _refuse_call(who: str, one: CalledAgent) -> None:
 
 
 def _refuse_endless(name: str, agent: Agent) -> None:
-    for who, one in agent.labelled_in_turn(name) if isinstance(agent, ModelAgent) else ():
-        if None in [longest_answer(one, model, is_limited=True) for model in one.model]:
+    for who, one in agent.labelled_in_turn(name):
+        if isinstance(one, ModelAgent) and None in [
+            longest_answer(one, model, is_limited=True) for model in one.model
+        ]:
             raise NotRunnable(
                 f"`limits.tokens` can't be kept: {who} may answer at any length; "
                 "add `max_tokens` to its `params:`"

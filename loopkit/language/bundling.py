@@ -1,9 +1,7 @@
 """Files that become parts of a machine: those that its schemas refer to, and those of its agents.
 
-As the specification of JSON Schema describes it, a file becomes one of the `$defs` of the schema,
-with its address as its `$id`, so that what refers to it stays as it is written. Of an agent in
-Markdown the front matter gives fields, the text below it is the system prompt; what the machine
-says wins.
+A file becomes one of the `$defs` of the schema, with its address as its `$id`, so that what refers
+to it stays as it is written.
 """
 
 from __future__ import annotations

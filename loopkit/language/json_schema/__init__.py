@@ -1,9 +1,7 @@
 """JSON Schema: violations of a schema in data, mistakes in a schema, and its parts.
 
 The draft is 2020-12. However hostile data and schema are, judging takes no longer than its time,
-which grows with the size of the data, and nothing is fetched from anywhere. A schema whose
-references all lead to parts of itself can be understood by walking it, and providers accept it.
-A part that lets everything pass because no word in it is a keyword is silent.
+which grows with the size of the data, and nothing is fetched from anywhere.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 It is the library's validator, whose keywords look at the clock first, with our own in place of
 those that search with `re`, compare each item with each, or say less than they know. A `$ref` leads
-to the schema itself, its ids and anchors, or the metaschemas; nothing is ever read or fetched here,
-because files that a schema refers to are parts of it already.
+to the schema itself, its ids and anchors, or the metaschemas.
 """
 
 from __future__ import annotations
