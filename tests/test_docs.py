@@ -191,7 +191,8 @@ class Block:
 
 
 def page(name: str) -> str:
-    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    (path,) = DOCS.rglob(f"{name}.md")
+    return path.read_text(encoding="utf-8")
 
 
 def blocks(start: str) -> list[Block]:
