@@ -191,8 +191,9 @@ class Block:
 
 
 def page(name: str) -> str:
-    (path,) = DOCS.rglob(f"{name}.md")
-    return path.read_text(encoding="utf-8")
+    """The text of a page, with those in the folder of its name."""
+    paths = [*DOCS.rglob(f"{name}.md"), *sorted(DOCS.rglob(f"{name}/*.md"))]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
 
 
 def blocks(start: str) -> list[Block]:
