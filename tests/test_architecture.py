@@ -16,7 +16,7 @@ import pytest
 from tests.support import PASS, ROOT, CommandLine, Desk, fails, scenario
 
 PACKAGE = ROOT / "loopkit"
-TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
 FILES = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
 FOLDERS = {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
 ROUND = "One round, from the command line to the journal and back"

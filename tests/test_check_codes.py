@@ -1,4 +1,4 @@
-"""Every code that `check` can give has its row in docs/checks.md, and something that gives it.
+"""Every code that `check` can give has its row in docs/reference/checks.md, and something that gives it.
 
 The page is made from the table of codes: run this with `LOOPKIT_REWRITE_CASES=1`.
 """
@@ -175,6 +175,6 @@ def test_the_page_is_made_from_the_table_of_codes() -> None:
     last = "## Problems for programs\n"
     whole = f"{before}{made}{last}{after.partition(last)[2]}"
     if os.environ.get(REWRITE):
-        (ROOT / "docs/checks.md").write_text(whole, encoding="utf-8")
+        (ROOT / "docs/reference/checks.md").write_text(whole, encoding="utf-8")
     assert page("checks") == whole
     assert all(remedy.endswith(".") for *_, remedy in documented().values())
