@@ -140,6 +140,26 @@ def test_the_first_machine_of_the_readme_is_short_and_its_run_is_what_stands_bel
     assert _any_run("".join(ends)) == _any_run(printed.err)
 
 
+def test_what_the_readme_shows_of_a_kill_stands_in_the_tutorial() -> None:
+    tutorial = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    _, *parts = README.split("```text\n")
+    commands = [line for part in parts for line in part.partition("```")[0].splitlines()]
+    assert len(commands) == 3
+    printed = parts[0].split("```\n")[2]
+    assert [text for text in (*commands, printed) if text not in tutorial] == []
+
+
+def test_the_cases_of_the_readme_print_what_stands_below_them(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    _, _, after = README.partition(".venv/bin/loopkit test ")
+    assert run(["test", *shlex.split(after.partition("\n")[0])]) == 0
+    times = re.compile(r"\d+\.\d+ s")
+    shown = after.split("```\n")[2]
+    assert times.sub("", shown) == times.sub("", "".join(capfd.readouterr()))
+
+
 def _any_run(text: str) -> str:
     text = re.sub(r"workspace: .*/machines\n", "workspace: …/machines\n", text)
     return re.sub(r"release_notes-[0-9a-f]{6}", "release_notes-…", text)
