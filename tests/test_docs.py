@@ -17,7 +17,6 @@ from pydantic.fields import FieldInfo
 
 from loopkit.agents.players import BROKEN, FAULTS
 from loopkit.checks import check
-from loopkit.checks.collisions import RESERVED
 from loopkit.cli import COMMANDS, terminal
 from loopkit.cli.watching import OUTPUTS
 from loopkit.document.reading import read
@@ -93,26 +92,19 @@ from tests.support import ROOT, Desk
 DOCS = ROOT / "docs"
 FENCED = re.MULTILINE | re.DOTALL
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-REFERENCE = [path for path in PAGES if path.parent == DOCS or DOCS / "reference" in path.parents]
+REFERENCE = [path for path in PAGES if DOCS / "reference" in path.parents]
 FILE = r"\A# ([\w./-]+\.\w+)\n"
 """The first line of a block that is a file: its name."""
 STATE = "Keys of every working state"
 AGENT = "Keys of every agent"
 CALLED = "Keys of agents that are called"
 RULE = "Keys of every rule"
-RULE_TITLES = (
-    "Rules for text",
-    "Rules for data",
-    "Lookups",
-    "Graphs",
-    "python",
-    "command",
-    "judge",
-)
+TEXT, FIELDS, ERRORS = "Rules for text", "Fields of a text", "Errors and suspension"
+RULE_TITLES = (TEXT, "Rules for data", "Lookups", "Graphs", "python", "command", "judge")
 OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     Machine: ("Machine file",),
     Limits: ("Limits",),
-    Alert: ("Alerts",),
+    Alert: ("Machine file", "alert."),
     AgentState: ("agent", STATE),
     CommandState: ("run", STATE),
     RenderState: ("render", STATE),
@@ -128,44 +120,44 @@ OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
     EachState: ("each", STATE),
     After: ("each", "after."),
     FinalState: ("final",),
-    Output: ("Output",),
-    RenderOutput: ("Output",),
-    ExtractSection: ("Fields of a text",),
-    ExtractMatch: ("Fields of a text",),
-    ExtractAll: ("Fields of a text",),
-    ExtractCount: ("Fields of a text",),
+    Output: ("Artifacts and files",),
+    RenderOutput: ("Artifacts and files",),
+    ExtractSection: (FIELDS,),
+    ExtractMatch: (FIELDS,),
+    ExtractAll: (FIELDS,),
+    ExtractCount: (FIELDS,),
     Transition: ("Transitions",),
-    ErrorTargets: ("Errors and suspension",),
+    ErrorTargets: (ERRORS,),
     ByOrigin: ("Origins",),
-    ErrorEdge: ("Errors and suspension",),
-    ErrorExit: ("Errors and suspension",),
-    Emission: ("Events", "emit."),
+    ErrorEdge: (ERRORS,),
+    ErrorExit: (ERRORS,),
+    Emission: ("Events, fallbacks and notifiers", "emit."),
     ReportEmission: ("validate", "emit."),
-    ModelAgent: ("Model agent", CALLED, AGENT),
+    ModelAgent: ("Model agents", CALLED, AGENT),
     ValidatorTool: ("Tools",),
     CommandTool: ("Tools",),
     McpTool: ("Tools",),
     PythonTool: ("Tools",),
-    McpServer: ("Tools of MCP servers",),
-    Price: ("Model agent", "price."),
-    Fallback: ("Fallbacks", "fallbacks[]."),
+    McpServer: ("MCP servers",),
+    Price: ("Model agents", "price."),
+    Fallback: ("Model agents", "fallbacks[]."),
     CommandAgent: ("Command agent", CALLED, AGENT),
-    OutsideAgent: ("Outside agent", AGENT),
+    OutsideAgent: ("Outside agents", AGENT),
     AgentChoice: ("agent", "agent."),
     KeptSession: (AGENT, "session."),
     Retry: (CALLED, "retry."),
     ErrorRule: ("Command agent", "errors[]."),
     JsonReply: ("Command agent", "reply."),
-    Workspace: ("Workspaces",),
-    Count: ("Rules for text", "count."),
+    Workspace: ("Workspaces and paths",),
+    Count: (TEXT, "count."),
     Lookup: ("Lookups", "lookup."),
     Acyclic: ("Graphs", "acyclic."),
     CommandError: ("command", "errors[]."),
     Score: ("judge", "score."),
-    ReportMap: ("Reports of another shape", "map."),
-    ReportCheck: ("Reports of another shape", "map.checks.PATH."),
-    VerdictReading: ("Verdicts in text", "verdict."),
-    VerdictCounts: ("Verdicts in text", "verdict.counts."),
+    ReportMap: ("map", "map."),
+    ReportCheck: ("map", "map.checks.PATH."),
+    VerdictReading: ("verdict", "verdict."),
+    VerdictCounts: ("verdict", "verdict.counts."),
     Scenario: ("The file",),
     ChildParts: ("The file",),
     Played: ("Attempts and calls",),
@@ -261,13 +253,14 @@ def code(text: str) -> set[str]:
 def key_tables(text: str) -> dict[str, dict[str, str]]:
     """For each section with a table of keys, each key with what is written about its value.
 
-    Keys that are alike share a row. What is written is `required`, the default, or – for none.
+    Keys that are alike share a row. What is written is `required`, the default (bold in the column
+    of values, or in a column of its own), or – for none.
     """
     tables: dict[str, dict[str, str]] = {}
     for title, under in sections(text).items():
         for keys, said, *more in (cells for cells in rows(under, "key ") if len(cells) > 2):
             if len(more) == 1:
-                default = re.search(r"default (`[^`]+`)", said)
+                default = re.search(r"\*\*(.+?)\*\*", said)
                 said = default[1] if default else "required" if "required" in said else "–"
             else:
                 said = more[0]
@@ -412,10 +405,6 @@ def test_the_filters_and_tests_of_templates_are_exactly_those_that_are_documente
     told = section("Filters and tests")
     for first, known in (("filters", FILTERS), ("tests", TESTS)):
         assert set().union(*(code(cells[-1]) for cells in rows(told, first))) == set(known)
-
-
-def test_every_reserved_name_is_told() -> None:
-    assert RESERVED - code(section("Names", having="`used_up`")) == set()
 
 
 def test_the_faults_are_exactly_those_that_are_documented() -> None:
