@@ -19,7 +19,7 @@ BLOCKS: list[tuple[str, str, str]] = re.findall(
 )
 """The file that a block is, its language and its text."""
 CHANGES = {
-    r"notice-[0-9a-f]{6}": "notice-ID",
+    r"-[0-9a-f]{6}\b": "-ID",
     r"workspace: .*": "workspace: FOLDER",
     r"\d+(\.\d+)? m?s\b": "TIME",
     r"\$\d+\.\d+": "PRICE",
