@@ -1,4 +1,4 @@
-"""Every code that `check` can give has its row in docs/reference/checks.md, and something that gives it.
+"""Every code of `check` has its row in docs/reference/checks.md, and something that gives it.
 
 The page is made from the table of codes: run this with `LOOPKIT_REWRITE_CASES=1`.
 """
@@ -165,12 +165,14 @@ def test_what_is_too_big_for_a_case_is_told_as_well(code: str, tmp_path: Path) -
 def test_the_page_is_made_from_the_table_of_codes() -> None:
     def row(found: re.Match[str]) -> str:
         code, _, _, *texts = (text or "" for text in found.groups())
-        cells = (text.replace("|", "\\|") for text in texts)
-        return f'| <a id="{code}"></a>`{code}` | {" | ".join(cells)} |'
+        meaning, example, remedy = (text.replace("|", "\\|") for text in texts)
+        if example != "–":
+            meaning = f"{meaning.removesuffix('.')} ({example})."
+        return f'<a id="{code}"></a>`{code}` | {meaning} | {remedy}'
 
     rows = ENTRY.sub(row, TABLE.read_text(encoding="utf-8"))
-    head = "| code | meaning | example | what to do |\n|---|---|---|---|\n"
-    made = re.sub(r"(?m)(?<=\n\n)(?=\|)", head, rows) + "\n"
+    head = "code | meaning, with an example | what to do\n---|---|---\n"
+    made = re.sub(r"(?<=\n\n)(?=<a )", head, rows) + "\n"
     before, _, after = page("checks").partition("## Files and YAML\n")
     last = "## Problems for programs\n"
     whole = f"{before}{made}{last}{after.partition(last)[2]}"
