@@ -1,4 +1,4 @@
-"""The site of the documentation: what its build finds in the pages, and where each has its place."""
+"""The site of the documentation: what its build finds in pages, and where each has its place."""
 
 from __future__ import annotations
 
