@@ -17,7 +17,7 @@ import pytest
 
 from loopkit.cli import invoke as run
 from tests.providers.openai_mock import OpenAIMock
-from tests.support import ROOT
+from tests.support import ROOT, copied
 from tests.test_tutorial import TUTORIAL, assert_shows
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,16 +32,7 @@ TEST_COMMAND = COMMANDS[-1]
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's files in a folder of their own, as a clone has them."""
-    folder = tmp_path_factory.mktemp("readme") / "loopkit"
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
+    return copied(tmp_path_factory.mktemp("readme") / "loopkit")
 
 
 def ran(command: str, copy: Path, **more: str) -> subprocess.CompletedProcess[str]:
