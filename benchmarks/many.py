@@ -75,7 +75,7 @@ async def with_loopkit(folder: Path) -> Gate:
     app = App.open(folder / ".loopkit", functions={"writer": write})
     # What is only loaded when a run first needs it is no step either.
     await one()
-    # As docs/python.md says for so many runs.
+    # As docs/reference/python.md says for so many runs.
     gc.freeze()
     gc.set_threshold(100_000)
     gate = Gate()

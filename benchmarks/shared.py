@@ -38,7 +38,7 @@ async def answer(feedback: str) -> str:
 async def measured(one: Callable[[], Awaitable[None]]) -> None:
     """Print what the runs take, as JSON; what is only loaded for a first one is no step."""
     await one()
-    # As docs/python.md says for so many runs.
+    # As docs/reference/python.md says for so many runs.
     gc.freeze()
     gc.set_threshold(100_000)
     began_s, cpu_s = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
 """loopkit: validate-and-revise loops with language models, declared and proven.
 
 `from loopkit import load, check, plan, run, arun, start, resume, answer,
-reply`: see docs/python.md.
+reply`: see docs/reference/python.md.
 """
 
 from __future__ import annotations

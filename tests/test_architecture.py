@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests.support import PASS, ROOT, CommandLine, Desk, fails, scenario
+from tests.test_docs import code, rows
 
 PACKAGE = ROOT / "loopkit"
-TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
 FILES = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
 FOLDERS = {path.parent.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py")}
 ROUND = "One round, from the command line to the journal and back"
@@ -45,6 +46,13 @@ def section(title: str) -> str:
     return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
+ROOMS = {
+    path[0].strip("`").rstrip("/").removesuffix(".py"): sorted(code(path[1]))
+    for path in rows(section("The rooms"), "room")
+}
+"""Each room with those that it imports, as the page says."""
+
+
 def named(text: str) -> list[str]:
     """The modules and folders that a text names; what is in capitals stands for any of a kind."""
     spans = re.findall(r"`([^`\n]+)`", text)
@@ -67,32 +75,24 @@ def test_every_folder_has_an_init_file_because_import_linter_sees_no_module_with
     assert [folder for folder in FOLDERS if f"{folder}/__init__.py" not in FILES] == []
 
 
-def test_the_picture_has_all_imports_between_rooms_but_those_that_follow_from_others() -> None:
-    drawn = {
-        (room, other)
-        for room, others in re.findall(r"(?m)^  (\w+)\[.*\] --> (.*)$", section("The picture"))
-        for other in re.findall(r"(?:^|& )(\w+)", others)
-    }
+def test_the_table_has_all_imports_between_rooms_but_those_that_follow_from_others() -> None:
+    below = {room: set(others) for room, others in ROOMS.items()}
     imports = {
         (path.split("/")[1].removesuffix(".py"), other)
         for path in FILES - {"loopkit/__init__.py", "loopkit/__main__.py"}
         for other in re.findall(r"(?m)^ *from loopkit\.(\w+)", (ROOT / path).read_text("utf-8"))
     }
-    below = {room: {other for one, other in drawn if one == room} for room, _ in imports}
-    for room in TopologicalSorter(below).static_order():
-        below[room] = below.get(room, set()).union(*(below[one] for one in below.get(room, ())))
+    for room in TopologicalSorter(ROOMS).static_order():
+        below[room] = below[room].union(*(below[one] for one in below[room]))
     assert {(a, b) for a, b in imports if a != b and b not in below[a]} == set()
-    assert drawn - imports == set()
+    assert {(room, other) for room, others in ROOMS.items() for other in others} - imports == set()
 
 
 def test_every_room_has_a_row() -> None:
-    rows = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"(?m)^\| (`[^|]+)\|", TEXT))))
     inside = [path for path in PACKAGE.iterdir() if not path.name.startswith("_")]
     # Where modules were, a folder stays with what Python compiled of them.
-    rooms = {f"{path.name}/" for path in inside if any(path.glob("*.py"))}
-    assert rooms | {path.name for path in inside if path.suffix == ".py"} == {
-        row for row in rows if row.endswith(("/", ".py"))
-    }
+    folders = {path.name for path in inside if any(path.glob("*.py"))}
+    assert folders | {path.stem for path in inside if path.suffix == ".py"} == ROOMS.keys()
 
 
 def is_there(path: str) -> bool:

@@ -224,7 +224,7 @@ def test_each_rule_of_a_sarif_log_says_what_it_means_and_where_to_read_on(cli: C
     (rule,) = log["runs"][0]["tool"]["driver"]["rules"]
     assert rule["id"] == "duplicate-key"
     assert rule["shortDescription"]["text"] == CODES["duplicate-key"].meaning
-    assert "docs/checks.md#duplicate-key" in rule["help"]["markdown"]
+    assert "docs/reference/checks.md#duplicate-key" in rule["help"]["markdown"]
 
 
 @pytest.mark.parametrize("file", ["a b.yaml", "a:b.yaml", "ä%20.yaml", "<stdin>"])

@@ -396,7 +396,7 @@ def test_the_json_names_every_goal_with_its_place_and_its_cases(
 def test_the_page_on_scenarios_shows_the_table_of_its_own_cases(
     desk: Desk, cli: CommandLine
 ) -> None:
-    page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/scenarios.md").read_text(encoding="utf-8")
     machine, cases = (
         next(block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if start in block)
         for start in ("loopkit: 1", "machine: tea.yaml")

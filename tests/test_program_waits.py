@@ -182,7 +182,7 @@ MESSAGES = [
 def test_the_patterns_in_the_documentation_read_what_these_programs_say(
     program: str, said: str, seconds: float
 ) -> None:
-    page = (ROOT / "docs/language.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/programs.md").read_text(encoding="utf-8")
     examples = [part.partition("```")[0] for part in page.split("```yaml\n")]
     [example] = [example for example in examples if "[claude, --print, --verbose" in example]
     agents = load_text(example, "machine.yaml", ROOT).machine.agents

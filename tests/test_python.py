@@ -38,7 +38,7 @@ from loopkit.journal.errors import UnknownRun
 from loopkit.journal.journal import open_journal
 from tests.support import ROOT
 
-PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
 [NOTE] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 CHECKS = str(Path("loopkit/checks"))
 HALF = ("check.valid", "ask.accept")

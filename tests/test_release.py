@@ -36,7 +36,8 @@ def test_what_is_installed_has_the_name_of_the_distribution() -> None:
     assert PROJECT["name"] == loopkit.DISTRIBUTION
     assert version(loopkit.DISTRIBUTION) == loopkit.__version__
     assert PROJECT["scripts"] == {"loopkit": "loopkit.cli:main"}
-    assert {*re.findall(r"\bv\d+\.[\d.]*", TEXTS["docs/ci.md"])} == {f"v{loopkit.__version__}"}
+    named = re.findall(r"\bv\d+\.[\d.]*", TEXTS["docs/how-to/ci.md"])
+    assert {*named} == {f"v{loopkit.__version__}"}
 
 
 def test_every_line_that_says_what_to_install_names_the_distribution_and_an_extra_that_is() -> None:

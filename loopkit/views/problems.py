@@ -1,6 +1,6 @@
 """Problems that `check` found, for people and for programs: one writer for each format.
 
-The JSON object for scripts is described in `docs/checks.md`; keys are only added.
+The JSON object for scripts is described in `docs/reference/checks.md`; keys are only added.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def sarif_report(examined: Examined) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    page = f"docs/checks.md#{code}"
+    page = f"docs/reference/checks.md#{code}"
     link = f"See [{code}]({page}) of loopkit."
     return {
         "id": code,

@@ -1,6 +1,6 @@
 """Statistics: the figures of one run, from its events, and sums over the runs of each machine.
 
-docs/telemetry.md defines each.
+docs/reference/telemetry.md defines each.
 """
 
 from __future__ import annotations
