@@ -83,16 +83,28 @@ def stage(folder: Path) -> None:
 
 
 class Page(HTMLParser):
-    """What a page fetches, to where it leads, and the places in it."""
+    """What a page fetches, to where it leads, the places in it, and what was left as text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.fetched: list[str] = []
         self.leads: list[str] = []
         self.places = {""}
+        self.left: list[str] = []
+        self.open: list[str] = []
         self.feed(text)
 
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["p"]:
+            self.left += re.findall(r"^(?:- |\d+\. |```|[-| ]*---\|).*", data, re.MULTILINE)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open[-1:] == [tag]:
+            self.open.pop()
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"p", "pre", "code"}:
+            self.open.append(tag)
         for name, value in attrs:
             if name in ASKED or (name == "href" and tag != "a"):
                 self.fetched.append(value or "")
@@ -111,6 +123,8 @@ def faults(site: Path) -> Iterator[str]:
         for address in page.fetched:
             if re.match(r"(https?:)?//|https:", address):
                 yield f"{path.relative_to(site)} fetches {address}"
+        for line in page.left:
+            yield f"{path.relative_to(site)} has a list, a table or a block that is text: {line}"
         for address in page.leads:
             parts = urlsplit(address)
             if parts.scheme or parts.netloc:

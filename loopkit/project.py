@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read_file
@@ -26,12 +26,11 @@ FILE = "loopkit.yaml"
 MACHINES = "machines"
 Folder = Annotated[
     str,
-    Field(min_length=1),
     Spelled(
-        "(?!.*://).*",
+        r"(?!.*://).*\S.*",
         "bad-folder",
-        "is an address, not a folder",
-        "a journal in PostgreSQL is named by `--journal` or `LOOPKIT_JOURNAL`",
+        "is not the path of a folder",
+        "write one, such as `.`; a journal in PostgreSQL is named by `--journal`",
     ),
 ]
 

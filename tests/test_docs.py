@@ -21,71 +21,16 @@ from loopkit.cli import COMMANDS, terminal
 from loopkit.cli.watching import OUTPUTS
 from loopkit.document.reading import read
 from loopkit.drive.repair import RAISABLE
-from loopkit.language.agents import CommandAgent, JsonReply, OutsideAgent
-from loopkit.language.agents.agent import KeptSession, Workspace
-from loopkit.language.agents.model import Fallback, ModelAgent, Price
-from loopkit.language.agents.tools import CommandTool, McpServer, McpTool, PythonTool, ValidatorTool
 from loopkit.language.facts import REPORT_FACTS
 from loopkit.language.load import load_text
-from loopkit.language.machine import Alert, Limits, Machine
-from loopkit.language.section import Emission, ErrorRule, Noun, ReportEmission, Retry
-from loopkit.language.states import STATE_KINDS, ChoiceState, FinalState
-from loopkit.language.states.each import After, ChildMachine, EachState, MachineState
-from loopkit.language.states.kinds import (
-    AgentState,
-    CommandState,
-    DataState,
-    FileValues,
-    FirstText,
-    HumanState,
-    MadeData,
-    RenderState,
-    SetState,
-    ValidateState,
-)
-from loopkit.language.states.state import (
-    AgentChoice,
-    ExtractAll,
-    ExtractCount,
-    ExtractMatch,
-    ExtractSection,
-    Output,
-    RenderOutput,
-)
+from loopkit.language.machine import Machine
+from loopkit.language.section import Noun
+from loopkit.language.states import STATE_KINDS
+from loopkit.language.states.each import ChildMachine
 from loopkit.language.template.sandbox import FILTERS, TESTS
-from loopkit.language.transitions import ByOrigin, ErrorEdge, ErrorExit, ErrorTargets, Transition
-from loopkit.language.validators import RULE_KINDS, RULE_NOUNS, Acyclic, Count, DataFile, Lookup
-from loopkit.language.validators.command import CommandError
-from loopkit.language.validators.judge import Score
-from loopkit.language.validators.report_map import (
-    ReportCheck,
-    ReportMap,
-    VerdictCounts,
-    VerdictReading,
-)
-from loopkit.language.validators.rule import RuleBase
-from loopkit.scenario.cases import (
-    Case,
-    Expect,
-    ExpectedArtifact,
-    ExpectedFeedback,
-    ExpectedFinding,
-    ExpectedPrompt,
-    Resume,
-    RunLimits,
-    Scenario,
-)
-from loopkit.scenario.script import (
-    CRASH,
-    ChildParts,
-    Played,
-    PlayedAnswer,
-    PlayedFolder,
-    PlayedToolCall,
-    PlayedTry,
-    Reserved,
-    SpentTokens,
-)
+from loopkit.language.validators import RULE_KINDS, DataFile
+from loopkit.scenario.cases import Scenario
+from loopkit.scenario.script import CRASH
 from loopkit.testing import load_suite, run_case
 from tests.support import ROOT, Desk
 
@@ -101,80 +46,80 @@ CALLED = "Keys of agents that are called"
 RULE = "Keys of every rule"
 TEXT, FIELDS, ERRORS = "Rules for text", "Fields of a text", "Errors and suspension"
 RULE_TITLES = (TEXT, "Rules for data", "Lookups", "Graphs", "python", "command", "judge")
-OTHERS: Mapping[type[Noun], tuple[str, ...]] = {
-    Machine: ("Machine file",),
-    Limits: ("Limits",),
-    Alert: ("Machine file", "alert."),
-    AgentState: ("agent", STATE),
-    CommandState: ("run", STATE),
-    RenderState: ("render", STATE),
-    DataState: ("data", STATE),
-    FirstText: ("render", "Artifacts and files"),
-    MadeData: ("data",),
-    SetState: ("set", STATE),
-    FileValues: ("set",),
-    ValidateState: ("validate", STATE),
-    HumanState: ("human", STATE),
-    ChoiceState: (STATE,),
-    MachineState: ("machine", STATE),
-    EachState: ("each", STATE),
-    After: ("each", "after."),
-    FinalState: ("final", STATE),
-    Output: ("Artifacts and files",),
-    RenderOutput: ("Artifacts and files",),
-    ExtractSection: (FIELDS,),
-    ExtractMatch: (FIELDS,),
-    ExtractAll: (FIELDS,),
-    ExtractCount: (FIELDS,),
-    Transition: ("Transitions",),
-    ErrorTargets: (ERRORS,),
-    ByOrigin: ("Transitions", "revise."),
-    ErrorEdge: (ERRORS,),
-    ErrorExit: (ERRORS,),
-    Emission: ("Events, fallbacks and notifiers", "emit."),
-    ReportEmission: ("validate", "emit."),
-    ModelAgent: ("Model agents", CALLED, AGENT),
-    ValidatorTool: ("Tools",),
-    CommandTool: ("Tools",),
-    McpTool: ("Tools",),
-    PythonTool: ("Tools",),
-    McpServer: ("MCP servers",),
-    Price: ("Model agents", "price."),
-    Fallback: ("Model agents", "fallbacks[]."),
-    CommandAgent: ("Command agent", CALLED, AGENT),
-    OutsideAgent: ("Outside agents", AGENT),
-    AgentChoice: ("agent", "agent."),
-    KeptSession: (AGENT, "session."),
-    Retry: (CALLED, "retry."),
-    ErrorRule: ("Command agent", "errors[]."),
-    JsonReply: ("Command agent", "reply."),
-    Workspace: ("Workspaces and paths",),
-    Count: (TEXT, "count."),
-    Lookup: ("Lookups", "lookup."),
-    Acyclic: ("Graphs", "acyclic."),
-    CommandError: ("Command agent", "errors[]."),
-    Score: ("judge", "score."),
-    ReportMap: ("map", "map."),
-    ReportCheck: ("map", "map.checks.PATH."),
-    VerdictReading: ("verdict", "verdict."),
-    VerdictCounts: ("verdict", "verdict.counts."),
-    Scenario: ("The file",),
-    ChildParts: ("The file",),
-    Played: ("Attempts and calls",),
-    PlayedToolCall: ("Attempts and calls", "tool_calls[]."),
-    SpentTokens: ("Attempts and calls", "usage."),
-    PlayedFolder: ("Attempts and calls", "folder."),
-    Reserved: ("Attempts and calls", "reserved."),
-    PlayedTry: ("Commands",),
-    PlayedAnswer: ("Answers",),
-    Case: ("Cases",),
-    RunLimits: ("Cases", "limits."),
-    Resume: ("Cases", "resumes[]."),
-    Expect: ("What a case expects",),
-    ExpectedFinding: ("Expected findings",),
-    ExpectedFeedback: ("Expected feedback",),
-    ExpectedPrompt: ("Expected prompts",),
-    ExpectedArtifact: ("Expected artifacts",),
+OTHERS: Mapping[str, tuple[str, ...]] = {
+    "Machine": ("Machine file",),
+    "Limits": ("Limits",),
+    "Alert": ("Machine file", "alert."),
+    "AgentState": ("agent", STATE),
+    "CommandState": ("run", STATE),
+    "RenderState": ("render", STATE),
+    "DataState": ("data", STATE),
+    "FirstText": ("render", "Artifacts and files"),
+    "MadeData": ("data",),
+    "SetState": ("set", STATE),
+    "FileValues": ("set",),
+    "ValidateState": ("validate", STATE),
+    "HumanState": ("human", STATE),
+    "ChoiceState": (STATE,),
+    "MachineState": ("machine", STATE),
+    "EachState": ("each", STATE),
+    "After": ("each", "after."),
+    "FinalState": ("final", STATE),
+    "Output": ("Artifacts and files",),
+    "RenderOutput": ("Artifacts and files",),
+    "ExtractSection": (FIELDS,),
+    "ExtractMatch": (FIELDS,),
+    "ExtractAll": (FIELDS,),
+    "ExtractCount": (FIELDS,),
+    "Transition": ("Transitions",),
+    "ErrorTargets": (ERRORS,),
+    "ByOrigin": ("Transitions", "revise."),
+    "ErrorEdge": (ERRORS,),
+    "ErrorExit": (ERRORS,),
+    "Emission": ("Events, fallbacks and notifiers", "emit."),
+    "ReportEmission": ("validate", "emit."),
+    "ModelAgent": ("Model agents", CALLED, AGENT),
+    "ValidatorTool": ("Tools",),
+    "CommandTool": ("Tools",),
+    "McpTool": ("Tools",),
+    "PythonTool": ("Tools",),
+    "McpServer": ("MCP servers",),
+    "Price": ("Model agents", "price."),
+    "Fallback": ("Model agents", "fallbacks[]."),
+    "CommandAgent": ("Command agent", CALLED, AGENT),
+    "OutsideAgent": ("Outside agents", AGENT),
+    "AgentChoice": ("agent", "agent."),
+    "KeptSession": (AGENT, "session."),
+    "Retry": (CALLED, "retry."),
+    "ErrorRule": ("Command agent", "errors[]."),
+    "JsonReply": ("Command agent", "reply."),
+    "Workspace": ("Workspaces and paths",),
+    "Count": (TEXT, "count."),
+    "Lookup": ("Lookups", "lookup."),
+    "Acyclic": ("Graphs", "acyclic."),
+    "CommandError": ("Command agent", "errors[]."),
+    "Score": ("judge", "score."),
+    "ReportMap": ("map", "map."),
+    "ReportCheck": ("map", "map.checks.PATH."),
+    "VerdictReading": ("verdict", "verdict."),
+    "VerdictCounts": ("verdict", "verdict.counts."),
+    "Scenario": ("The file",),
+    "ChildParts": ("The file",),
+    "Played": ("Attempts and calls",),
+    "PlayedToolCall": ("Attempts and calls", "tool_calls[]."),
+    "SpentTokens": ("Attempts and calls", "usage."),
+    "PlayedFolder": ("Attempts and calls", "folder."),
+    "Reserved": ("Attempts and calls", "reserved."),
+    "PlayedTry": ("Commands",),
+    "PlayedAnswer": ("Answers",),
+    "Case": ("Cases",),
+    "RunLimits": ("Cases", "limits."),
+    "Resume": ("Cases", "resumes[]."),
+    "Expect": ("What a case expects",),
+    "ExpectedFinding": ("Expected findings",),
+    "ExpectedFeedback": ("Expected feedback",),
+    "ExpectedPrompt": ("Expected prompts",),
+    "ExpectedArtifact": ("Expected artifacts",),
 }
 """The sections whose tables have the keys of nouns but rules, and what stands before their keys."""
 
@@ -251,19 +196,13 @@ def code(text: str) -> set[str]:
 
 
 def key_tables(text: str) -> dict[str, dict[str, str]]:
-    """For each section with a table of keys, each key with what is written about its value.
-
-    Keys that are alike share a row. What is written is `required`, the default (bold in the column
-    of values, or in a column of its own), or – for none.
-    """
+    """For each section with a table of keys, what is written of each key: `required`, a default in
+    bold, or – for none. Keys that are alike share a row."""
     tables: dict[str, dict[str, str]] = {}
     for title, under in sections(text).items():
-        for keys, said, *more in (cells for cells in rows(under, "key ") if len(cells) > 2):
-            if len(more) == 1:
-                default = re.search(r"\*\*(.+?)\*\*", said)
-                said = default[1] if default else "required" if "required" in said else "–"
-            else:
-                said = more[0]
+        for keys, written, _ in rows(under, "key | type"):
+            default = re.search(r"\*\*(.+?)\*\*", written)
+            said = default[1] if default else "required" if "required" in written else "–"
             tables.setdefault(title, {}).update(dict.fromkeys(re.findall(r"`([^`]+)`", keys), said))
     return tables
 
@@ -275,14 +214,8 @@ for path in REFERENCE:
         TABLES[title] = table
 
 
-def title_of(rule: type[RuleBase]) -> str:
-    """The title of the section whose table has the key by which rules of a kind are known."""
-    return next((title for title in RULE_TITLES if rule.kind in TABLES[title]), "")
-
-
-KEYS: Mapping[type[Noun], tuple[str, ...]] = OTHERS | {
-    rule: (title_of(rule), RULE) for rule in RULE_NOUNS
-}
+def fields(noun: type[Noun]) -> list[tuple[str, FieldInfo]]:
+    return [(info.alias or name, info) for name, info in noun.model_fields.items()]
 
 
 def nouns_from(root: type[Noun]) -> set[type[Noun]]:
@@ -300,8 +233,15 @@ def nouns_from(root: type[Noun]) -> set[type[Noun]]:
     return found - {ChildMachine, DataFile}
 
 
-def fields(noun: type[Noun]) -> list[tuple[str, FieldInfo]]:
-    return [(info.alias or name, info) for name, info in noun.model_fields.items()]
+def titles_of(noun: type[Noun]) -> tuple[str, ...]:
+    """The sections with its keys. That of a rule has the key by which rules of a kind are known."""
+    kind = getattr(noun, "kind", "")
+    own = next((title for title in RULE_TITLES if kind in TABLES[title]), "")
+    return OTHERS.get(noun.__name__) or (own, RULE)
+
+
+NOUNS = sorted(nouns_from(Machine) | nouns_from(Scenario), key=lambda noun: noun.__name__)
+KEYS = {noun: titles_of(noun) for noun in NOUNS}
 
 
 def place(noun: type[Noun]) -> tuple[list[str], str]:
@@ -355,6 +295,7 @@ def test_the_docs_have_an_example_of_every_kind_of_state_and_rule() -> None:
     shown = "".join(block.text for block in blocks("loopkit: 1"))
     kinds = {*STATE_KINDS, *RULE_KINDS} - {"choice"}
     assert {kind for kind in kinds if not re.search(rf"\b{kind}:", shown)} == set()
+    assert STATE_KINDS.keys() - {"choice"} - code(section("States", having="guards read")) == set()
     plain = [read(block.text, block.page).plain() for block in blocks("loopkit: 1")]
     assert any(
         STATE_KINDS.keys().isdisjoint(state)
@@ -369,7 +310,9 @@ def test_the_section_on_reports_has_every_fact_of_them(fact: str) -> None:
 
 
 def test_every_noun_of_the_language_has_a_section() -> None:
-    assert nouns_from(Machine) | nouns_from(Scenario) == set(KEYS)
+    names = {noun.__name__ for noun, titles in KEYS.items() if titles[0]}
+    assert len(names) == len(NOUNS)
+    assert OTHERS.keys() - names == set()
 
 
 @pytest.mark.parametrize("noun", KEYS)
@@ -439,9 +382,9 @@ def test_each_command_is_documented_with_all_its_options(
     known = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
     told = " ".join(cells[0] for cells in rows(written))
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told)) == known
-    usage = re.search(rf"`loopkit {title}(.*?)`", written)
+    usage = re.findall(rf"`loopkit {title}(.*?)`", written)[0]
     arguments = [p for p in command.params if isinstance(p, click.Argument) and p.required]
-    assert len(usage[1].split()) == len(arguments)
+    assert len(usage.split()) == len(arguments)
 
 
 @EACH_COMMAND

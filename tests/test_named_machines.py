@@ -36,6 +36,7 @@ def test_ls_has_a_sentence_for_each_machine_and_names_what_lists_runs(cli: Comma
 def test_a_name_stands_for_a_machine_where_a_path_is_taken(cli: CommandLine) -> None:
     assert "2 files: no errors" in cli(0, "check", "release_notes", "sql_query").err
     assert "3 cases passed" in cli(0, "test", "email_order").err
+    Path("translation").mkdir()
     assert "stateDiagram" in cli(0, "diagram", "translation").out
     assert "openai/gpt-5-mini" in cli(0, "plan", "release_notes").out
     assert cli(0, "show", "code_fix").out == shipped_machines()["code_fix"].read_text("utf-8")
@@ -178,7 +179,8 @@ def test_a_notifier_of_the_project_is_told_of_runs_of_machines_that_have_none(
         ("machine: x", "loopkit.yaml:1:1   (machine)|did you mean `machines`?"),
         ("machines: there", "loopkit.yaml:1:11|there is no folder `there`|make it, or correct"),
         ("state: [a]", "loopkit.yaml:1:8|expected text, found a list|write `state: a`"),
-        ("state: postgresql://a/b", "is an address, not a folder|`--journal`"),
+        ("state: postgresql://a/b", "is not the path of a folder|`--journal`"),
+        ("machines: ''", "loopkit.yaml:1:11|is not the path of a folder|such as `.`"),
         ("notify: a b", "expected a list|write `notify: [a, b]`"),
         ("limits: {cost_usd: 1}", "unknown field `limits`|allowed: `machines`, `notify`, `state`"),
     ],

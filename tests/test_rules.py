@@ -15,7 +15,6 @@ from loopkit.language.validators.rule import FixedRule, RuleBase
 from loopkit.proof.outcomes.analysis import Analysis, levels_at, may_warn
 from loopkit.validators.fixed_rules import CHECKS
 from tests.support import Desk, Played, published_faults
-from tests.test_docs import section_of
 
 KINDS = pytest.mark.parametrize("noun", RULE_NOUNS, ids=lambda noun: noun.kind)
 FIXED = [noun for noun in RULE_NOUNS if issubclass(noun, FixedRule)]
@@ -80,11 +79,6 @@ def test_a_rule_is_known_by_a_key_of_its_own(noun: type[RuleBase], desk: Desk) -
     assert noun.kind in {field.alias or name for name, field in noun.model_fields.items()}
     assert RULE_KINDS[noun.kind] is noun
     assert type(example_of(noun, desk)) is noun
-
-
-@KINDS
-def test_the_reference_has_a_row_for_every_rule(noun: type[RuleBase]) -> None:
-    assert section_of(noun)
 
 
 @KINDS

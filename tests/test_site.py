@@ -26,6 +26,7 @@ def test_every_page_is_in_the_navigation() -> None:
         ('<pre class="mermaid"><code>a</code></pre>', "fetches https: a script that draws Mermaid"),
         ('<a href="c.html">c</a>', "leads to c.html, which is not there"),
         ('<a href="b.html#there">b</a>', "leads to b.html#there, which is not there"),
+        ("<p>Two:\n- <code>one</code></p>", "has a list, a table or a block that is text: - "),
     ],
 )
 def test_a_page_that_asks_another_host_or_leads_nowhere_is_found(

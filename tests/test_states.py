@@ -27,7 +27,6 @@ from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
 from loopkit.views.run_data import versions_of
 from tests.support import Desk, Played, published_faults, scenario
-from tests.test_docs import KEYS, page
 
 KINDS = pytest.mark.parametrize("noun", STATE_NOUNS, ids=lambda noun: noun.kind)
 WORKING = [noun for noun in STATE_NOUNS if issubclass(noun, WorkingState)]
@@ -363,13 +362,6 @@ def test_a_state_is_known_by_a_key_of_its_own(noun: type[StateBase], desk: Desk)
     assert type(loaded.machine.states["work"]) is type(kept.states["work"]) is noun
     keys = {field.alias or name for name, field in noun.model_fields.items()}
     assert noun.kind in keys or not noun.example.state
-
-
-@KINDS
-def test_the_reference_says_what_a_state_is(noun: type[StateBase]) -> None:
-    assert noun in KEYS
-    assert f"\n### {noun.kind}\n" in page("language")
-    assert f"| `{noun.kind}` |" in page("language") or f"| {noun.kind} |" in page("language")
 
 
 @KINDS

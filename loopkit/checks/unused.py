@@ -394,10 +394,8 @@ def _declared(subject: Subject, whole: Set[str]) -> Iterator[tuple[DocPath, Iter
     for agent in written.keys() & subject.machine.agents.keys() - judging:
         declared = subject.machine.agents[agent]
         if not written[agent] & whole:
-            fields = [
-                field for field in _fields_of(declared.schema_) if field != declared.infeasible
-            ]
-            yield ("agents", agent, "schema"), fields
+            fields = _fields_of(declared.schema_)
+            yield ("agents", agent, "schema"), [f for f in fields if f != declared.infeasible]
 
 
 def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
@@ -414,7 +412,9 @@ def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "no
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:
     machine, states, rules = subject.machine, subject.states.values(), subject.rules
-    lists = (path for state in states for paths in state.item_lists.values() for path in paths)
+    first = [value.lists for value in machine.first_values.values()]
+    named = [*(state.item_lists for state in states), *first]
+    lists = (path for held in named for paths in held.values() for path in paths)
     guards = (*(edge.guard for edge in subject.graph.edges), *(one.rule.guard for one in rules))
     yield from (in_template(use.text) for use in templates.uses(subject))
     code = [

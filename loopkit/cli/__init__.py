@@ -54,7 +54,7 @@ COMMANDS = {
     "test": ("loopkit.cli.test", "Run the test cases in scenario files."),
     "diagram": ("loopkit.cli.diagram", "Draw a machine, or the path of a run."),
     "journal": ("loopkit.cli.journal", "Make, change and fill a journal in PostgreSQL."),
-    "schema": ("loopkit.cli.doctor", "Print a JSON Schema for editors and tools."),
+    "schema": ("loopkit.cli.schema", "Print a JSON Schema for editors and tools."),
 }
 
 

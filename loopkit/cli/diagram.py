@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +59,9 @@ def diagram_command(
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
     if folder:
-        again = partial(click.get_current_context().invoke, diagram_command)
-        return max(again(**picture) for picture in _pictures(folder))
-    with terminal.report_errors():
-        text = FORMATS[form](_drawing(machine, run, cases))
+        draw = click.get_current_context().invoke
+        return max(int(draw(diagram_command, **picture)) for picture in _pictures(folder))
+    text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
         again += ["-f", form] if form != "mermaid" else []

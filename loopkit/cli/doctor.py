@@ -1,8 +1,7 @@
-"""`loopkit doctor`: what is here of all that runs need; `schema`: what editors and tools need."""
+"""`loopkit doctor`: what is here of all that runs need."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -22,15 +21,12 @@ from loopkit.cli.terminal import (
     USAGE,
     Stop,
     columns_of,
-    echo,
     echo_wrapped,
     examples,
-    report_errors,
 )
 from loopkit.drive.preflight import Need, needs_of
 from loopkit.outside.trees import NoGit, require_git
 from loopkit.project import FILE, project
-from loopkit.views.schemas import SCHEMAS
 
 MOST_RUNS = 1000
 LIBRARIES = ("litellm", "mcp", "starlette", "psycopg", "opentelemetry-sdk")
@@ -44,8 +40,7 @@ def doctor_command(machine: Path | None) -> int:
     With MACHINE, what its runs need; the exit code is 2 if something of that is missing. Calls
     nothing, and never shows the text of a key.
     """
-    with report_errors():
-        needs = [] if machine is None else _needs(machine)
+    needs = [] if machine is None else _needs(machine)
     echo_wrapped(_versions())
     echo_wrapped(_needs_text(needs) if machine is not None else _keys())
     echo_wrapped(_places())
@@ -83,8 +78,7 @@ def _keys() -> Iterator[str]:
 
 
 def _places() -> Iterator[str]:
-    with report_errors():
-        place = journal_place()
+    place = journal_place()
     if isinstance(place, Path):
         is_there = "" if place.is_dir() else ", made by the first run"
         if project().has_file:
@@ -100,11 +94,3 @@ def _places() -> Iterator[str]:
         columns = columns_of(stream)
         kind = "no terminal" if columns is None else f"a terminal of {columns} columns"
         yield f"{name}: {kind}, {stream.encoding}" if stream is not None else f"{name}: closed"
-
-
-@click.command(epilog=examples("loopkit schema > machine.schema.json"))
-@click.argument("which", default="machine", type=click.Choice(list(SCHEMAS)))
-def schema_command(which: str) -> int:
-    """Print the JSON Schema of machine files (the default), of scenario files, or of output."""
-    echo(json.dumps(SCHEMAS[which](), indent=2, ensure_ascii=False))
-    return OK

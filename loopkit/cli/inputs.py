@@ -14,11 +14,10 @@ from typing import Any, Literal
 
 import click
 
-from loopkit.cli.terminal import USAGE, Stop, report_errors, say, with_options
+from loopkit.cli.terminal import USAGE, Stop, say, with_options
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
-from loopkit.journal.files import is_url, state_folder
 from loopkit.language.datatypes.datatype import DataType, near_misses
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import OF_DATA, data_of
@@ -39,10 +38,11 @@ class MachinePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         name = str(value)
-        if not NAME.fullmatch(name) or os.path.lexists(name):
+        # Only commands that take several paths take folders.
+        is_folder = os.path.isdir(name) and (param is None or param.nargs == 1)
+        if not NAME.fullmatch(name) or (os.path.lexists(name) and not is_folder):
             return super().convert(value, param, ctx)
-        with report_errors():
-            path = machine_named(name)
+        path = machine_named(name) or (Path(name) if is_folder else None)
         if path is None:
             known = {**machines_in(project().machines), **shipped_machines()}
             told = f"error: there is no file and no machine `{name}`; {did_you_mean(name, known)}"
@@ -183,6 +183,9 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
 
 def journal_place() -> Path | str:
     """The URL that is given with the command or in the environment, or else the state folder."""
+    # Most commands have no journal, and need no database.
+    from loopkit.journal.files import state_folder
+
     context = click.get_current_context(silent=True)
     url = context and context.find_root().params.get("journal")
     return journal_url(url) if url else state_folder()
@@ -190,6 +193,8 @@ def journal_place() -> Path | str:
 
 def journal_url(url: str) -> str:
     """The URL of a journal; it is not told, because it may hold a password."""
+    from loopkit.journal.files import is_url
+
     if not is_url(url):
         raise Stop(
             USAGE,

@@ -12,7 +12,7 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.inputs import journal_place, read_text
-from loopkit.cli.terminal import OK, USAGE, Stop, columns_of, examples, report_errors
+from loopkit.cli.terminal import OK, USAGE, Stop, columns_of, examples
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import read_file, why_unread
 from loopkit.document.writing import to_yaml
@@ -32,8 +32,7 @@ UNLIMITED = 1_000_000
 @click.command(epilog=examples("loopkit ls"))
 def ls_command() -> int:
     """List the machines that can be run by name: the project's, and those that loopkit has."""
-    with report_errors():
-        own, place = machines_in(project().machines), journal_place()
+    own, place = machines_in(project().machines), journal_place()
     shipped = {name: path for name, path in shipped_machines().items() if name not in own}
     formatter = click.HelpFormatter(width=columns_of(sys.stdout) or UNLIMITED)
     for heading, machines in (("Of this project", own), ("Of loopkit", shipped)):
@@ -103,10 +102,9 @@ def new_command(name: str, like: str) -> int:
     from loopkit.cli.machine import works_on_files
     from loopkit.testing import cases_of, load_suite
 
-    with report_errors():
-        folder, is_new = Path(os.path.relpath(project().machines)), not project().has_file
-        written = _copies(shipped[like], folder, name)
-        suite = load_suite(cases_of(shipped[like]))
+    folder, is_new = Path(os.path.relpath(project().machines)), not project().has_file
+    written = _copies(shipped[like], folder, name)
+    suite = load_suite(cases_of(shipped[like]))
     written |= _sample(suite, folder, name)
     if is_new:
         written[Path(FILE)] = PROJECT.encode()

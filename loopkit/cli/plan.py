@@ -68,14 +68,13 @@ def plan_command(
     paths: bool,
 ) -> int:
     """Show what a run of MACHINE would do and cost, typically and at most. Calls nothing."""
-    with terminal.report_errors():
-        loaded = load_changed(machine, changes, max_cost)
-        definition = with_cost_limit(loaded.machine, max_cost)
-        inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
-        try:
-            plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
-        except (Endless, NotDetermined) as error:
-            raise Stop(USAGE, f"error: {error}") from error
+    loaded = load_changed(machine, changes, max_cost)
+    definition = with_cost_limit(loaded.machine, max_cost)
+    inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
+    try:
+        plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
+    except (Endless, NotDetermined) as error:
+        raise Stop(USAGE, f"error: {error}") from error
     folder = folder_of(loaded, machine)
     needs = needs_of(definition, inputs=inputs, folder=folder)
     missing = [f"- {need.line}" for need in needs if need.is_missing]

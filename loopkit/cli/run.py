@@ -48,7 +48,6 @@ from loopkit.cli.terminal import (
     Stop,
     echo,
     examples,
-    report_errors,
     say,
     with_options,
 )
@@ -117,22 +116,19 @@ def run_command(
     """
     if batch is None:
         refuse_without_batch(parallel, key, results)
-    with report_errors():
-        loaded = load_changed(machine, changes, max_cost)
-        loaded = in_workspace(loaded, workspace) if workspace else in_own_folder(loaded, machine)
-        played = load_script(script, case, machine)
-        if played is not None:
-            refuse_misnamed(loaded.machine, played.scenario)
-        if batch is not None:
-            shared = inputs_from_options(
-                parse_record(loaded.machine.input), input_file, sets, set_json
-            )
-            lines = Batch(loaded.machine, batch, results, shared, key)
-            refuse_with_batch(record_file, output)
-            return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json)
-        recording = recorder(record_file, machine, as_case)
-        warn_of_secrets(loaded.machine, inputs)
+    loaded = load_changed(machine, changes, max_cost)
+    loaded = in_workspace(loaded, workspace) if workspace else in_own_folder(loaded, machine)
+    played = load_script(script, case, machine)
+    if played is not None:
+        refuse_misnamed(loaded.machine, played.scenario)
+    if batch is not None:
+        shared = inputs_from_options(parse_record(loaded.machine.input), input_file, sets, set_json)
+        lines = Batch(loaded.machine, batch, results, shared, key)
+        refuse_with_batch(record_file, output)
+        return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+    recording = recorder(record_file, machine, as_case)
+    warn_of_secrets(loaded.machine, inputs)
 
     async def start(app: App) -> ActiveRun:
         limits = {} if max_cost is None else {"cost_usd": max_cost}
@@ -177,16 +173,15 @@ def validate_command(
     as_json: bool,
 ) -> int:
     """Run VALIDATOR of MACHINE on FILE, exactly as a run would."""
-    with report_errors():
-        loaded = in_own_folder(load_checked(machine), machine)
-        known = loaded.machine.validators
-        if validator not in known:
-            hint = did_you_mean(validator, known) or "the machine has none"
-            raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
-        played = load_script(script, case, machine)
-        alone = StandaloneValidator(loaded, validator)
-        report = asyncio.run(_judge(alone, read_text(file), inputs, played))
+    loaded = in_own_folder(load_checked(machine), machine)
+    known = loaded.machine.validators
+    if validator not in known:
+        hint = did_you_mean(validator, known) or "the machine has none"
+        raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
+    played = load_script(script, case, machine)
+    alone = StandaloneValidator(loaded, validator)
+    report = asyncio.run(_judge(alone, read_text(file), inputs, played))
     if as_json:
         echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:

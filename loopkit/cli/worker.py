@@ -219,23 +219,22 @@ def submit_command(
         return with_app(lambda app: _hand_over(app, run, needs))
     if batch is None and (key or results):
         raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
-    with report_errors():
-        changed = load_changed(machine, changes, None if batch else max_cost)
-        loaded = in_own_folder(changed, machine)
-        played = load_script(script, case, machine)
-        if played is not None:
-            refuse_misnamed(loaded.machine, played.scenario)
-        if batch is not None:
-            record = parse_record(loaded.machine.input)
-            shared = inputs_from_options(record, input_file, sets, set_json)
-            lines = Batch(loaded.machine, batch, results, shared, key)
-            warn_of_secrets(loaded.machine, shared)
-            return with_app(
-                lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
-                makes_journal=True,
-            )
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json)
-        warn_of_secrets(loaded.machine, inputs)
+    changed = load_changed(machine, changes, None if batch else max_cost)
+    loaded = in_own_folder(changed, machine)
+    played = load_script(script, case, machine)
+    if played is not None:
+        refuse_misnamed(loaded.machine, played.scenario)
+    if batch is not None:
+        record = parse_record(loaded.machine.input)
+        shared = inputs_from_options(record, input_file, sets, set_json)
+        lines = Batch(loaded.machine, batch, results, shared, key)
+        warn_of_secrets(loaded.machine, shared)
+        return with_app(
+            lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
+            makes_journal=True,
+        )
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+    warn_of_secrets(loaded.machine, inputs)
     limits = {} if max_cost is None else {"cost_usd": max_cost}
 
     async def submit(app: App) -> int:
