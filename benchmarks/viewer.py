@@ -1,6 +1,7 @@
 """How long the viewer takes to show a run of 500 steps: `python benchmarks/viewer.py`.
 
-Needs `loopkit[serve]`, and for the figures of a browser playwright and a Chromium of the system.
+Needs `loopkit-runner[serve]`, and for the figures of a browser playwright and a Chromium of the
+system.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+DISTRIBUTION = "loopkit-runner"
+"""What to install; `loopkit` of the Python Package Index is somebody else's."""
 __all__ = [
     "AnswerRefused",
     "InvalidInput",

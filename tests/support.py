@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -60,6 +62,19 @@ def _published() -> Draft7Validator:
 def published_faults(machine: object) -> list[str]:
     """What the published schema finds wrong in a machine."""
     return [error.message for error in _published().iter_errors(machine)]
+
+
+def copied(folder: Path) -> Path:
+    """This folder with the project's files, as a clone has them."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
 
 
 def plan(name: str) -> str:

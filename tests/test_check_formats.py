@@ -47,6 +47,8 @@ def test_of_a_folder_every_machine_is_checked_and_other_yaml_is_counted(cli: Com
     put("all/deep/scenario.yaml", SCENARIO)
     put("all/notes.yaml", "text: |\n  loopkit: 1\n")
     put("all/.venv/hidden.yaml", BROKEN)
+    put("all/venv/pyvenv.cfg", "")
+    put("all/venv/lib/hidden.yaml", BROKEN)
     put("all/broken.yaml", BROKEN + "  : [\n")
     report = found_in(cli, "--format", "json", "all")
     assert report["files"] == ["all/b.yaml", "all/broken.yaml", "all/deep/a.yaml"]

@@ -255,6 +255,24 @@ def test_check_fails_where_there_is_no_diagram_yet(tmp_path: Path, cli: CommandL
     assert not file.exists()
 
 
+def test_check_of_a_folder_compares_each_picture_beside_a_machine(
+    tmp_path: Path, cli: CommandLine
+) -> None:
+    machine = tmp_path / "deep" / "plan.yaml"
+    machine.parent.mkdir()
+    machine.write_text(HUMAN, encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(HUMAN, encoding="utf-8")
+    assert "no machine" in cli(2, "diagram", "--check", str(tmp_path)).err
+    for name, form in (("plan.mmd", "mermaid"), ("plan.svg", "svg")):
+        cli(0, "diagram", str(machine), "-f", form, "-o", str(machine.with_name(name)))
+    told = cli(0, "diagram", "--check", str(tmp_path)).err
+    assert told.count("is up to date") == 2
+    machine.with_name("plan.svg").write_text("<svg/>", encoding="utf-8")
+    told = cli(1, "diagram", "--check", str(tmp_path)).err
+    assert f"loopkit diagram {machine} -o {machine.with_name('plan.svg')} -f svg" in told
+    assert told.count("is up to date") == 1
+
+
 def test_a_machine_with_errors_is_not_drawn(tmp_path: Path, cli: CommandLine) -> None:
     machine = tmp_path / "broken.yaml"
     machine.write_text(HUMAN.replace("revise: note", "revise: nota"), encoding="utf-8")
@@ -302,6 +320,8 @@ def test_a_drawing_goes_to_the_streams_that_are_named_as_files(tmp_path: Path, t
         ([str(PLAN_REVIEW), "-f", "crayon"], "mermaid"),
         ([str(PLAN_REVIEW), "-o", "no/such/folder"], "cannot write no/such/folder"),
         ([str(PLAN_REVIEW), "--check", "."], "cannot read ."),
+        (["--check", "plan.mmd"], "name a MACHINE"),
+        (["--check", "."], "no machine file lies below"),
         (["--run", "nobody-000000"], "nobody-000000"),
     ],
 )

@@ -531,5 +531,5 @@ def test_without_the_library_it_is_said_how_to_install_it(
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.delitem(sys.modules, "loopkit.serving.mcp", raising=False)
     assert invoke(["mcp", "machines"]) == 2
-    assert "pip install 'loopkit[mcp]'" in capsys.readouterr().err
+    assert "pip install 'loopkit-runner[mcp]'" in capsys.readouterr().err
     assert files_open() == []

@@ -709,7 +709,7 @@ def test_without_the_libraries_a_line_names_what_to_install(
     assert invoke(list(RUN)) == 0
     assert capsys.readouterr().err == (
         "no traces or metrics are sent: traces and metrics need libraries that are not installed: "
-        "pip install 'loopkit[otel]'\n"
+        "pip install 'loopkit-runner[otel]'\n"
     )
 
 

@@ -9,13 +9,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from loopkit.cli import invoke as run
 from tests.providers.openai_mock import OpenAIMock
-from tests.support import ROOT
+from tests.support import ROOT, copied
+from tests.test_tutorial import TUTORIAL, assert_shows
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -29,16 +32,7 @@ TEST_COMMAND = COMMANDS[-1]
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's files in a folder of their own, as a clone has them."""
-    folder = tmp_path_factory.mktemp("readme") / "loopkit"
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
+    return copied(tmp_path_factory.mktemp("readme") / "loopkit")
 
 
 def ran(command: str, copy: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -124,25 +118,34 @@ def test_the_second_command_sets_up_and_finds_every_test(copy: Path) -> None:
     assert re.search(r"\d{3,} tests collected", done.stdout), done.stdout[-500:]
 
 
-def test_the_first_machine_of_the_readme_is_short_and_its_run_is_what_stands_below_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_first_machine_of_the_readme_is_short() -> None:
+    machine = README.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert machine == (ROOT / "machines/release_notes.yaml").read_text(encoding="utf-8")
+    assert len(machine.splitlines()) <= 15
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    re.findall(
+        r"^\.venv/bin/loopkit (.*)\n```\n\n```\n([^`]+(?:`[^`]+)*?)^```$", README, re.MULTILINE
+    ),
+)
+def test_a_command_of_the_readme_prints_what_stands_below_it(
+    command: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("LOOPKIT_STATE", str(tmp_path))
-    machine, shown = README.split("```yaml\n", 1)[1].split("```", 1)
-    assert machine == Path("machines/release_notes.yaml").read_text(encoding="utf-8")
-    assert len(machine.splitlines()) <= 15
-    command, output = re.findall(r"^```\w*\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)[:2]
-    assert run(shlex.split(command.splitlines()[-1])[1:]) == 0
-    printed = capsys.readouterr()
-    ends = [line for line in output.splitlines(keepends=True) if line not in printed.out]
-    assert output.index(printed.out) > output.index("done (success)")
-    assert _any_run("".join(ends)) == _any_run(printed.err)
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        assert run(shlex.split(command)) == 0
+    assert_shows(shown, printed.getvalue())
 
 
-def _any_run(text: str) -> str:
-    text = re.sub(r"workspace: .*/machines\n", "workspace: …/machines\n", text)
-    return re.sub(r"release_notes-[0-9a-f]{6}", "release_notes-…", text)
+def test_what_the_readme_shows_of_a_kill_stands_in_the_tutorial() -> None:
+    _, *parts = README.split("```text\n")
+    commands = [line for part in parts for line in part.partition("```")[0].splitlines()]
+    assert len(commands) == 3
+    assert [text for text in (*commands, parts[0].split("```\n")[2]) if text not in TUTORIAL] == []
 
 
 def test_the_broken_machine_of_the_readme_gives_the_message_beside_it(

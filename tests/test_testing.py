@@ -81,7 +81,9 @@ def project(desk: Desk) -> Desk:
 
 
 def test_each_case_is_a_line_and_a_folder_is_searched(project: Desk) -> None:
-    project.write("loops/.hidden/bad.scenario.yaml", "broken: [")
+    for folder in (".hidden", "env/lib"):
+        project.write(f"loops/{folder}/bad.scenario.yaml", "broken: [")
+    project.write("loops/env/pyvenv.cfg", "")
     result = loopkit_test(project)
     first, second = result.stdout.splitlines()
     assert first.startswith("loops/good.scenario.yaml: good at once: ok (")

@@ -47,6 +47,7 @@ from loopkit.machine.graph import Graph
 from loopkit.outside.processes import CommandNotStarted, CommandResult, CommandTimeout
 from loopkit.outside.redaction import Redact, redactor
 from loopkit.outside.workspace import OutsideWorkspace, UnusableWorkspace, prepare, resolve_inside
+from loopkit.project import project
 from loopkit.scenario.cases import Scenario
 from loopkit.scenario.playable import Playable, misnamed_parts
 from loopkit.scenario.script import (
@@ -342,7 +343,7 @@ def players_of(
         scenario=scenario,
         calls_models=asks_model or (not scenario and not names <= functions.keys()),
         redact=redactor(os.environ, tuple(machine.key_names)),
-        notify=() if scenario else tuple(machine.notify or ()),
+        notify=() if scenario else machine.notify or project().notify,
     )
 
 

@@ -24,6 +24,7 @@ from loopkit.cli.terminal import (
     prepare_output,
     report_bug,
     say,
+    stop_for,
 )
 from loopkit.text import is_broken
 
@@ -41,6 +42,9 @@ COMMANDS = {
     "advance": ("loopkit.cli.worker", "Drive a run for a slice of time."),
     "report": ("loopkit.cli.show", "Write a run as a page."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
+    "ls": ("loopkit.cli.machines", "List the machines that can be run by name."),
+    "show": ("loopkit.cli.machines", "Print the file of a machine."),
+    "new": ("loopkit.cli.machines", "Write a machine to begin with, its cases and an input."),
     "check": ("loopkit.cli.check", "Check machine files for problems."),
     "doctor": ("loopkit.cli.doctor", "Show what runs need, and what of it is missing here."),
     "plan": ("loopkit.cli.plan", "Show what a run would do and its maximum cost."),
@@ -155,6 +159,9 @@ def invoke(argv: list[str]) -> int:
         say(f"error: {place}{error.strerror or error}")
         return ERROR
     except Exception as error:  # noqa: BLE001 - the last line of defence, told as the bug it is
+        if (told := stop_for(error)) is not None:
+            say(str(told))
+            return told.code
         report_bug(error)
         return BUG
 

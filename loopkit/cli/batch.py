@@ -26,8 +26,7 @@ from loopkit.agents.players import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
-from loopkit.cli.inputs import PATH
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import PATH, journal_place
 from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, say_some, with_options
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from loopkit.checks import check, problems_in
 from loopkit.cli import terminal
+from loopkit.cli.inputs import MACHINE
 from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
+from loopkit.project import files_below, is_machine
 from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import plural
 from loopkit.views.problems import FORMATS, Examined
@@ -23,7 +24,7 @@ STDIN = "<stdin>"
 
 
 @click.command(epilog=examples("loopkit check plan.yaml", "loopkit check --strict machines"))
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=MACHINE)
 @click.option(
     "--format", "form", default="text", type=click.Choice(list(FORMATS)), help="The output format."
 )
@@ -31,10 +32,11 @@ STDIN = "<stdin>"
 def check_command(paths: tuple[Path, ...], form: str, strict: bool) -> int:
     """Check machine files for problems. Calls nothing.
 
-    A path may be a folder, whose machines are all checked, or `-` for standard input.
+    A path may be a folder, whose machines are all checked, or `-` for standard input; the default
+    is the current folder.
     """
     notes: list[str] = []
-    examined = _examine(*machine_files(paths), notes)
+    examined = _examine(*machine_files(paths or (Path(),)), notes)
     if report := FORMATS[form](examined):
         terminal.echo(fit_to_terminal(report, sys.stdout) if form == "text" else report)
     failures = examined.count("error") + (examined.count("warning") if strict else 0)
@@ -88,10 +90,6 @@ def _summary(examined: Examined, failures: int, strict: bool) -> str:
     return ", ".join(parts)
 
 
-MACHINE_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\{\s*)?([\"']?)loopkit\1\s*:", re.MULTILINE)
-"""The key that a machine has at its top level; looked for as text, since the file may be broken."""
-
-
 def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
     """The files to read, each once, and how many YAML files of the folders are no machines.
 
@@ -103,25 +101,9 @@ def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
         if not path.is_dir():
             machines[path] = None
             continue
-        below = list(_yaml_below(path))
-        if not (found := dict.fromkeys(filter(_is_machine, below))):
+        below = list(filter(Path.is_file, files_below(path, ".yaml")))
+        if not (found := dict.fromkeys(filter(is_machine, below))):
             raise Stop(USAGE, f"error: no machine file lies below `{path}`")
         machines |= found
         every.update(below)
     return list(machines), len(every - machines.keys())
-
-
-def _yaml_below(folder: Path) -> Iterator[Path]:
-    """Its YAML files in order, without those of hidden folders, such as an environment's."""
-    for path in sorted(folder.rglob("*.yaml")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden:
-            yield path
-
-
-def _is_machine(path: Path) -> bool:
-    try:
-        return MACHINE_KEY.search(path.read_bytes()) is not None
-    except OSError:
-        # Loading it as a machine reports why it can't be read.
-        return True

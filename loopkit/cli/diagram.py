@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import PATH, write
+from loopkit.cli.check import machine_files
+from loopkit.cli.inputs import MACHINE, PATH, write
 from loopkit.cli.machine import load_checked
 from loopkit.cli.terminal import examples
 from loopkit.engine.state import RunState
@@ -25,7 +27,7 @@ from loopkit.views.diagram.model import Drawing, drawing
         "loopkit diagram --run plan-1f09ab",
     )
 )
-@click.argument("machine", required=False, type=PATH)
+@click.argument("machine", required=False, type=MACHINE)
 @click.option(
     "-f", "--format", "form", type=click.Choice(list(FORMATS)), default="mermaid",
     show_default=True, help="A diagram language, or a picture."
@@ -33,7 +35,7 @@ from loopkit.views.diagram.model import Drawing, drawing
 @click.option("-o", "out", type=PATH, help="Write to this file instead of stdout.")
 @click.option(
     "--check", "committed", type=PATH,
-    help="Write nothing; exit with 1 if this file is out of date."
+    help="Write nothing; exit with 1 if this file, or one beside a machine of this folder, is old."
 )  # fmt: skip
 @click.option("--run", metavar="RUN", help="Draw the machine of a run, and mark its path.")
 @click.option(
@@ -49,14 +51,17 @@ def diagram_command(
     cases: tuple[Path, ...],
 ) -> int:
     """Draw the states and transitions of MACHINE, with guards and budgets."""
-    if machine is None and run is None:
+    folder = committed if machine is None and run is None else None
+    if machine is None and run is None and not (folder and folder.is_dir()):
         raise click.UsageError("name a MACHINE, or a run with `--run RUN`")
     if cases and (machine is None or run is not None):
         raise click.UsageError("`--cases` marks a MACHINE, `--run` a run; give one of them")
     if out is not None and committed is not None:
         raise click.UsageError("`-o` writes and `--check` compares; give one of them")
-    with terminal.report_errors():
-        text = FORMATS[form](_drawing(machine, run, cases))
+    if folder:
+        draw = click.get_current_context().invoke
+        return max(int(draw(diagram_command, **picture)) for picture in _pictures(folder))
+    text = FORMATS[form](_drawing(machine, run, cases))
     if committed is not None:
         again = ["loopkit", "diagram", *([str(machine)] if machine else []), "-o", str(committed)]
         again += ["-f", form] if form != "mermaid" else []
@@ -67,6 +72,20 @@ def diagram_command(
     else:
         write(out, text.encode())
     return terminal.OK
+
+
+def _pictures(folder: Path) -> list[dict[str, Any]]:
+    """What the command is given for each picture beside a machine of a folder, to compare it."""
+    found = [
+        {"machine": machine, "form": form, "committed": picture}
+        for machine in machine_files([folder])[0]
+        for suffix, form in ((".mmd", "mermaid"), (".svg", "svg"))
+        if (picture := machine.with_suffix(suffix)).is_file()
+    ]
+    if not found:
+        told = f"error: no machine below `{folder}` has a picture beside it, such as `plan.mmd`"
+        raise terminal.Stop(terminal.USAGE, told)
+    return found
 
 
 def _drawing(path: Path | None, run: str | None, cases: tuple[Path, ...]) -> Drawing:

@@ -13,9 +13,8 @@ import click
 
 from loopkit import __version__
 from loopkit.agents.model.keys import ALL_VARIABLES
-from loopkit.cli.inputs import PATH, read_inputs
-from loopkit.cli.machine import load_checked
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import MACHINE, journal_place, read_inputs
+from loopkit.cli.machine import folder_of, load_checked
 from loopkit.cli.stored_runs import with_runs
 from loopkit.cli.terminal import (
     OK,
@@ -24,34 +23,34 @@ from loopkit.cli.terminal import (
     columns_of,
     echo_wrapped,
     examples,
-    report_errors,
 )
 from loopkit.drive.preflight import Need, needs_of
-from loopkit.language.load import Loaded
 from loopkit.outside.trees import NoGit, require_git
+from loopkit.project import FILE, project
 
+MOST_RUNS = 1000
 LIBRARIES = ("litellm", "mcp", "starlette", "psycopg", "opentelemetry-sdk")
 
 
 @click.command(epilog=examples("loopkit doctor", "loopkit doctor plan.yaml"))
-@click.argument("machine", type=PATH, required=False)
+@click.argument("machine", type=MACHINE, required=False)
 def doctor_command(machine: Path | None) -> int:
     """Show what runs need and what of it is here: programs, keys, the state folder, the terminal.
 
     With MACHINE, what its runs need; the exit code is 2 if something of that is missing. Calls
     nothing, and never shows the text of a key.
     """
-    with report_errors():
-        needs = [] if machine is None else _needs(load_checked(machine))
+    needs = [] if machine is None else _needs(machine)
     echo_wrapped(_versions())
     echo_wrapped(_needs_text(needs) if machine is not None else _keys())
     echo_wrapped(_places())
     return USAGE if any(need.is_missing for need in needs) else OK
 
 
-def _needs(loaded: Loaded) -> list[Need]:
+def _needs(machine: Path) -> list[Need]:
+    loaded = load_checked(machine)
     inputs = read_inputs(loaded.machine, None, (), (), "defaults")
-    return needs_of(loaded.machine, inputs=inputs, folder=loaded.folder.absolute())
+    return needs_of(loaded.machine, inputs=inputs, folder=folder_of(loaded, machine))
 
 
 def _needs_text(needs: list[Need]) -> Iterator[str]:
@@ -79,10 +78,11 @@ def _keys() -> Iterator[str]:
 
 
 def _places() -> Iterator[str]:
-    with report_errors():
-        place = journal_place()
+    place = journal_place()
     if isinstance(place, Path):
         is_there = "" if place.is_dir() else ", made by the first run"
+        if project().has_file:
+            yield f"project file {project().folder / FILE}"
         yield f"state folder {place.absolute()}{is_there}"
     try:
         runs = with_runs(lambda stored: stored.journal.find_runs("", MOST_RUNS))
@@ -94,6 +94,3 @@ def _places() -> Iterator[str]:
         columns = columns_of(stream)
         kind = "no terminal" if columns is None else f"a terminal of {columns} columns"
         yield f"{name}: {kind}, {stream.encoding}" if stream is not None else f"{name}: closed"
-
-
-MOST_RUNS = 1000

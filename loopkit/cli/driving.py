@@ -19,8 +19,8 @@ import click
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.cli import terminal
+from loopkit.cli.inputs import journal_place
 from loopkit.cli.person import WAKING_BYTES, PersonAtTerminal, at_terminal
-from loopkit.cli.place import journal_place
 from loopkit.cli.watching import OUTPUTS, Events, PlainLines, Watcher, is_watched
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnswerRefused

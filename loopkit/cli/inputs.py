@@ -1,9 +1,10 @@
-"""What a command line names: the input of a run, and files, which are read or written."""
+"""What a command line names: machines, the input of a run, a journal, files to read or write."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import click
 
 from loopkit.cli.terminal import USAGE, Stop, say, with_options
-from loopkit.document.problems import ProblemsFound
+from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
 from loopkit.language.datatypes.datatype import DataType, near_misses
@@ -24,9 +25,40 @@ from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.json_schema import location_of
 from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
+from loopkit.project import machine_named, machines_in, project, shipped_machines
 from loopkit.text.json_text import NoJson, parse_json
 
+NAME = re.compile(r"\w[\w-]{0,99}")
+SHIPPED = "loopkit.shipped"
+"""The key under which a command keeps the machines of loopkit that it was given by name."""
+
+
+class MachinePath(click.Path):
+    """The path of a machine; a name without a file is one of the project's or of loopkit's own."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name = str(value)
+        # Only commands that take several paths take folders.
+        is_folder = os.path.isdir(name) and (param is None or param.nargs == 1)
+        if not NAME.fullmatch(name) or (os.path.lexists(name) and not is_folder):
+            return super().convert(value, param, ctx)
+        path = machine_named(name) or (Path(name) if is_folder else None)
+        if path is None:
+            known = {**machines_in(project().machines), **shipped_machines()}
+            told = f"error: there is no file and no machine `{name}`; {did_you_mean(name, known)}"
+            raise Stop(USAGE, told)
+        if path.is_absolute():
+            click.get_current_context().meta.setdefault(SHIPPED, set()).add(path)
+        return path
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a machine was named as one that comes with loopkit, and so has no folder here."""
+    return path in click.get_current_context().meta.get(SHIPPED, ())
+
+
 PATH = click.Path(path_type=Path)
+MACHINE = MachinePath(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""
@@ -147,6 +179,29 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
             raise Stop(USAGE, f"error: `{'.'.join(path)}`: `{part}` is not a mapping")
         given = inner
     given[path[-1]] = value
+
+
+def journal_place() -> Path | str:
+    """The URL that is given with the command or in the environment, or else the state folder."""
+    # Most commands have no journal, and need no database.
+    from loopkit.journal.files import state_folder
+
+    context = click.get_current_context(silent=True)
+    url = context and context.find_root().params.get("journal")
+    return journal_url(url) if url else state_folder()
+
+
+def journal_url(url: str) -> str:
+    """The URL of a journal; it is not told, because it may hold a password."""
+    from loopkit.journal.files import is_url
+
+    if not is_url(url):
+        raise Stop(
+            USAGE,
+            "error: a journal (`--journal`, `LOOPKIT_JOURNAL`) is given as "
+            "`postgresql://HOST/DATABASE?schema=NAME`; a state folder by `LOOPKIT_STATE`",
+        )
+    return url
 
 
 def read_text(path: Path) -> str:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from loopkit.cli.inputs import PATH
-from loopkit.cli.place import journal_place, journal_url
+from loopkit.cli.inputs import PATH, journal_place, journal_url
 from loopkit.cli.terminal import OK, USAGE, Stop, echo, examples, report_errors
 from loopkit.journal.journal import postgres
 

@@ -13,12 +13,13 @@ import click
 from loopkit.checks import check
 from loopkit.checks.exits import NO_CALL_FITS, check_tight_limits
 from loopkit.checks.subject import Subject
-from loopkit.cli.inputs import read_stdin
+from loopkit.cli.inputs import is_shipped, read_stdin
 from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options
 from loopkit.document.problems import Problem
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.load import Loaded, load, load_text, with_machine
 from loopkit.language.machine import Machine
+from loopkit.machine.graph import writers
 from loopkit.text.json_text import NoJson, parse_json
 
 if TYPE_CHECKING:
@@ -62,10 +63,37 @@ def in_workspace(loaded: Loaded, folder: Path) -> Loaded:
     return changed.replace(folder=folder.resolve())
 
 
-def workspace_line(machine: Machine, folder: Path, inputs: Mapping[str, Any]) -> str:
+def in_own_folder(loaded: Loaded, path: Path) -> Loaded:
+    """The machine in its folder; raises Stop for one of loopkit's own that needs a workspace."""
+    folder = folder_of(loaded, path)
+    if folder is None:
+        name = path.stem
+        raise Stop(
+            USAGE,
+            f"error: `{name}` works on files, and a machine that comes with loopkit has no folder "
+            f"of its own; add `--workspace DIR` to `loopkit run`, or make it yours: "
+            f"`loopkit new my_{name} --like {name}`",
+        )
+    return loaded.replace(folder=folder)
+
+
+def folder_of(loaded: Loaded, path: Path) -> Path | None:
+    """Where a machine works that was given so; None where that has to be named first."""
+    if not is_shipped(path):
+        return loaded.folder.absolute()
+    return None if works_on_files(loaded.machine) else Path.cwd()
+
+
+def works_on_files(machine: Machine) -> bool:
+    return machine.workspace is not None or any(writers(machine))
+
+
+def workspace_line(machine: Machine, folder: Path | None, inputs: Mapping[str, Any]) -> str:
     """A line with the folder in which a run works, as far as its inputs tell that."""
     from loopkit.drive.preflight import place_of
 
+    if folder is None:
+        return "workspace: the one that `loopkit run --workspace DIR` names"
     place = place_of(machine.workspace, folder, inputs)
     path = machine.workspace.path if machine.workspace is not None else "."
     isolate = machine.workspace.isolate if machine.workspace is not None else "none"

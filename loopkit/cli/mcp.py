@@ -21,9 +21,8 @@ from click.core import ParameterSource
 from loopkit.app import App
 from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption, Stopper
-from loopkit.cli.inputs import PATH, input_options, read_inputs
-from loopkit.cli.machine import load_checked
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import MACHINE, input_options, journal_place, read_inputs
+from loopkit.cli.machine import in_own_folder, load_checked
 from loopkit.cli.serve import (
     GIVE_IT,
     STOPPING,
@@ -68,7 +67,7 @@ def mcp_command() -> None:
     short_help="Serve machines as tools that run them.",
     epilog=examples("loopkit mcp machines plan.yaml", "loopkit mcp machines machines"),
 )
-@click.argument("paths", nargs=-1, type=PATH, metavar="[FOLDER|MACHINE]...")
+@click.argument("paths", nargs=-1, type=MACHINE, metavar="[FOLDER|MACHINE]...")
 @click.option("--http", "over_http", is_flag=True, help="Serve over HTTP instead.")
 @click.option(
     "--viewer", default="", metavar="URL", help="Where `loopkit serve` shows the runs to people."
@@ -97,7 +96,8 @@ def machines(
         refuse_place()
         refuse_streams(map(str, paths))
     with report_errors(), Interruption() as interruption:
-        loaded = [load_checked(path) for path in machine_files(paths or [Path()])[0]]
+        found = machine_files(paths or [Path()])[0]
+        loaded = [in_own_folder(load_checked(path), path) for path in found]
         redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
 
         async def serve() -> None:
@@ -124,7 +124,7 @@ def machines(
     short_help="List what the MCP servers of MACHINE offer.",
     epilog=examples("loopkit mcp tools planner.yaml files"),
 )
-@click.argument("machine", type=PATH)
+@click.argument("machine", type=MACHINE)
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:
     """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
@@ -149,7 +149,7 @@ def tools(machine: Path, server: str | None) -> int:
     short_help="Serve the validators of MACHINE as tools.",
     epilog=examples("loopkit mcp validators plan.yaml --set issue=@issue.md"),
 )
-@click.argument("machine", type=PATH)
+@click.argument("machine", type=MACHINE)
 @input_options
 @click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")
 def validators(
@@ -166,7 +166,7 @@ def validators(
     files = [value.partition("=@")[2] for value in sets]
     refuse_streams([str(machine), input_file or "", *files])
     with report_errors():
-        loaded = load_checked(machine)
+        loaded = in_own_folder(load_checked(machine), machine)
         fixed = read_inputs(loaded.machine, input_file, sets, set_json, "given")
         known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
         offered, left_out = choose(known, fixed, judges=judges)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import PATH, input_options, read_inputs
+from loopkit.cli.inputs import MACHINE, input_options, read_inputs
 from loopkit.cli.machine import (
+    folder_of,
     load_changed,
     max_cost_option,
     model_options,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples("loopkit plan plan.yaml --set max_revisions=3 --assume validate.valid=0.6")
 )
-@click.argument("machine", type=PATH)
+@click.argument("machine", type=MACHINE)
 @input_options
 @model_options
 @max_cost_option("The cost limit of the run.")
@@ -67,15 +68,14 @@ def plan_command(
     paths: bool,
 ) -> int:
     """Show what a run of MACHINE would do and cost, typically and at most. Calls nothing."""
-    with terminal.report_errors():
-        loaded = load_changed(machine, changes, max_cost)
-        definition = with_cost_limit(loaded.machine, max_cost)
-        inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
-        try:
-            plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
-        except (Endless, NotDetermined) as error:
-            raise Stop(USAGE, f"error: {error}") from error
-    folder = loaded.folder.absolute()
+    loaded = load_changed(machine, changes, max_cost)
+    definition = with_cost_limit(loaded.machine, max_cost)
+    inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
+    try:
+        plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
+    except (Endless, NotDetermined) as error:
+        raise Stop(USAGE, f"error: {error}") from error
+    folder = folder_of(loaded, machine)
     needs = needs_of(definition, inputs=inputs, folder=folder)
     missing = [f"- {need.line}" for need in needs if need.is_missing]
     place = workspace_line(definition, folder, inputs)

@@ -22,8 +22,16 @@ from loopkit.cli.batch import (
     warn_of_secrets,
 )
 from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs, read_text
+from loopkit.cli.inputs import (
+    MACHINE,
+    PATH,
+    input_options,
+    inputs_from_options,
+    read_inputs,
+    read_text,
+)
 from loopkit.cli.machine import (
+    in_own_folder,
     in_workspace,
     load_changed,
     load_checked,
@@ -40,7 +48,6 @@ from loopkit.cli.terminal import (
     Stop,
     echo,
     examples,
-    report_errors,
     say,
     with_options,
 )
@@ -49,7 +56,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
 from loopkit.engine.findings import Report
 from loopkit.language.datatypes.notation import parse_record
-from loopkit.scenario.cases import load_scenario
+from loopkit.scenario.cases import cases_of, load_scenario
 from loopkit.views.review import report_lines
 
 
@@ -69,7 +76,7 @@ def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., 
         "loopkit run plan.yaml --batch issues.jsonl --parallel 20 -o plans.jsonl",
     )
 )
-@click.argument("machine", type=PATH)
+@click.argument("machine", type=MACHINE)
 @input_options
 @script_options("agents, commands and people")
 @model_options
@@ -109,23 +116,19 @@ def run_command(
     """
     if batch is None:
         refuse_without_batch(parallel, key, results)
-    with report_errors():
-        loaded = load_changed(machine, changes, max_cost)
-        if workspace is not None:
-            loaded = in_workspace(loaded, workspace)
-        played = load_script(script, case)
-        if played is not None:
-            refuse_misnamed(loaded.machine, played.scenario)
-        if batch is not None:
-            shared = inputs_from_options(
-                parse_record(loaded.machine.input), input_file, sets, set_json
-            )
-            lines = Batch(loaded.machine, batch, results, shared, key)
-            refuse_with_batch(record_file, output)
-            return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json)
-        recording = recorder(record_file, machine, as_case)
-        warn_of_secrets(loaded.machine, inputs)
+    loaded = load_changed(machine, changes, max_cost)
+    loaded = in_workspace(loaded, workspace) if workspace else in_own_folder(loaded, machine)
+    played = load_script(script, case, machine)
+    if played is not None:
+        refuse_misnamed(loaded.machine, played.scenario)
+    if batch is not None:
+        shared = inputs_from_options(parse_record(loaded.machine.input), input_file, sets, set_json)
+        lines = Batch(loaded.machine, batch, results, shared, key)
+        refuse_with_batch(record_file, output)
+        return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+    recording = recorder(record_file, machine, as_case)
+    warn_of_secrets(loaded.machine, inputs)
 
     async def start(app: App) -> ActiveRun:
         limits = {} if max_cost is None else {"cost_usd": max_cost}
@@ -140,7 +143,10 @@ def run_command(
     return code
 
 
-def load_script(script: Path | None, case: str | None) -> Script | None:
+def load_script(script: Path | None, case: str | None, machine: Path) -> Script | None:
+    """The scenario that plays a run; a case alone is one of the file beside the machine."""
+    if script is None and case is not None and (beside := cases_of(machine)) != machine:
+        script = beside
     if script is not None:
         return Script(*load_scenario(script, case))
     if case is not None:
@@ -149,7 +155,7 @@ def load_script(script: Path | None, case: str | None) -> Script | None:
 
 
 @click.command(epilog=examples("loopkit validate plan.yaml structure draft.md"))
-@click.argument("machine", type=PATH)
+@click.argument("machine", type=MACHINE)
 @click.argument("validator")
 @click.argument("file", type=PATH)
 @input_options
@@ -167,16 +173,15 @@ def validate_command(
     as_json: bool,
 ) -> int:
     """Run VALIDATOR of MACHINE on FILE, exactly as a run would."""
-    with report_errors():
-        loaded = load_checked(machine)
-        known = loaded.machine.validators
-        if validator not in known:
-            hint = did_you_mean(validator, known) or "the machine has none"
-            raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
-        played = load_script(script, case)
-        alone = StandaloneValidator(loaded, validator)
-        report = asyncio.run(_judge(alone, read_text(file), inputs, played))
+    loaded = in_own_folder(load_checked(machine), machine)
+    known = loaded.machine.validators
+    if validator not in known:
+        hint = did_you_mean(validator, known) or "the machine has none"
+        raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
+    played = load_script(script, case, machine)
+    alone = StandaloneValidator(loaded, validator)
+    report = asyncio.run(_judge(alone, read_text(file), inputs, played))
     if as_json:
         echo(json.dumps(report.plain(), indent=2, ensure_ascii=False))
     else:

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import click
 
 from loopkit.cli.driving import Interruption
-from loopkit.cli.inputs import PATH, read_text
-from loopkit.cli.machine import load_checked
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import MACHINE, PATH, journal_place, read_text
+from loopkit.cli.machine import in_own_folder, load_checked
 from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
 from loopkit.drive.preflight import needs_of, refuse_unprepared
 from loopkit.language.load import Loaded
@@ -65,7 +64,7 @@ def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 @click.command(epilog=examples("loopkit serve --port 0", "loopkit serve plan.yaml --answer"))
-@click.argument("machines", nargs=-1, type=PATH, metavar="[MACHINE]...")
+@click.argument("machines", nargs=-1, type=MACHINE, metavar="[MACHINE]...")
 @listening_options(PORT)
 @click.option("--answer", is_flag=True, help="Let runs be started, answered, resumed, cancelled.")
 def serve_command(
@@ -85,7 +84,7 @@ def serve_command(
         raise Stop(USAGE, "error: runs of a MACHINE can be started only with `--answer`")
     token = read_token(token_file)
     with report_errors():
-        loaded = [load_checked(path) for path in machines]
+        loaded = [in_own_folder(load_checked(path), path) for path in machines]
         for one in loaded:
             refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
         from loopkit.serving.http.server import Site

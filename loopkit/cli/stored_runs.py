@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import MACHINE, NAME, journal_place
 from loopkit.cli.terminal import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns, state_after
 from loopkit.journal.errors import RunUnreadable
@@ -99,6 +100,20 @@ def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
 
 def full_id(beginning: str) -> str:
     return with_runs(lambda stored: stored.run_named(beginning))
+
+
+def machine_or_run(named: str) -> Path | str:
+    """A machine, by its path or name, or else the whole id of a run; raises Stop."""
+    is_path = named == "-" or named.endswith((".yaml", ".yml")) or os.path.lexists(named)
+    try:
+        if is_path or NAME.fullmatch(named):
+            machine: Path = MACHINE.convert(named, None, None)
+            return machine
+    except Stop:
+        with suppress(Stop):
+            return full_id(named)
+        raise
+    return full_id(named)
 
 
 def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

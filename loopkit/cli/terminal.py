@@ -117,12 +117,12 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (stop := _stop_for(error)) is None:
+        if (stop := stop_for(error)) is None:
             raise
         raise stop from error
 
 
-def _stop_for(error: Exception) -> Stop | None:
+def stop_for(error: Exception) -> Stop | None:
     """The Stop for an error that a user caused; none for any other error."""
     # The module of the raised error is loaded; those of other errors may not be.
     from loopkit.agents.port import Crashed, NotRunnable

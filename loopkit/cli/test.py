@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import FILE, PATH, write
+from loopkit.cli.inputs import FILE, MACHINE, write
 from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
@@ -23,6 +23,7 @@ from loopkit.testing import (
     NotAnExpression,
     Selection,
     Tally,
+    cases_of,
     coverage_data,
     coverage_text,
     junit_xml,
@@ -48,7 +49,7 @@ class Tested:
 
 
 @click.command(epilog=examples("loopkit test machines --coverage"))
-@click.argument("paths", nargs=-1, type=PATH)
+@click.argument("paths", nargs=-1, type=MACHINE)
 @click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
 @click.option(
     "--junitxml",
@@ -79,12 +80,12 @@ def test_command(
 ) -> int:
     """Run the test cases in scenario files. Calls no model and no program.
 
-    A path may be a folder, whose `*.scenario.yaml` files are all run; the default is the current
-    folder.
+    A path may be a folder, whose `*.scenario.yaml` files are all run, or a machine, for the one
+    beside it; the default is the current folder.
     """
     is_table = coverage or least is not None
     tally = Tally() if is_table or coverage_file is not None else None
-    files = scenario_files(paths or (Path(),))
+    files = scenario_files(map(cases_of, paths or (Path(),)))
     if not files:
         named = " ".join(f"`{path}`" for path in paths or (Path(),))
         raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")

@@ -15,11 +15,10 @@ from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
 from loopkit.cli.batch import Batch, Line, RefusedLine, warn_of_secrets
 from loopkit.cli.driving import Interruption, drive, driving_options
-from loopkit.cli.inputs import PATH, input_options, inputs_from_options, read_inputs
-from loopkit.cli.machine import load_changed, max_cost_option, model_options
-from loopkit.cli.place import journal_place
+from loopkit.cli.inputs import PATH, input_options, inputs_from_options, journal_place, read_inputs
+from loopkit.cli.machine import in_own_folder, load_changed, max_cost_option, model_options
 from loopkit.cli.run import load_script, script_options
-from loopkit.cli.stored_runs import full_id, run_argument, with_app
+from loopkit.cli.stored_runs import machine_or_run, run_argument, with_app
 from loopkit.cli.terminal import (
     DUE_AGAIN,
     ERROR,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 PARALLEL = 4
 AT_ONCE = 50
 """Runs of a batch that are stored at the same time."""
-YAML = (".yaml", ".yml")
 
 
 def _seconds(_: click.Context, __: click.Parameter, written: str) -> float:
@@ -212,31 +210,31 @@ def submit_command(
     Nothing is driven here. A worker takes the run within a second, and again whenever it was
     answered, when its time has come, or when the worker that drove it is gone.
     """
-    is_machine = target == "-" or target.endswith(YAML) or Path(target).is_file()
+    machine = machine_or_run(target)
     options = (input_file, *sets, *set_json, script, case, changes, max_cost, batch)
-    if not is_machine:
+    if isinstance(machine, str):
+        run = machine
         if any(option is not None for option in options):
             raise Stop(USAGE, "error: a run that exists has its inputs: only add `--needs`")
-        run = full_id(target)
         return with_app(lambda app: _hand_over(app, run, needs))
     if batch is None and (key or results):
         raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
-    with report_errors():
-        loaded = load_changed(Path(target), changes, None if batch else max_cost)
-        played = load_script(script, case)
-        if played is not None:
-            refuse_misnamed(loaded.machine, played.scenario)
-        if batch is not None:
-            record = parse_record(loaded.machine.input)
-            shared = inputs_from_options(record, input_file, sets, set_json)
-            lines = Batch(loaded.machine, batch, results, shared, key)
-            warn_of_secrets(loaded.machine, shared)
-            return with_app(
-                lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
-                makes_journal=True,
-            )
-        inputs = read_inputs(loaded.machine, input_file, sets, set_json)
-        warn_of_secrets(loaded.machine, inputs)
+    changed = load_changed(machine, changes, None if batch else max_cost)
+    loaded = in_own_folder(changed, machine)
+    played = load_script(script, case, machine)
+    if played is not None:
+        refuse_misnamed(loaded.machine, played.scenario)
+    if batch is not None:
+        record = parse_record(loaded.machine.input)
+        shared = inputs_from_options(record, input_file, sets, set_json)
+        lines = Batch(loaded.machine, batch, results, shared, key)
+        warn_of_secrets(loaded.machine, shared)
+        return with_app(
+            lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
+            makes_journal=True,
+        )
+    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+    warn_of_secrets(loaded.machine, inputs)
     limits = {} if max_cost is None else {"cost_usd": max_cost}
 
     async def submit(app: App) -> int:

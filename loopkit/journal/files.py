@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unusable
+from loopkit.project import project
 
 STATE_FOLDER = ".loopkit"
 DATABASE = "journal.db"
@@ -52,9 +53,14 @@ def is_url(place: object) -> TypeGuard[str]:
 
 
 def state_folder(start: Path | None = None) -> Path:
-    """`.loopkit` of the project: the nearest one upwards, else beside `.git`, else here."""
+    """The one that the environment or `loopkit.yaml` names, or else `.loopkit`.
+
+    That is the nearest one upwards, else beside `.git`, else here. Raises ProblemsFound.
+    """
     if named := os.environ.get("LOOPKIT_STATE"):
         return Path(named)
+    if (said := project(start).state) is not None:
+        return said
     here = (start or Path.cwd()).resolve()
     for marker in (STATE_FOLDER, ".git"):
         for folder in (here, *here.parents):

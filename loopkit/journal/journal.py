@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from loopkit import DISTRIBUTION
 from loopkit.journal.errors import JournalUnusable, NoTables
 from loopkit.journal.files import is_unused
 from loopkit.journal.port import Claim, Journal
@@ -52,5 +53,5 @@ def postgres() -> Iterator[None]:
         if error.name not in ("psycopg", "procrastinate"):
             raise
         raise JournalUnusable(
-            f"a journal in PostgreSQL needs {error.name}; install `loopkit[postgres]`"
+            f"a journal in PostgreSQL needs {error.name}; pip install '{DISTRIBUTION}[postgres]'"
         ) from error

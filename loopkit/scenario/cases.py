@@ -43,6 +43,7 @@ from loopkit.scenario.script import (
     with_own,
 )
 
+SUFFIX = ".scenario.yaml"
 NAME_PATTERN = r"^[^\s:\[\]/\\]+( [^\s:\[\]/\\]+)*$"
 MAX_NAME = 100
 
@@ -354,6 +355,12 @@ class LoadedScenario:
         parts = {part: {**self.plain.get(part, {}), **own.get(part, {})} for part in PARTS}
         children = with_own(self.plain.get(CHILDREN, {}), own.get(CHILDREN, {}))
         return _json({"scenario": 1, **parts, **({CHILDREN: children} if children else {})})
+
+
+def cases_of(path: Path) -> Path:
+    """The scenario file beside a machine file; the path itself where there is none."""
+    beside = path.parent / f"{path.stem}{SUFFIX}"
+    return beside if path.is_file() and beside.is_file() else path
 
 
 def load_file(path: Path) -> LoadedScenario:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
+from loopkit import DISTRIBUTION, __version__
+
 try:
     from mcp import MCPError, types
     from mcp.server import Server, ServerRequestContext
@@ -26,10 +28,9 @@ try:
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise ImportError(
-        "MCP needs a library that is not installed: pip install 'loopkit[mcp]'"
+        f"MCP needs a library that is not installed: pip install '{DISTRIBUTION}[mcp]'"
     ) from error
 
-from loopkit import __version__
 from loopkit.serving.access import Access
 from loopkit.serving.http.answers import MOST_BYTES, bug_teller, error_answer
 from loopkit.serving.http.gate import Gate

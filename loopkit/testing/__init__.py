@@ -8,12 +8,12 @@ for name in suite.names:
 ```
 """
 
+from loopkit.scenario.cases import SUFFIX, cases_of
 from loopkit.testing.coverage import Coverage, Tally, coverage_text
 from loopkit.testing.coverage import data as coverage_data
 from loopkit.testing.expectations import run_case
 from loopkit.testing.playing import Run, play
 from loopkit.testing.suites import (
-    SUFFIX,
     CaseResult,
     Failure,
     Machines,
@@ -37,6 +37,7 @@ __all__ = [
     "Selection",
     "Suite",
     "Tally",
+    "cases_of",
     "coverage_data",
     "coverage_text",
     "junit_xml",

@@ -49,12 +49,12 @@ from loopkit.language.validators import rules_of
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.program import Program
 from loopkit.outside.redaction import Redact, redact_data, redactor
-from loopkit.scenario.cases import CaseName, LoadedScenario, load_file
+from loopkit.scenario.cases import SUFFIX, CaseName, LoadedScenario, load_file
 from loopkit.scenario.playable import Playable
 from loopkit.scenario.script import CHILDREN, PARTS
 from loopkit.testing.expectations import expectations_of, run_case
 from loopkit.testing.playing import FamilyRun
-from loopkit.testing.suites import SUFFIX, CaseResult, ChildName, Machines, by_state, load_suite
+from loopkit.testing.suites import CaseResult, ChildName, Machines, by_state, load_suite
 from loopkit.testing.trace import trace
 from loopkit.text import one_line
 from loopkit.text.json_text import parse_json

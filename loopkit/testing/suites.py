@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -26,8 +26,10 @@ from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
 from loopkit.machine.graph import Graph
 from loopkit.machine.inputs import complete_input
+from loopkit.project import files_below
 from loopkit.scenario.cases import (
     GAP,
+    SUFFIX,
     SUSPENDED,
     WAITING,
     Case,
@@ -123,9 +125,6 @@ def _include_files(
     return given, files.faults
 
 
-SUFFIX = ".scenario.yaml"
-
-
 @dataclass
 class Machines:
     """Machines that are read and checked once for all suites that test them."""
@@ -211,19 +210,9 @@ def _machine(written: LoadedScenario, machines: Machines) -> Loaded:
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
-    """Each file once, in order; for a folder, all below it except in hidden folders."""
-    return list(dict.fromkeys(file for path in paths for file in _files(path)))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    for file in sorted(path.rglob(f"*{SUFFIX}")):
-        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        # A broken link is reported as unreadable; otherwise its cases would be missed.
-        if not hidden and (file.is_file() or (file.is_symlink() and not file.exists())):
-            yield file
+    """Each file once, in order; for a folder, all below it."""
+    found = (files_below(path, SUFFIX) if path.is_dir() else [path] for path in paths)
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:

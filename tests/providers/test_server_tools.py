@@ -259,7 +259,7 @@ def test_without_the_package_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "mcp", None)
     played = desk.play(machine(hostile))
     assert played.state.suspended is not None
-    assert "pip install 'loopkit[mcp]'" in played.state.suspended.message
+    assert "pip install 'loopkit-runner[mcp]'" in played.state.suspended.message
 
 
 def test_a_scenario_plays_the_tools_of_servers_and_starts_none(

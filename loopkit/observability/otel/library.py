@@ -5,15 +5,17 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
 
+from loopkit import DISTRIBUTION, __version__
+
 try:
     from opentelemetry import metrics, trace
     from opentelemetry.context import Context
 except ImportError as error:
     raise ImportError(
-        "traces and metrics need libraries that are not installed: pip install 'loopkit[otel]'"
+        "traces and metrics need libraries that are not installed: "
+        f"pip install '{DISTRIBUTION}[otel]'"
     ) from error
 
-from loopkit import __version__
 from loopkit.observability.otel.conventions import ERROR
 from loopkit.observability.otel.spans import INSTRUMENTS, RUN_SPAN, Measure, Span, Trace
 

@@ -8,6 +8,8 @@ import time
 import uuid
 from collections.abc import Mapping
 
+from loopkit import DISTRIBUTION, __version__
+
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -18,10 +20,10 @@ try:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 except ImportError as error:
     raise ImportError(
-        "traces and metrics need libraries that are not installed: pip install 'loopkit[otel]'"
+        "traces and metrics need libraries that are not installed: "
+        f"pip install '{DISTRIBUTION}[otel]'"
     ) from error
 
-from loopkit import __version__
 from loopkit.observability.logs import LOGGER
 from loopkit.observability.otel import note
 from loopkit.text import one_line

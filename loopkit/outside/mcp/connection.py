@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from loopkit import DISTRIBUTION
 from loopkit.outside.processes import GROUPS, worker_command, worker_environment
 from loopkit.plugins import CALL
 
@@ -28,7 +29,7 @@ _SPARE_S = 1.0
 _GRACE_S = 4.0
 """The time that a worker may take to close its connections."""
 _NO_ANSWER = "its worker ended and gave no answer"
-MISSING = "the package `mcp` is not installed; install it with: pip install 'loopkit[mcp]'"
+MISSING = f"the package `mcp` is not installed; install it with: pip install '{DISTRIBUTION}[mcp]'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from loopkit import DISTRIBUTION
+
 try:
     from sse_starlette import EventSourceResponse
     from sse_starlette.sse import SendTimeoutError
@@ -16,5 +18,5 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise ImportError(
-        "serving runs needs libraries that are not installed: pip install 'loopkit[serve]'"
+        f"serving runs needs libraries that are not installed: pip install '{DISTRIBUTION}[serve]'"
     ) from error
