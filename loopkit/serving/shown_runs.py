@@ -21,7 +21,10 @@ from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
 from loopkit.journal.records import RunRow
 from loopkit.machine.program import Program
+from loopkit.text.json_text import text_or_json
+from loopkit.text.run_ids import batch_of
 from loopkit.views.page.facts import read_facts
+from loopkit.views.page.rendering import word_of
 from loopkit.views.page.run_page import RunPage, Steps
 from loopkit.views.run_data import (
     ChildRun,
@@ -31,12 +34,19 @@ from loopkit.views.run_data import (
     summary_of,
     unreadable_summary,
 )
+from loopkit.views.stats import RunStats, stats_of
 
 KEPT_LOOKS = 5_000
+COUNTED = 1_000
+"""How many runs count in statistics: the last ones."""
+SEARCHED = 2_000
+"""The characters of a run in which a text is looked for."""
 KEPT_RUNS = 8
 KEPT_ENGINES = 20
 LOOKED_AT = 1_000
-"""How many runs are read at most to find those of one status, or to find open questions."""
+"""How many runs are read at most to find those that are wanted, or to find open questions."""
+GOING_ON = ("new", "running", "waiting", "suspended", "interrupted")
+"""The statuses of runs that have not ended."""
 
 
 class ListedQuestion(NamedTuple):
@@ -48,6 +58,26 @@ class ListedQuestion(NamedTuple):
     """Unix time of its last event."""
 
 
+class Wanted(NamedTuple):
+    """Which runs are listed; None stands for any."""
+
+    machine: str | None = None
+    status: str | None = None
+    """Also `succeeded` and `failed`, of those that have finished."""
+    outcome: str | None = None
+    text: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+    def fits(self, look: Look) -> bool:
+        one = look.summary
+        return (
+            self.status in (None, one.status, word_of(one.status, one.success))
+            and self.outcome in (None, one.outcome)
+            and (self.text is None or self.text.casefold() in look.words)
+        )
+
+
 class Look(NamedTuple):
     """What lists show of a run, as of its last record."""
 
@@ -56,6 +86,8 @@ class Look(NamedTuple):
     summary: RunSummary
     asked: Sequence[ListedQuestion]
     """What it and its children ask."""
+    words: str = ""
+    """In lower case: its id, its machine, its input, what it asks, and its result."""
 
 
 K = TypeVar("K")
@@ -106,6 +138,7 @@ class ShownRuns:
         self.stored = stored
         self._looks = _LastUsed[str, Look](KEPT_LOOKS)
         """At runs without unfinished children, whose records are not in the run's own."""
+        self._stats = _LastUsed[str, tuple[tuple[float, int, bool], RunStats]](COUNTED)
         self._kept = _LastUsed[str, _Kept](KEPT_RUNS)
         self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
@@ -120,31 +153,65 @@ class ShownRuns:
         return rows[0]
 
     async def summaries(
-        self, machine: str | None, status: str | None, before: str | None, limit: int
+        self, wanted: Wanted, before: str | None, limit: int
     ) -> tuple[list[RunSummary], str | None]:
         """Root runs, newest first, and the `before` of the next page, if there may be one."""
         found: list[RunSummary] = []
         looked_at = 0
-        skipping = () if status is None or status in ENDS else ENDS
+        skipping = ENDS if wanted.status in GOING_ON else ()
+        at_once = limit if wanted.until is None else LOOKED_AT
         while looked_at < LOOKED_AT:
-            rows = await self.stored.journal.runs(machine, limit, before=before, skipping=skipping)
+            rows = await self.stored.journal.runs(
+                wanted.machine, at_once, before=before, skipping=skipping
+            )
             for row in rows:
-                before, looked_at = row.run, looked_at + 1
-                summary = await self.summary(row)
-                if status in (None, summary.status):
-                    found.append(summary)
-                if len(found) == limit:
+                before = row.run
+                if wanted.until is not None and row.created_at > wanted.until:
+                    continue
+                if wanted.since is not None and row.created_at < wanted.since:
+                    return found, None
+                looked_at += 1
+                look = await self._look_at(row)
+                if wanted.fits(look):
+                    found.append(look.summary)
+                if len(found) == limit or looked_at == LOOKED_AT:
                     return found, before
-            if len(rows) < limit:
+            if len(rows) < at_once:
                 return found, None
         return found, before
 
     async def summary(self, row: RunRow) -> RunSummary:
         """The summary of a run; if its records can't be read, with the fault."""
+        return (await self._look_at(row)).summary
+
+    async def batch(self, batch: str) -> tuple[list[RunSummary], bool]:
+        """The runs of a batch that have begun, and whether there are more."""
+        names = await self.stored.journal.find_runs(f"{batch}-", LOOKED_AT + 1)
+        rows = [row for name in names[:LOOKED_AT] if batch_of(name) == batch
+                for row in await self.stored.journal.runs(run=name)]  # fmt: skip
+        if not rows:
+            raise UnknownRun(batch)
+        return [await self.summary(row) for row in rows], len(names) > LOOKED_AT
+
+    async def stats(self, machine: str | None) -> list[RunStats]:
+        """The figures of the last runs and their children, but for those that were played."""
+        found: list[RunStats] = []
+        for row in await self.stored.journal.runs(machine, COUNTED, children=True):
+            with suppress(UnknownRun, RunUnreadable):
+                written = row.updated_at, row.seq, row.is_driven
+                known = self._stats.get(row.run)
+                if known is None or known[0] != written:
+                    known = written, stats_of(row, await self.stored.events(row.run))
+                found.append(self._stats.keep(row.run, known)[1])
+        return [run for run in found if not run.played]
+
+    async def _look_at(self, row: RunRow) -> Look:
         try:
-            return (await self._look(row)).summary
+            return await self._look(row)
         except RunUnreadable as fault:
-            return unreadable_summary(row, fault.cause, is_damaged=isinstance(fault, RunDamaged))
+            is_damaged = isinstance(fault, RunDamaged)
+            summary = unreadable_summary(row, fault.cause, is_damaged=is_damaged)
+            return Look((row.updated_at, row.seq, False), summary, (), row.run)
 
     async def _look(self, row: RunRow) -> Look:
         written = row.updated_at, row.seq, row.is_driven
@@ -159,7 +226,10 @@ class ShownRuns:
             asker = await self.row(one.state.run)
             asked.append(ListedQuestion(asker.run, one.place, one.question, asker.updated_at))
         summary = summary_of(row, state, await self.stored.usage_of(state))
-        look = Look(written, summary, asked)
+        finished = state.finished.result if state.finished else {}
+        told = [*state.input.values(), *(one.question.text for one in asked), *finished.values()]
+        words = " ".join((row.run, row.machine, *map(text_or_json, told)))[:SEARCHED].casefold()
+        look = Look(written, summary, asked, words)
         if state.is_over or not open_children(state):
             self._looks.keep(row.run, look)
         return look
