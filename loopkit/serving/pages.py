@@ -43,8 +43,7 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.server import Site
-from loopkit.serving.shown_runs import run_in_page_thread
+from loopkit.serving.http.server import Site, run_in_page_thread
 from loopkit.text.json_text import canonical
 from loopkit.views.page.fields import (
     LIMIT,
@@ -87,7 +86,8 @@ async def show_runs(call: Call) -> Response:
     status = call.query["status"] or None
     before = call.query["before"] or None
     place = await call.site.stored.journal.newest()
-    runs, older = await call.site.runs.summaries(machine, status, before, LISTED)
+    looks, older = await call.site.runs.looks(machine, status, before, LISTED)
+    runs = [look.summary for look in looks]
     parameters = {"machine": machine, "status": status, "before": older}
     query = urlencode({name: value for name, value in parameters.items() if value})
     machines = [as_offered_machine(loaded) for loaded in call.site.machines]
@@ -134,8 +134,8 @@ async def show_version(call: Call) -> Response:
 
 
 async def show_report(call: Call) -> Response:
-    facts = replace((await page_of(call)).facts, now=time.time())
-    return HTMLResponse(await run_in_page_thread(lambda: html_report(facts)))
+    shown = replace(await page_of(call), now=time.time())
+    return HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
 
 
 async def show_run(
@@ -218,10 +218,10 @@ async def give(call: Call) -> Response:
     shown, question = await page_of(call), typed.one("question")
     asked = await run_in_page_thread(lambda: shown.asked)
     if asked is None or asked.question.question != question:
-        before = given_before(shown.facts.history)[0].get(question)
+        before = given_before(shown.history)[0].get(question)
         if before is None:
             return await _tell_late(call, typed, "This is no longer open.")
-        if _is_same(before, typed, shown.facts.engine.program.machine):
+        if _is_same(before, typed, shown.engine.program.machine):
             return to_page(call, run)
         return await _tell_late(call, typed, f"{who_gave(before)}.")
     given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
@@ -307,7 +307,7 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
 
 
 async def page_of(call: Call) -> RunPage:
-    return await call.site.runs.page(call.path["run"])
+    return await call.site.runs.view(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:

@@ -40,14 +40,13 @@ from loopkit.views.diagram.model import drawing
 from loopkit.views.page.fields import LONGEST_NAME, is_name
 from loopkit.views.run_data import (
     AskedQuestion,
-    KeptVersion,
     RunData,
     RunSummary,
     ShownVersion,
     as_shown_version,
     status_of,
-    versions_of,
 )
+from loopkit.views.steps import KeptVersion, Steps
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
@@ -202,16 +201,14 @@ async def list_runs(call: Call) -> Response:
     if query["status"] and query["status"] not in STATUSES:
         hint = did_you_mean(query["status"], STATUSES)
         raise BadRequest(f"there is no status `{query['status']}`; {hint}")
-    runs, before = await call.site.runs.summaries(
+    looks, before = await call.site.runs.looks(
         query["machine"], query["status"], query["before"], max(query["limit"], 1)
     )
-    return json_answer(RunList(runs=tuple(runs), next=before))
+    return json_answer(RunList(runs=tuple(look.summary for look in looks), next=before))
 
 
 async def list_questions(call: Call) -> Response:
-    waiting = await call.site.runs.waiting()
-    asked = (AskedQuestion(run=one.run, place=one.place, question=one.question) for one in waiting)
-    return json_answer(QuestionList(questions=tuple(asked)))
+    return json_answer(QuestionList(questions=tuple(await call.site.runs.waiting())))
 
 
 async def list_machines(call: Call) -> Response:
@@ -291,8 +288,7 @@ def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
 
 
 async def _versions(call: Call) -> dict[str, list[KeptVersion]]:
-    events = await call.site.stored.events(call.path["run"])
-    return versions_of(one.event for one in events)
+    return Steps().after(await call.site.stored.events(call.path["run"])).versions
 
 
 async def show_diagram(call: Call) -> Response:

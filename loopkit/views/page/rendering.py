@@ -22,7 +22,8 @@ from loopkit.text.editing import changed_lines, editable
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
-from loopkit.views.run_data import KeptVersion, filled_in
+from loopkit.views.run_data import filled_in
+from loopkit.views.steps import KeptVersion
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
