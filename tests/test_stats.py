@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from jsonschema import Draft7Validator
@@ -505,37 +504,8 @@ input: {parts: [str]}
 
 # -- the plot -----------------------------------------------------------------------------------
 
-SVG = "{http://www.w3.org/2000/svg}"
 
-
-def drawn(capsys: pytest.CaptureFixture[str], *options: str) -> ET.Element:
-    told(capsys, *options, "--plot", "p.svg")
-    return ET.parse("p.svg").getroot()
-
-
-def texts(svg: ET.Element) -> list[str]:
-    return [found.text or "" for found in svg.iter(f"{SVG}text")]
-
-
-@pytest.mark.usefixtures("desk")
-def test_a_plot_is_a_file_whose_name_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["stats", "--plot", "p.png"]) == 2
-    assert "`--plot p.png`: the name has to end in .svg" in capsys.readouterr().err
-
-
-def test_a_plot_of_no_run_and_of_one_says_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "no runs" in texts(drawn(capsys))
-    desk.play(KEYED, scenario(agents={"writer": [work("x", 0.3)], "critic": [issues()]}))
-    svg = drawn(capsys)
-    assert texts(svg)[0] == "machine: 1 run"
-    # Clean, no yield without a defect, and what it cost.
-    assert len([c for c in svg.iter(f"{SVG}circle") if c.get("r") == "2.5"]) == 2
-    assert "$0.5" in texts(svg)
-
-
-def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path) -> None:
+def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs() -> None:
     def point(at: float, usd: float | None, *, is_clean: bool) -> RunStats:
         figures: dict[str, Any] = dict.fromkeys(RunStats.__struct_fields__, 0)
         figures |= {"outcome": "done", "corrections": 0 if is_clean else 1, "cost_usd": usd}
@@ -553,14 +523,8 @@ def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path
     # Runs far apart: what lies between has no point. What is unknown is not free.
     few = spans_of([point(0.0, None, is_clean=True), point(10.0, 1.0, is_clean=True)] * 20)
     assert [(span.runs.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
-    for some in (points, points[:2], points[:1], []):
-        ET.fromstring(plot(some, 'a <b> & "c"'))
-
-
-def test_a_plot_that_cannot_be_written_is_a_usage_error(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told(capsys, "--plot", "no/such/folder/p.svg", code=2)
+    assert len(plot(points).panels[1].lines[0].points) == 40
+    assert [len(plot(some).times) for some in (points, points[:2], points[:1], [])] == [5, 2, 1, 0]
 
 
 # -- ways back and states that are kept ---------------------------------------------------------

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
-from loopkit.text import plural
 from loopkit.views import stats
-from loopkit.views.plot import plot
 from loopkit.views.stats import (
     MachineStats,
     RunStats,
@@ -45,18 +41,11 @@ Read = RunStats | RunUnreadable
     help="How to print the figures.",
 )
 @click.option("--defects", is_flag=True, help="Print a row for each defect.")
-@click.option(
-    "--plot", "drawing", type=FILE, metavar="FILE.svg", help="Also draw yield and cost over time."
-)
-def stats_command(
-    run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None
-) -> int:
+def stats_command(run: tuple[str, ...], machine: str | None, form: str, defects: bool) -> int:
     """Show the defects of runs, and what it took to correct them.
 
     With RUN, of these runs and those that they have begun; otherwise of all.
     """
-    if drawing is not None and drawing.suffix.lower() != ".svg":
-        raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
     runs, faults = list[RunStats](), list[RunUnreadable]()
 
     async def read(stored: StoredRuns) -> None:
@@ -74,10 +63,6 @@ def stats_command(
         _print_csv(runs, of_defects=defects)
     else:
         _print_tables(machines, runs if defects or run else ())
-    if drawing is not None:
-        names = [one.machine for one in machines]
-        title = names[0] if len(names) == 1 else plural(len(names), "machine")
-        write(drawing, plot(runs, title).encode())
     terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 

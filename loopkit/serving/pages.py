@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
@@ -18,6 +20,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.drive.answers import AnswerRefused, without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.payloads import Delivery
+from loopkit.engine.records import Usage
 from loopkit.journal.errors import JournalError, RunUnreadable
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
@@ -35,6 +38,7 @@ from loopkit.serving.http.endpoints import (
     as_offered_machine,
     routes,
     version_in,
+    wanted_in,
 )
 from loopkit.serving.http.library import (
     BaseRoute,
@@ -45,6 +49,7 @@ from loopkit.serving.http.library import (
 )
 from loopkit.serving.http.server import Site, run_in_page_thread
 from loopkit.text.json_text import canonical
+from loopkit.text.run_ids import batch_of
 from loopkit.views.page.fields import (
     LIMIT,
     Faults,
@@ -54,9 +59,13 @@ from loopkit.views.page.fields import (
     form_fields,
     read_fields,
     read_given,
+    typed_of,
 )
 from loopkit.views.page.rendering import asset, render
-from loopkit.views.page.run_page import RunPage, html_report, path_of
+from loopkit.views.page.run_page import RunPage, compared, html_report, path_of
+from loopkit.views.plot import Plot, plot
+from loopkit.views.run_data import word_of
+from loopkit.views.stats import OF_PHASES, MachineStats, stats_of_machines
 
 LISTED = 50
 MOST = 20_000
@@ -82,27 +91,55 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit"}
 
 
 async def show_runs(call: Call) -> Response:
-    machine = call.query["machine"] or None
-    status = call.query["status"] or None
-    before = call.query["before"] or None
     place = await call.site.stored.journal.newest()
-    looks, older = await call.site.runs.looks(machine, status, before, LISTED)
+    before = call.query["before"] or None
+    looks, older = await call.site.runs.looks(wanted_in(call), before, LISTED)
     runs = [look.summary for look in looks]
-    parameters = {"machine": machine, "status": status, "before": older}
-    query = urlencode({name: value for name, value in parameters.items() if value})
+    query = {name: value for name, value in call.query.items() if value}
     machines = [as_offered_machine(loaded) for loaded in call.site.machines]
     names = {
         "runs": runs,
-        "next": f"/?{query}" if older else "",
-        "machine": machine,
-        "status": status,
-        "before": before,
+        "next": f"/?{urlencode({**query, 'before': older})}" if older else "",
+        "query": call.query,
         "statuses": STATUSES,
+        "batches": [*filter(None, dict.fromkeys(batch_of(one.run) for one in runs))],
         "known_machines": sorted({*(one.machine for one in runs), *(one.name for one in machines)}),
         "machines": machines if call.site.host is not None else [],
         "from": place,
     }
     return await page(call, "runs.html", names)
+
+
+async def show_batch(call: Call) -> Response:
+    place = await call.site.stored.journal.newest()
+    runs, is_cut = await call.site.runs.batch(call.path["batch"])
+    usage = reduce(Usage.plus, (one.usage for one in runs))
+    counts = Counter(word_of(one.status, one.success) for one in runs)
+    names = {"batch": call.path["batch"], "runs": runs, "is_cut": is_cut, "counts": counts}
+    return await page(call, "batch.html", {**names, "usage": usage, "from": place})
+
+
+async def show_stats(call: Call) -> Response:
+    machine = call.query["machine"] or None
+    runs = await call.site.runs.stats(machine)
+
+    def figures() -> list[tuple[MachineStats, Plot]]:
+        by_machine = ((one, [run for run in runs if run.machine == one.machine])
+                      for one in stats_of_machines(runs))  # fmt: skip
+        return [(stats, plot(of)) for stats, of in by_machine]
+
+    names = {"machine": machine, "machines": await run_in_page_thread(figures)}
+    return await page(call, "stats.html", {**names, "counted": len(runs), "of_phases": OF_PHASES})
+
+
+async def compare(call: Call) -> Response:
+    named = call.request.query_params.getlist("run")
+    if len(named) != 2:
+        raise BadRequest("choose two runs in the list of runs")
+    first, second = [await call.site.runs.view(run) for run in named]
+    parts = await run_in_page_thread(lambda: compared(first, second))
+    names = {"pages": (first, second), "parts": parts, "most": MOST}
+    return await page(call, "compare.html", names)
 
 
 async def show_waiting(call: Call) -> Response:
@@ -162,6 +199,8 @@ async def show_run(
         "since": since,
         "most": MOST,
         "from": place,
+        "batch": batch_of(shown.run),
+        "may_start": not shown.parent and call.site.may_start(shown.machine),
         **_untyped(call),
     }
     return await page(call, "run.html", {**known, **(names or {})}, status)
@@ -182,10 +221,14 @@ async def show_start(
     status: int = 200,
 ) -> Response:
     loaded = _machine(call)
+    fields = _fields(loaded)
+    if typed is None and (run := call.query.get("from")):
+        state = await call.site.stored.state_of(run)
+        typed = typed_of(fields, state.input, PREFIX, once=secrets.token_urlsafe(16))
     names = {
         "machine": call.path["machine"],
         "description": loaded.machine.description,
-        "fields": _fields(loaded),
+        "fields": fields,
         "typed": typed,
         "faults": faults or {},
         "told": message,
@@ -275,9 +318,15 @@ async def cancel_run(call: Call) -> Response:
 
 PAGES: Sequence[Endpoint] = (
     Endpoint("GET", "/", "List runs.", show_runs, WHICH),
+    Endpoint("GET", "/compare", "Show two runs side by side.", compare),
+    Endpoint("GET", "/batches/{batch}", "Show the runs of a batch.", show_batch),
+    Endpoint("GET", "/stats", "Show figures of machines.", show_stats, WHICH[:1]),
     Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
     Endpoint("GET", "/assets/{name}", "Send a style sheet or script.", show_asset),
-    Endpoint("GET", "/start/{machine}", "Show what a machine needs.", show_start),
+    Endpoint(
+        "GET", "/start/{machine}", "Show what a machine needs.", show_start,
+        [Parameter("from", "string", "The run whose input is filled in.")],
+    ),
     Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
     Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
     Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),

@@ -191,6 +191,13 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
     return "interrupted" if is_under_way and not is_driven else state.status
 
 
+def word_of(status: str, success: bool | None) -> str:
+    """The status of a run; of one that has finished, whether that is a success."""
+    if status != "finished":
+        return status
+    return "succeeded" if success else "failed"
+
+
 def standing_of(state: RunState) -> str:
     """The active state of a run; or its outcome, and what had failed although it succeeds."""
     if (finished := state.finished) is None:

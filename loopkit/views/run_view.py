@@ -18,7 +18,8 @@ from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
 from loopkit.journal.records import RunRow
 from loopkit.machine.program import Program
-from loopkit.text.run_ids import resume_line
+from loopkit.text.json_text import text_or_json
+from loopkit.text.run_ids import batch_of, resume_line
 from loopkit.views.console import noted
 from loopkit.views.hints import hints_for
 from loopkit.views.run_data import (
@@ -32,14 +33,22 @@ from loopkit.views.run_data import (
     status_of,
     summary_of,
     unreadable_summary,
+    word_of,
 )
+from loopkit.views.stats import RunStats, stats_of
 from loopkit.views.steps import Steps
 
 KEPT_LOOKS = 5_000
+COUNTED = 1_000
+"""How many runs count in statistics: the last ones."""
+SEARCHED = 2_000
+"""The characters of a run in which a text is looked for."""
 KEPT_RUNS = 8
 KEPT_ENGINES = 20
 LOOKED_AT = 1_000
 """How many runs are read at most to find some of them."""
+GOING_ON = ("new", "running", "waiting", "suspended", "interrupted")
+"""The statuses of runs that have not ended."""
 
 
 @dataclass
@@ -125,8 +134,30 @@ class Look(NamedTuple):
     standing: str = ""
     asked: tuple[AskedQuestion, ...] = ()
     """What it and its children ask."""
+    words: str = ""
+    """In lower case: its id, its machine, its input, what it asks, and its result."""
     fault: RunUnreadable | None = None
     """Why its records can't be read."""
+
+
+class Wanted(NamedTuple):
+    """Which runs are listed; None stands for any."""
+
+    machine: str | None = None
+    status: str | None = None
+    """Also `succeeded` and `failed`, of those that have finished."""
+    outcome: str | None = None
+    text: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+    def fits(self, look: Look) -> bool:
+        one = look.summary
+        return (
+            self.status in (None, one.status, word_of(one.status, one.success))
+            and self.outcome in (None, one.outcome)
+            and (self.text is None or self.text.casefold() in look.words)
+        )
 
 
 K = TypeVar("K")
@@ -182,6 +213,7 @@ class RunViews(Generic[View]):
         self._work = work
         self._looks = _LastUsed[str, Look](KEPT_LOOKS)
         """At runs without unfinished children, whose records are not in the run's own."""
+        self._stats = _LastUsed[str, tuple[RunRow, RunStats]](COUNTED)
         self._kept = _LastUsed[str, _Kept[View]](KEPT_RUNS)
         self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
@@ -196,24 +228,52 @@ class RunViews(Generic[View]):
         return rows[0]
 
     async def looks(
-        self, machine: str | None, status: str | None, before: str | None, limit: int
+        self, wanted: Wanted, before: str | None, limit: int
     ) -> tuple[list[Look], str | None]:
         """Root runs, newest first, and the `before` of the next page, if there may be one."""
         found: list[Look] = []
         looked_at = 0
-        skipping = () if status is None or status in ENDS else ENDS
+        skipping = ENDS if wanted.status in GOING_ON else ()
+        at_once = limit if wanted.until is None else LOOKED_AT
         while looked_at < LOOKED_AT:
-            rows = await self.stored.journal.runs(machine, limit, before=before, skipping=skipping)
+            rows = await self.stored.journal.runs(
+                wanted.machine, at_once, before=before, skipping=skipping
+            )
             for row in rows:
-                before, looked_at = row.run, looked_at + 1
+                before = row.run
+                if wanted.until is not None and row.created_at > wanted.until:
+                    continue
+                if wanted.since is not None and row.created_at < wanted.since:
+                    return found, None
+                looked_at += 1
                 look = await self.look(row)
-                if status in (None, look.summary.status):
+                if wanted.fits(look):
                     found.append(look)
-                if len(found) == limit:
+                if len(found) == limit or looked_at == LOOKED_AT:
                     return found, before
-            if len(rows) < limit:
+            if len(rows) < at_once:
                 return found, None
         return found, before
+
+    async def batch(self, batch: str) -> tuple[list[RunSummary], bool]:
+        """The runs of a batch that have begun, and whether there are more."""
+        names = await self.stored.journal.find_runs(f"{batch}-", LOOKED_AT + 1)
+        rows = [row for name in names[:LOOKED_AT] if batch_of(name) == batch
+                for row in await self.stored.journal.runs(run=name)]  # fmt: skip
+        if not rows:
+            raise UnknownRun(batch)
+        return [(await self.look(row)).summary for row in rows], len(names) > LOOKED_AT
+
+    async def stats(self, machine: str | None) -> list[RunStats]:
+        """The figures of the last runs and their children, but for those that were played."""
+        found: list[RunStats] = []
+        for row in await self.stored.journal.runs(machine, COUNTED, children=True):
+            with suppress(UnknownRun, RunUnreadable):
+                known = self._stats.get(row.run)
+                if known is None or known[0] != row:
+                    known = row, stats_of(row, await self.stored.events(row.run))
+                found.append(self._stats.keep(row.run, known)[1])
+        return [run for run in found if not run.played]
 
     async def look(self, row: RunRow) -> Look:
         """A look at a run; if its records can't be read, with the fault."""
@@ -229,8 +289,11 @@ class RunViews(Generic[View]):
         except RunUnreadable as fault:
             is_damaged = isinstance(fault, RunDamaged)
             summary = unreadable_summary(row, fault.cause, is_damaged=is_damaged)
-            return Look(row, summary, fault.cause, fault=fault)
-        look = Look(row, summary, standing_of(state), asked)
+            return Look(row, summary, fault.cause, words=row.run, fault=fault)
+        result = state.finished.result if state.finished else {}
+        told = [*state.input.values(), *(one.question.text for one in asked), *result.values()]
+        words = " ".join((row.run, row.machine, *map(text_or_json, told)))[:SEARCHED].casefold()
+        look = Look(row, summary, standing_of(state), asked, words)
         if state.is_over or not open_children(state):
             self._looks.keep(row.run, look)
         return look

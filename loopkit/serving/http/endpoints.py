@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from loopkit.document.problems import did_you_mean
@@ -34,6 +35,7 @@ from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.server import Site
 from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
+from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
 from loopkit.views.diagram import FORMATS
 from loopkit.views.diagram.model import drawing
@@ -46,6 +48,7 @@ from loopkit.views.run_data import (
     as_shown_version,
     status_of,
 )
+from loopkit.views.run_view import GOING_ON, Wanted
 from loopkit.views.steps import KeptVersion, Steps
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
@@ -138,12 +141,15 @@ CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
 STATUSES = (
-    "new", "running", "waiting", "suspended", "interrupted", "finished", "cancelled", "damaged",
-    "unreadable",
+    *GOING_ON, "finished", "succeeded", "failed", "cancelled", "damaged", "unreadable",
 )  # fmt: skip
 WHICH = (
     Parameter("machine", "string", "Only runs of this machine."),
-    Parameter("status", "string", "Only runs of this status, such as `waiting`."),
+    Parameter("status", "string", "Only runs of this status, such as `waiting` or `failed`."),
+    Parameter("outcome", "string", "Only runs that have ended in this state."),
+    Parameter("text", "string", "Only runs with this in their id, input, question or result."),
+    Parameter("since", "string", "Only runs that began then or later: a date, or with a time."),
+    Parameter("until", "string", "Only runs that began then or earlier."),
     Parameter("before", "string", "Only runs that were started before this one."),
 )
 
@@ -197,14 +203,30 @@ class MachineList(Record, frozen=True, kw_only=True):
 
 
 async def list_runs(call: Call) -> Response:
-    query = call.query
-    if query["status"] and query["status"] not in STATUSES:
-        hint = did_you_mean(query["status"], STATUSES)
-        raise BadRequest(f"there is no status `{query['status']}`; {hint}")
-    looks, before = await call.site.runs.looks(
-        query["machine"], query["status"], query["before"], max(query["limit"], 1)
-    )
+    limit = max(call.query["limit"], 1)
+    looks, before = await call.site.runs.looks(wanted_in(call), call.query["before"], limit)
     return json_answer(RunList(runs=tuple(look.summary for look in looks), next=before))
+
+
+def wanted_in(call: Call) -> Wanted:
+    """Which runs a query asks for; raises BadRequest."""
+    named: dict[str, Any] = {name: call.query[name] or None for name in Wanted._fields}
+    if (status := named["status"]) and status not in STATUSES:
+        raise BadRequest(f"there is no status `{status}`; {did_you_mean(status, STATUSES)}")
+    return Wanted(**{**named, "since": _time(call, "since"), "until": _time(call, "until")})
+
+
+def _time(call: Call, name: str) -> float | None:
+    """A moment in a query, of a date its beginning or, for the end of a span, its end."""
+    if not (written := call.query[name]):
+        return None
+    try:
+        at = datetime.fromisoformat(written)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        is_day = name == "until" and len(written) == len("2026-11-30")
+        return at.timestamp() + (DAY_S if is_day else 0)
+    except (ValueError, OverflowError) as error:
+        raise BadRequest(f"`{name}` has to be a date such as `2026-11-30`") from error
 
 
 async def list_questions(call: Call) -> Response:

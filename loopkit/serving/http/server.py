@@ -229,6 +229,9 @@ class Site:
         else:
             await self.stored.journal.close()
 
+    def may_start(self, machine: str) -> bool:
+        return self.host is not None and machine in self.host.machines
+
     def stop(self) -> None:
         """End all streams, and stop runs after their current step."""
         self.follower.close()

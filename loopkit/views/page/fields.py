@@ -191,6 +191,22 @@ def _field_text(value: object, control: Control) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
+def typed_of(
+    fields: Sequence[FormField], values: Mapping[str, Any], prefix: str, **more: str
+) -> Typed:
+    """What has to be typed into fields for some values."""
+    pairs = {name: [text] for name, text in more.items()}
+    for field in fields:
+        value = values.get(field.name)
+        if isinstance(value, Mapping) and field.datatype.is_file:
+            value = value.get("path")
+        if field.control == "choices" and isinstance(value, list):
+            pairs[f"{prefix}{field.name}"] = value
+        elif value is not None:
+            pairs[f"{prefix}{field.name}"] = [_field_text(value, field.control)]
+    return Typed(pairs)
+
+
 def read_fields(
     fields: Sequence[FormField], typed: Typed, prefix: str
 ) -> tuple[dict[str, Any], dict[str, str]]:

@@ -11,24 +11,25 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.findings import Finding, Report, Status
 from loopkit.engine.payloads import Best
 from loopkit.text import plural
+from loopkit.text.editing import changed_lines
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import ancestors_of
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
 from loopkit.views.page.fields import QuestionForm, question_form
-from loopkit.views.page.rendering import Tone, asset, render, tone_of
-from loopkit.views.review import verdict_text, version_suffix
-from loopkit.views.run_data import Row, rows_of, rows_to_show
+from loopkit.views.page.rendering import Difference, Tone, as_difference, asset, render, tone_of
+from loopkit.views.review import artifact_lines, verdict_text, version_suffix
+from loopkit.views.run_data import Row, rows_of, rows_to_show, word_of
 from loopkit.views.run_view import RunView
-from loopkit.views.steps import KeptVersion, Step
+from loopkit.views.steps import Call, KeptVersion, Step
 
 
 def path_of(run: str) -> str:
@@ -65,6 +66,17 @@ class RunPage(RunView):
     def tone(self) -> Tone:
         finished = self.state.finished
         return tone_of(self.status, finished is not None and finished.success)
+
+    @property
+    def word(self) -> str:
+        finished = self.state.finished
+        return word_of(self.status, finished is not None and finished.success)
+
+    @property
+    def open_calls(self) -> list[Call]:
+        """The calls that are being answered now."""
+        calls = self.steps.all[-1].calls if self.is_live and self.steps.all else []
+        return [call for call in calls if call.status == "open"]
 
     @cached_property
     def longest(self) -> float:
@@ -164,6 +176,43 @@ class RunPage(RunView):
             first = next(iter(self.state.children[name].values()))
             found.append(ChildRows(name, first.started.of, shown, len(rows) - len(shown)))
         return found
+
+
+MOST_COMPARED = 400_000
+"""Characters of two texts whose differences are shown."""
+
+
+class Compared(NamedTuple):
+    """An input, a result or an artifact of two runs."""
+
+    name: str
+    texts: tuple[str | None, str | None]
+    change: Difference | None = None
+
+    @property
+    def is_same(self) -> bool:
+        return self.texts[0] == self.texts[1]
+
+
+def compared(first: RunPage, second: RunPage) -> list[Compared]:
+    """What went into two runs and what came of them; last the last versions of their artifacts."""
+    before, after = (_texts_of(page) for page in (first, second))
+    found: list[Compared] = []
+    for name in before | after:
+        one, other = before.get(name), after.get(name)
+        change = None
+        if one != other and one and other and len(one) + len(other) <= MOST_COMPARED:
+            change = as_difference(0, changed_lines(one.splitlines(), other.splitlines()))
+        found.append(Compared(name, (one, other), change))
+    return found
+
+
+def _texts_of(page: RunPage) -> dict[str, str]:
+    texts = {f"input {one.name}": one.text for one in page.input}
+    texts |= {f"result {one.name}": one.text for one in page.result}
+    given = {one.name for one in page.result}
+    last = (versions[-1].artifact for name, versions in page.artifacts.items() if name not in given)
+    return texts | {one.name: "\n".join(artifact_lines(one)) for one in last}
 
 
 MOST_ROUNDS = 12
