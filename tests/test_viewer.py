@@ -14,7 +14,8 @@ import pytest
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
-from loopkit.serving.shown_runs import ShownRuns, Wanted
+from loopkit.views.page.run_page import RunPage
+from loopkit.views.run_view import RunViews, Wanted
 from tests.html_page import Element, parsed
 from tests.http_site import ASKING, LETTERS, SLOW, TOKEN, Served, served, watching
 
@@ -225,21 +226,21 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
         await site.until(run, lambda told: told["summary"]["outcome"] is not None)
         await site.until(run, lambda told: not told["summary"]["is_driven"])
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    shown = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
     for _ in range(3):
-        listed, _ = await shown.summaries(Wanted(status="finished"), None, 50)
-        assert [one.run for one in listed] == runs[1::-1]
+        listed, _ = await shown.looks(Wanted(status="finished"), None, 50)
+        assert [one.row.run for one in listed] == runs[1::-1]
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
 
 
 async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
     runs = [await started(site) for _ in range(3)]
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    shown = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
     for _ in range(3):
         assert [one.run for one in await shown.waiting()] == runs[::-1]
-        listed, _ = await shown.summaries(Wanted(status="waiting"), None, 50)
-        assert [one.run for one in listed] == runs[::-1]
+        listed, _ = await shown.looks(Wanted(status="waiting"), None, 50)
+        assert [one.row.run for one in listed] == runs[::-1]
     assert [counting.reads.count(run) for run in runs] == [1, 1, 1]
     await site.post(f"/api/runs/{runs[0]}/answer", choice="again", comment="Shorter.")
     await site.until(runs[0], lambda told: told["artifacts"]["letter"] == 2)
@@ -251,13 +252,13 @@ async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served)
 async def test_the_page_of_a_run_in_which_nothing_happens_is_made_once(site: Served) -> None:
     run = await started(site)
     counting = CountingJournal(site.site.stored.journal)
-    pages = ShownRuns(StoredRuns(cast("Journal", counting)))
-    first = await pages.page(run)
-    assert (await pages.page(run)) is first
+    pages = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
+    first = await pages.view(run)
+    assert (await pages.view(run)) is first
     assert counting.reads.count(run) == 2
     await site.post(f"/api/runs/{run}/answer", choice="send")
     await site.until(run, lambda told: told["summary"]["outcome"] is not None)
-    assert (await pages.page(run)).state.finished is not None
+    assert (await pages.view(run)).state.finished is not None
 
 
 @pytest.fixture

@@ -14,21 +14,16 @@ from loopkit.cli.stored_runs import has_driver, run_argument, with_runs
 from loopkit.cli.terminal import USAGE, Stop, examples, in_colour
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.stored_runs import ReadState, StoredRuns
-from loopkit.journal.errors import RunDamaged, RunUnreadable
+from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.records import RunRow
 from loopkit.text import columns, one_line
 from loopkit.text.run_ids import resume_line
 from loopkit.views.amounts import age, cost
 from loopkit.views.console import event_line, lines
-from loopkit.views.progress import Progress
-from loopkit.views.run_data import (
-    KeptVersion,
-    diff_lines,
-    rows_of,
-    standing_of,
-    status_of,
-    versions_of,
-)
+from loopkit.views.run_data import rows_of
+from loopkit.views.run_text import diff_lines
+from loopkit.views.run_view import RunView, RunViews
+from loopkit.views.steps import KeptVersion, Steps
 
 COMMANDS = {
     "diff": ("loopkit.cli.runs", "Compare two versions of ARTIFACT in RUN."),
@@ -64,9 +59,9 @@ def diff_command(run: str, artifact: str | None, first: int | None, last: int | 
     """
 
     async def read(stored: StoredRuns) -> list[str]:
-        state = await stored.state_of(run)
-        found = versions_of(one.event for one in await stored.events(run))
-        judged = state.last_report.artifact if state.last_report else next(reversed(found), "")
+        view = await RunViews(stored, RunView).view(run)
+        report, found = view.state.last_report, view.steps.versions
+        judged = report.artifact if report else next(reversed(found), "")
         return list(_compare(found, artifact or judged, first, last))
 
     for line in with_runs(read):
@@ -112,7 +107,7 @@ def logs_command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
 
     async def print_events(stored: StoredRuns) -> None:
         after = 0
-        progress = Progress()
+        steps = Steps(is_kept=False)
         read = ReadState(run, is_counted=False)
         while True:
             # Checked before reading, so that all that a process wrote before its end is read.
@@ -121,10 +116,10 @@ def logs_command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
             for one in new:
                 after = one.seq
                 if one.seq > behind:
-                    told = [line.text for line in lines(progress, one)]
+                    told = [line.text for line in lines(steps, one)]
                     for line in [event_line(run, one)] if jsonl else told:
                         terminal.echo(line)
-                progress = progress.after(one)
+                steps.take(one)
             # Of what was printed: what is stored since is printed before this ends.
             state = read.after(new)
             if not follow or state.status not in ("new", "running"):
@@ -141,6 +136,7 @@ def logs_command(run: str, follow: bool, jsonl: bool, behind: int) -> int:
 
 
 CAUSE_WIDTH = 60
+Cells = tuple[str, ...]
 HEADINGS = ("run", "status", "state", "age", "cost")
 
 
@@ -161,11 +157,12 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
     """
     faults: list[RunUnreadable] = []
 
-    async def read(stored: StoredRuns) -> list[tuple[str, ...]]:
+    async def read(stored: StoredRuns) -> list[Cells]:
+        views = RunViews(stored, RunView)
         if run is not None:
-            return await _children(stored, run, limit, faults)
+            return await _children(views, run, limit, faults)
         listed = await stored.journal.runs(machine, limit)
-        return [HEADINGS, *[await _row(stored, row, faults) for row in listed]]
+        return [HEADINGS, *[await _row(views, row, faults) for row in listed]]
 
     rows = with_runs(read)
     if not rows[1:]:
@@ -178,31 +175,27 @@ def ls_command(run: str | None, machine: str | None, limit: int) -> int:
     return terminal.ERROR if faults else terminal.OK
 
 
-async def _row(stored: StoredRuns, row: RunRow, faults: list[RunUnreadable]) -> tuple[str, ...]:
+async def _row(views: RunViews[RunView], row: RunRow, faults: list[RunUnreadable]) -> Cells:
+    look = await views.look(row)
+    summary = look.summary
+    standing = one_line(look.standing, CAUSE_WIDTH)
+    if look.fault is not None:
+        faults.append(look.fault)
+        return row.run, summary.status, standing, "", ""
     ago = age(time.time() - row.updated_at)
-    try:
-        if row.damage is not None:
-            raise row.damage
-        state = await stored.state_of(row.run)
-    except RunUnreadable as fault:
-        faults.append(fault)
-        status = "damaged" if isinstance(fault, RunDamaged) else "unreadable"
-        return row.run, status, one_line(fault.cause, CAUSE_WIDTH), "", ""
-    status = status_of(state, is_driven=row.is_driven)
-    standing = one_line(standing_of(state), CAUSE_WIDTH)
-    return row.run, status, standing, ago, cost(await stored.usage_of(state))
+    return row.run, summary.status, standing, ago, cost(summary.usage)
 
 
 async def _children(
-    stored: StoredRuns, run: str, limit: int, faults: list[RunUnreadable]
-) -> list[tuple[str, ...]]:
-    table: list[tuple[str, ...]] = [("item", *HEADINGS)]
-    listed = [row for _, rows in rows_of(await stored.state_of(run)) for row in rows]
+    views: RunViews[RunView], run: str, limit: int, faults: list[RunUnreadable]
+) -> list[Cells]:
+    table: list[Cells] = [("item", *HEADINGS)]
+    listed = [row for _, rows in rows_of(await views.stored.state_of(run)) for row in rows]
     for child in listed[:limit]:
-        found = await stored.journal.runs(run=child.run) if child.run else []
+        found = await views.stored.journal.runs(run=child.run) if child.run else []
         # One of which nothing is stored waits for its turn, or was never begun.
-        cells: tuple[str, ...] = (child.run, child.outcome or "new", "", "", "")
+        cells: Cells = (child.run, child.outcome or "new", "", "", "")
         if found:
-            cells = await _row(stored, found[0], faults)
+            cells = await _row(views, found[0], faults)
         table.append((child.place, *cells))
     return table

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from loopkit.app import App
-    from loopkit.engine.events import Event
     from loopkit.engine.state import RunState
     from loopkit.journal.journal import Journal
+    from loopkit.views.steps import Steps
 
 Result = TypeVar("Result")
 NEWEST = 200
@@ -45,16 +45,17 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
         return asyncio.run(read())
 
 
-def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
-    """The newest runs of a machine that can be read, each with its events; 200 at most."""
+def newest_runs(machine: str) -> list[tuple[RunState, Steps]]:
+    """The newest runs of a machine that can be read, each with its steps; 200 at most."""
+    from loopkit.views.steps import Steps
 
-    async def read(stored: StoredRuns) -> list[tuple[RunState, list[Event]]]:
-        found: list[tuple[RunState, list[Event]]] = []
+    async def read(stored: StoredRuns) -> list[tuple[RunState, Steps]]:
+        found: list[tuple[RunState, Steps]] = []
         for row in await stored.journal.runs(machine, NEWEST, children=True):
             # `runs ls` reports its fault; the figures of other runs do not depend on it.
             with suppress(RunUnreadable):
                 history = await stored.events(row.run)
-                found.append((state_after(row.run, history), [each.event for each in history]))
+                found.append((state_after(row.run, history), Steps().after(history)))
         return found
 
     return with_runs(read)

@@ -47,8 +47,7 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.server import Site
-from loopkit.serving.shown_runs import run_in_page_thread
+from loopkit.serving.http.server import Site, run_in_page_thread
 from loopkit.text.json_text import canonical
 from loopkit.text.run_ids import batch_of
 from loopkit.views.page.fields import (
@@ -62,9 +61,10 @@ from loopkit.views.page.fields import (
     read_given,
     typed_of,
 )
-from loopkit.views.page.rendering import asset, render, word_of
+from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import RunPage, compared, html_report, path_of
 from loopkit.views.plot import Plot, plot
+from loopkit.views.run_data import word_of
 from loopkit.views.stats import OF_PHASES, MachineStats, stats_of_machines
 
 LISTED = 50
@@ -93,7 +93,8 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit"}
 async def show_runs(call: Call) -> Response:
     place = await call.site.stored.journal.newest()
     before = call.query["before"] or None
-    runs, older = await call.site.runs.summaries(wanted_in(call), before, LISTED)
+    looks, older = await call.site.runs.looks(wanted_in(call), before, LISTED)
+    runs = [look.summary for look in looks]
     query = {name: value for name, value in call.query.items() if value}
     machines = [as_offered_machine(loaded) for loaded in call.site.machines]
     names = {
@@ -135,7 +136,7 @@ async def compare(call: Call) -> Response:
     named = call.request.query_params.getlist("run")
     if len(named) != 2:
         raise BadRequest("choose two runs in the list of runs")
-    first, second = [await call.site.runs.page(run) for run in named]
+    first, second = [await call.site.runs.view(run) for run in named]
     parts = await run_in_page_thread(lambda: compared(first, second))
     names = {"pages": (first, second), "parts": parts, "most": MOST}
     return await page(call, "compare.html", names)
@@ -170,8 +171,8 @@ async def show_version(call: Call) -> Response:
 
 
 async def show_report(call: Call) -> Response:
-    facts = replace((await page_of(call)).facts, now=time.time())
-    return HTMLResponse(await run_in_page_thread(lambda: html_report(facts)))
+    shown = replace(await page_of(call), now=time.time())
+    return HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
 
 
 async def show_run(
@@ -260,10 +261,10 @@ async def give(call: Call) -> Response:
     shown, question = await page_of(call), typed.one("question")
     asked = await run_in_page_thread(lambda: shown.asked)
     if asked is None or asked.question.question != question:
-        before = given_before(shown.facts.history)[0].get(question)
+        before = given_before(shown.history)[0].get(question)
         if before is None:
             return await _tell_late(call, typed, "This is no longer open.")
-        if _is_same(before, typed, shown.facts.engine.program.machine):
+        if _is_same(before, typed, shown.engine.program.machine):
             return to_page(call, run)
         return await _tell_late(call, typed, f"{who_gave(before)}.")
     given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
@@ -355,7 +356,7 @@ def page_routes(site: Site) -> Sequence[BaseRoute]:
 
 
 async def page_of(call: Call) -> RunPage:
-    return await call.site.runs.page(call.path["run"])
+    return await call.site.runs.view(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:

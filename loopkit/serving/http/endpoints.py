@@ -34,7 +34,6 @@ from loopkit.serving.http.answers import (
 from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.server import Site
 from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
-from loopkit.serving.shown_runs import GOING_ON, Wanted
 from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
@@ -43,14 +42,14 @@ from loopkit.views.diagram.model import drawing
 from loopkit.views.page.fields import LONGEST_NAME, is_name
 from loopkit.views.run_data import (
     AskedQuestion,
-    KeptVersion,
     RunData,
     RunSummary,
     ShownVersion,
     as_shown_version,
     status_of,
-    versions_of,
 )
+from loopkit.views.run_view import GOING_ON, Wanted
+from loopkit.views.steps import KeptVersion, Steps
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
@@ -205,8 +204,8 @@ class MachineList(Record, frozen=True, kw_only=True):
 
 async def list_runs(call: Call) -> Response:
     limit = max(call.query["limit"], 1)
-    runs, before = await call.site.runs.summaries(wanted_in(call), call.query["before"], limit)
-    return json_answer(RunList(runs=tuple(runs), next=before))
+    looks, before = await call.site.runs.looks(wanted_in(call), call.query["before"], limit)
+    return json_answer(RunList(runs=tuple(look.summary for look in looks), next=before))
 
 
 def wanted_in(call: Call) -> Wanted:
@@ -231,9 +230,7 @@ def _time(call: Call, name: str) -> float | None:
 
 
 async def list_questions(call: Call) -> Response:
-    waiting = await call.site.runs.waiting()
-    asked = (AskedQuestion(run=one.run, place=one.place, question=one.question) for one in waiting)
-    return json_answer(QuestionList(questions=tuple(asked)))
+    return json_answer(QuestionList(questions=tuple(await call.site.runs.waiting())))
 
 
 async def list_machines(call: Call) -> Response:
@@ -313,8 +310,7 @@ def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
 
 
 async def _versions(call: Call) -> dict[str, list[KeptVersion]]:
-    events = await call.site.stored.events(call.path["run"])
-    return versions_of(one.event for one in events)
+    return Steps().after(await call.site.stored.events(call.path["run"])).versions
 
 
 async def show_diagram(call: Call) -> Response:

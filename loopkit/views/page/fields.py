@@ -33,7 +33,7 @@ from loopkit.views.review import (
     version_suffix,
     weight,
 )
-from loopkit.views.run_data import KeptVersion
+from loopkit.views.steps import KeptVersion
 
 Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400

@@ -24,8 +24,9 @@ from loopkit.text.markdown import LONGEST_SHOWN, as_html
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
-from loopkit.views.run_data import KeptVersion, filled_in
+from loopkit.views.run_data import filled_in, word_of
 from loopkit.views.stats import figures_of, phase_cells
+from loopkit.views.steps import KeptVersion
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
@@ -85,13 +86,6 @@ TONES: dict[str, Tone] = {
 
 def tone_of(status: str, success: bool | None) -> Tone:
     return TONES.get(status, "good" if success else "bad")
-
-
-def word_of(status: str, success: bool | None) -> str:
-    """The status of a run; of one that has finished, whether that is a success."""
-    if status != "finished":
-        return status
-    return "succeeded" if success else "failed"
 
 
 def label(text: str) -> str:
