@@ -21,7 +21,7 @@ from loopkit.drive.answers import AnswerRefused, without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.payloads import Delivery
 from loopkit.engine.records import Usage
-from loopkit.journal.errors import JournalError, RunUnreadable
+from loopkit.journal.errors import JournalError, RunExists, RunUnreadable
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import MISSING, InvalidInput
@@ -75,7 +75,8 @@ MOST_ALONE = 200_000
 MOST_STEPS = 500
 MOST_EDITED = 100_000
 """Characters of an artifact that is editable at once; a longer one is behind a link."""
-MOST_STARTS = 1_000
+ID_CHARS = 10
+"""Those of the id of a run that a form starts: so many that no two forms start one run."""
 MOST_BYTES = 20_000_000
 """The size of a form: browsers encode many characters of an artifact as three or nine bytes."""
 MOST_FIELDS = 10_000
@@ -404,17 +405,13 @@ async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
 
 async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
     """The run that a form starts: the same run, however often the same form is sent."""
-    machine, starts = call.path["machine"], call.site.starts
-    key = once, digest_of(canonical([machine, inputs]))
-    if not once or key not in starts:
-        starts[key] = asyncio.create_task(call.host.start(machine, inputs))
-        while len(starts) > MOST_STARTS:
-            del starts[next(iter(starts))]
+    machine = call.path["machine"]
+    digest = digest_of(canonical([once, machine, inputs]))[:ID_CHARS]
+    run = f"{machine}-{digest}" if once else ""
     try:
-        return await starts[key]
-    except Exception:
-        starts.pop(key, None)
-        raise
+        return await call.host.start(machine, inputs, run)
+    except RunExists:
+        return run
 
 
 def _machine(call: Call) -> Loaded:

@@ -185,8 +185,6 @@ class Site:
     runs: RunViews[RunPage] = field(init=False)
     follower: Follower = field(init=False)
     metrics: Metrics = field(init=False)
-    starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
-    """The runs that forms have started, by form and input: a form that is sent twice starts one."""
     _following: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
