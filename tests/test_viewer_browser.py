@@ -424,7 +424,7 @@ async def test_pages_fit_narrow_screens_and_follow_the_system_in_light_and_dark(
     run = await started(site, "letter", topic="x" * 300)
     await site.until(run, lambda told: bool(told["questions"]))
     [long] = (await site.get("/api/runs?machine=loop"))["runs"]
-    paths = ["/", "/waiting", f"/runs/{run}", f"/runs/{long['run']}", "/api", "/nowhere"]
+    paths = ["/", "/waiting", f"/runs/{run}", f"/runs/{long['run']}", "/stats", "/nowhere"]
     paths += [f"/runs/{run}/versions/letter/1", "/login"]
 
     async def look(page: Any) -> dict[str, list[Any]]:

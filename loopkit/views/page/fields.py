@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from loopkit.engine.events import Waiting
@@ -293,7 +292,6 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
 WIDTH = 250
 DEPTHS = (8, 3, 2, 1)
 """Parts are shown to the first of these depths at which the example is short enough."""
-as_json = partial(json.dumps, ensure_ascii=False)
 WORDS = {"str": "text", "int": 1, "num": 1.5, "bool": True}
 
 
@@ -302,27 +300,28 @@ def example_text(datatype: DataType) -> str:
 
     Parts that lie too deep are a `…`.
     """
-    texts = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
+    values = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
+    texts = (json.dumps(value, ensure_ascii=False) for value in values)
     return next((text for text in texts if len(text) <= WIDTH), "")
 
 
-def _example(datatype: DataType, depth: int) -> str:
+def _example(datatype: DataType, depth: int) -> object:
     if datatype.has_default and datatype.default is not None:
-        return as_json(datatype.default)
-    if datatype.values:
-        return as_json(datatype.values[0])
-    if datatype.scalar is not None:
+        return datatype.default
+    if datatype.scalar is not None or datatype.values:
         bound = datatype.maximum if datatype.minimum is None else datatype.minimum
-        return as_json(WORDS[datatype.scalar] if bound is None else bound)
+        return next(
+            iter(datatype.values), WORDS[datatype.scalar or "str"] if bound is None else bound
+        )
+    if not depth:
+        return "…"
     if datatype.items is not None:
-        return f"[{_example(datatype.items, depth - 1) if depth else '…'}]"
+        return [_example(datatype.items, depth - 1)]
     if _is_open(datatype):
-        return as_json("anything")
-    fields = dict(datatype.fields or {})
-    if not fields and datatype.others is not None:
-        fields["name"] = datatype.others
-    inner = (f"{as_json(name)}: {_example(one, depth - 1)}" for name, one in fields.items())
-    return f"{{{', '.join(inner) if depth else '…'}}}"
+        return "anything"
+    others = {"name": datatype.others} if datatype.others is not None else {}
+    fields = datatype.fields or others
+    return {name: _example(one, depth - 1) for name, one in fields.items()}
 
 
 def _is_open(datatype: DataType) -> bool:
