@@ -29,13 +29,13 @@ from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
 from loopkit.serving.http.endpoints import (
-    ONLY_SHOWS,
     STATUSES,
     WHICH,
     Call,
     Endpoint,
     Parameter,
     as_offered_machine,
+    page_of,
     routes,
     version_in,
     wanted_in,
@@ -62,7 +62,7 @@ from loopkit.views.page.fields import (
     typed_of,
 )
 from loopkit.views.page.rendering import asset, render
-from loopkit.views.page.run_page import RunPage, compared, html_report, path_of
+from loopkit.views.page.run_page import compared, html_report, path_of
 from loopkit.views.plot import Plot, plot
 from loopkit.views.run_data import word_of
 from loopkit.views.stats import OF_PHASES, MachineStats, stats_of_machines
@@ -156,7 +156,7 @@ async def show_waiting(call: Call) -> Response:
 
 async def show_call(call: Call) -> Response:
     shown, seq = await page_of(call), call.path["seq"]
-    calls = (one for step in shown.steps.all for one in step.calls)
+    calls = (one for _, one in shown.steps.every_call())
     found = next((one for one in calls if str(one.seq) == seq), None)
     if found is None:
         raise BadRequest(f"there is no call {seq} in this run", 404)
@@ -298,8 +298,7 @@ async def resume_run(call: Call) -> Response:
 
 
 async def ask_whether(call: Call) -> Response:
-    if call.site.host is None:
-        raise BadRequest(ONLY_SHOWS, 403)
+    assert call.host
     shown = await page_of(call)
     if shown.state.is_over or shown.parent:
         return await to_run(call)
@@ -354,10 +353,6 @@ PAGES: Sequence[Endpoint] = (
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
     return routes(site, PAGES)
-
-
-async def page_of(call: Call) -> RunPage:
-    return await call.site.runs.view(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:

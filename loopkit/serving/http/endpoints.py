@@ -20,7 +20,6 @@ from loopkit.engine.records import Record
 from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
-from loopkit.machine.graph import Graph
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.http.answers import (
     EVENTS,
@@ -38,18 +37,17 @@ from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
 from loopkit.views.diagram import FORMATS
-from loopkit.views.diagram.model import drawing
 from loopkit.views.page.fields import LONGEST_NAME, is_name
+from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_data import (
     AskedQuestion,
     RunData,
     RunSummary,
     ShownVersion,
     as_shown_version,
-    status_of,
 )
 from loopkit.views.run_view import GOING_ON, Wanted
-from loopkit.views.steps import KeptVersion, Steps
+from loopkit.views.steps import KeptVersion
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
@@ -287,13 +285,13 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
 
 
 async def list_artifacts(call: Call) -> Response:
-    kept = await _versions(call)
-    every = (as_shown_version(one) for versions in kept.values() for one in versions)
+    kept = (await page_of(call)).steps.versions.values()
+    every = (as_shown_version(one) for versions in kept for one in versions)
     return json_answer(VersionList(versions=tuple(every)))
 
 
 async def show_artifact(call: Call) -> Response:
-    versions = (await _versions(call)).get(call.path["artifact"], [])
+    versions = (await page_of(call)).steps.versions.get(call.path["artifact"], [])
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     headers = {"content-security-policy": CONTENT_POLICY}
@@ -309,18 +307,16 @@ def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
     return found
 
 
-async def _versions(call: Call) -> dict[str, list[KeptVersion]]:
-    return Steps().after(await call.site.stored.events(call.path["run"])).versions
+async def page_of(call: Call) -> RunPage:
+    """The run of a path; raises UnknownRun and RunUnreadable."""
+    return await call.site.runs.view(call.path["run"])
 
 
 async def show_diagram(call: Call) -> Response:
     form = call.query["format"]
     if form not in FORMATS:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    row = await call.site.runs.row(call.path["run"])
-    state = await call.site.stored.state_of(row.run)
-    graph = Graph(await call.site.stored.machine_of(state))
-    text = FORMATS[form](drawing(graph, state, status=status_of(state, is_driven=True)))
+    text = FORMATS[form]((await page_of(call)).drawing)
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
     return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
 
