@@ -14,6 +14,8 @@ import pytest
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.views.page.fields import form_fields, typed_of
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_view import RunViews, Wanted
 from tests.html_page import Element, parsed
@@ -433,6 +435,13 @@ async def test_a_run_is_started_again_with_the_input_that_another_had(site: Serv
     other = answer.headers["location"].rpartition("/")[2]
     found = await site.until(other, lambda told: bool(told["questions"]))
     assert found["input"] == {"topic": "cake & <tea>"}
+    await page(site, "/start/letter?from=nobody", 404)
+
+
+async def test_an_input_of_another_machine_is_filled_in_as_far_as_it_goes() -> None:
+    fields = form_fields(parse_record({"a": ["str"], "b": ["x|y"], "c": "int", "d": {"e": "str"}}))
+    typed = typed_of(fields, {"a": "one", "b": "x", "c": [1], "d": None, "z": 1}, "input.")
+    assert typed.pairs == {"input.a": ["one"], "input.b": ["x"], "input.c": ["[\n  1\n]"]}
 
 
 async def test_two_runs_stand_side_by_side_with_what_differs(site: Served) -> None:
@@ -443,7 +452,8 @@ async def test_two_runs_stand_side_by_side_with_what_differs(site: Served) -> No
     assert [one.find("h2").text for one in shown.all("section", "card")] == runs
     changed = [one.text for one in shown.all("span", "added")]
     assert changed == ["+tea", "+About tea. <script>alert(1)</script>"]
-    await page(site, f"/compare?run={runs[0]}", 400)
+    for query in (f"run={runs[0]}", f"run={runs[0]}&run=%00"):
+        await page(site, f"/compare?{query}", 400)
 
 
 async def test_figures_have_a_page_with_a_picture_that_needs_no_other_host(site: Served) -> None:

@@ -135,7 +135,7 @@ async def show_stats(call: Call) -> Response:
 
 async def compare(call: Call) -> Response:
     named = call.request.query_params.getlist("run")
-    if len(named) != 2:
+    if len(named) != 2 or "\0" in "".join(named):
         raise BadRequest("choose two runs in the list of runs")
     first, second = [await call.site.runs.view(run) for run in named]
     parts = await run_in_page_thread(lambda: compared(first, second))

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from loopkit.drive.stored_runs import OpenQuestion, Stored, StoredRuns, open_children, state_after
@@ -271,7 +272,8 @@ class RunViews(Generic[View]):
             with suppress(UnknownRun, RunUnreadable):
                 known = self._stats.get(row.run)
                 if known is None or known[0] != row:
-                    known = row, stats_of(row, await self.stored.events(row.run))
+                    events = await self.stored.events(row.run)
+                    known = row, await self._work(partial(stats_of, row, events))
                 found.append(self._stats.keep(row.run, known)[1])
         return [run for run in found if not run.played]
 

@@ -21,7 +21,7 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.text import one_line, printable
 from loopkit.text.editing import apply_edit, editable, plain_ends
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_json, text_or_json
 from loopkit.views.hints import waiting_hints
 from loopkit.views.page.rendering import Difference, difference
 from loopkit.views.review import (
@@ -193,16 +193,19 @@ def _field_text(value: object, control: Control) -> str:
 def typed_of(
     fields: Sequence[FormField], values: Mapping[str, Any], prefix: str, **more: str
 ) -> Typed:
-    """What has to be typed into fields for some values."""
+    """What has to be typed into fields for some values, which may be of another machine."""
     pairs = {name: [text] for name, text in more.items()}
     for field in fields:
         value = values.get(field.name)
         if isinstance(value, Mapping) and field.datatype.is_file:
             value = value.get("path")
-        if field.control == "choices" and isinstance(value, list):
-            pairs[f"{prefix}{field.name}"] = value
-        elif value is not None:
-            pairs[f"{prefix}{field.name}"] = [_field_text(value, field.control)]
+        if value is None:
+            continue
+        texts = value if isinstance(value, list) else [value]
+        if field.control != "choices":
+            is_odd = field.control == "lines" and not isinstance(value, list)
+            texts = [_field_text(value, "text" if is_odd else field.control)]
+        pairs[f"{prefix}{field.name}"] = [*map(text_or_json, texts)]
     return Typed(pairs)
 
 
