@@ -523,8 +523,8 @@ def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs() -> None:
     # Runs far apart: what lies between has no point. What is unknown is not free.
     few = spans_of([point(0.0, None, is_clean=True), point(10.0, 1.0, is_clean=True)] * 20)
     assert [(span.runs.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
-    assert len(plot(points).panels[1].lines[0].points) == 40
-    assert [len(plot(some).times) for some in (points, points[:2], points[:1], [])] == [5, 2, 1, 0]
+    assert [len(line) for line in plot(points).panels[1].lines.values()] == [40]
+    assert [len(plot(some).dates) for some in (points, points[:2], points[:1], [])] == [5, 2, 1, 0]
 
 
 # -- ways back and states that are kept ---------------------------------------------------------

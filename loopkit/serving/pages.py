@@ -65,7 +65,7 @@ from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import compared, html_report, path_of
 from loopkit.views.plot import Plot, plot
 from loopkit.views.run_data import word_of
-from loopkit.views.stats import OF_PHASES, MachineStats, stats_of_machines
+from loopkit.views.stats import OF_PHASES, MachineStats, RunStats, stats_of_machine
 
 LISTED = 50
 MOST = 20_000
@@ -122,15 +122,21 @@ async def show_batch(call: Call) -> Response:
 
 async def show_stats(call: Call) -> Response:
     machine = call.query["machine"] or None
-    runs = await call.site.runs.stats(machine)
+    by_machine: dict[str, list[RunStats]] = {}
+    for run in await call.site.runs.stats(machine):
+        by_machine.setdefault(run.machine, []).append(run)
 
     def figures() -> list[tuple[MachineStats, Plot]]:
-        by_machine = ((one, [run for run in runs if run.machine == one.machine])
-                      for one in stats_of_machines(runs))  # fmt: skip
-        return [(stats, plot(of)) for stats, of in by_machine]
+        named = sorted(by_machine.items())
+        return [(stats_of_machine(name, runs), plot(runs)) for name, runs in named]
 
-    names = {"machine": machine, "machines": await run_in_page_thread(figures)}
-    return await page(call, "stats.html", {**names, "counted": len(runs), "of_phases": OF_PHASES})
+    names = {
+        "machine": machine,
+        "machines": await run_in_page_thread(figures),
+        "counted": sum(map(len, by_machine.values())),
+        "of_phases": OF_PHASES,
+    }
+    return await page(call, "stats.html", names)
 
 
 async def compare(call: Call) -> Response:

@@ -5,17 +5,17 @@ Time is divided into spans of equal length, so thousands of runs need no more sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import NamedTuple
 
+from loopkit.views.amounts import DAY_S
 from loopkit.views.stats import MachineStats, RunStats, share, stats_of_machine
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, GAP, BOTTOM = 64, 16, 48, 56, 36
 SPANS = 40
-DAY_S = 86400
 TICKS = 5
 
 
@@ -29,60 +29,67 @@ class Span(NamedTuple):
     """Of the finished runs whose cost is known."""
 
 
-class Line(NamedTuple):
-    name: str
-    points: Sequence[tuple[float, float]]
+Lines = Mapping[str, Callable[[Span], float | None]]
+SHARES: Lines = {
+    "clean runs": lambda span: span.runs.clean_share,
+    "process yield": lambda span: span.runs.process_yield,
+}
+COSTS: Lines = {"cost of a finished run, mean": lambda span: span.mean_usd}
 
 
 class Panel(NamedTuple):
     top: float
     ticks: Sequence[tuple[float, str]]
-    lines: Sequence[Line]
+    """Each with its y."""
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+    """The points of each, by its name."""
 
 
 class Plot(NamedTuple):
-    """Everything in the coordinates of a picture of `WIDTH` by `HEIGHT`."""
-
     panels: Sequence[Panel]
-    times: Sequence[tuple[float, str]]
+    dates: Sequence[tuple[float, str]]
+    """Each with its x."""
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = WIDTH - RIGHT
 
 
 def plot(runs: Sequence[RunStats]) -> Plot:
     spans = spans_of(runs)
-    first, last = (spans[0].at, spans[-1].at) if spans else (0.0, 0.0)
-    # A single span is in the middle.
-    share_of = {span.at: (span.at - first) / (last - first) if last > first else 0.5
-                for span in spans}  # fmt: skip
-    x = {at: LEFT + (WIDTH - LEFT - RIGHT) * part for at, part in share_of.items()}
     height = (HEIGHT - TOP - GAP - BOTTOM) / 2
     dearest = _round_up(max((span.mean_usd or 0.0 for span in spans), default=0.0))
+    shares = _panel(spans, SHARES, (TOP, height), 1.0, "{:.0%}")
+    costs = _panel(spans, COSTS, (TOP + height + GAP, height), dearest, "${:.4g}")
+    named = {round(tick * (len(spans) - 1) / (TICKS - 1)) for tick in range(TICKS) if spans}
+    is_long = len(spans) > 1 and spans[-1].at - spans[0].at > DAY_S
+    form = "%Y-%m-%d" if is_long else "%Y-%m-%d %H:%M"
+    shown = ((spans[place], spans[place].at) for place in sorted(named))
+    dates = [(_x(span, spans), f"{datetime.fromtimestamp(at, UTC):{form}}") for span, at in shown]
+    return Plot((shares, costs), dates)
 
-    def panel(
-        top: float, most: float, form: str, values: dict[str, Callable[[Span], float | None]]
-    ) -> Panel:
-        lines = [
-            Line(name, [
-                (x[span.at], top + height * (1 - found / most))
-                for span in spans
-                if (found := value(span)) is not None
-            ])
-            for name, value in values.items()
-        ]  # fmt: skip
-        ticks = [(top + height * (1 - at), form.format(at * most)) for at in (0.0, 0.5, 1.0)]
-        return Panel(top, ticks, lines)
 
-    shares = {
-        "clean runs": lambda span: span.runs.clean_share,
-        "process yield": lambda span: span.runs.process_yield,
+def _panel(
+    spans: Sequence[Span], lines: Lines, place: tuple[float, float], most: float, form: str
+) -> Panel:
+    """The panel at a top and of a height, whose values are between 0 and `most`."""
+    top, height = place
+    points = {
+        name: [
+            (_x(span, spans), top + height * (1 - found / most))
+            for span in spans
+            if (found := value(span)) is not None
+        ]
+        for name, value in lines.items()
     }
-    costs = {"cost of a finished run, mean": lambda span: span.mean_usd}
-    named = {round(tick * (len(spans) - 1) / (TICKS - 1)) for tick in range(TICKS)}
-    date = "%Y-%m-%d" if last - first > DAY_S else "%Y-%m-%d %H:%M"
-    shown = [spans[place].at for place in sorted(named)] if spans else []
-    return Plot(
-        (panel(TOP, 1.0, "{:.0%}", shares), panel(TOP + height + GAP, dearest, "${:.4g}", costs)),
-        [(x[at], datetime.fromtimestamp(at, UTC).strftime(date)) for at in shown],
-    )
+    ticks = [(top + height * (1 - part), form.format(part * most)) for part in (0.0, 0.5, 1.0)]
+    return Panel(top, ticks, points)
+
+
+def _x(span: Span, spans: Sequence[Span]) -> float:
+    """Where a span is; a single one is in the middle."""
+    length = spans[-1].at - spans[0].at
+    return LEFT + (WIDTH - LEFT - RIGHT) * ((span.at - spans[0].at) / length if length else 0.5)
 
 
 def spans_of(runs: Sequence[RunStats]) -> list[Span]:
