@@ -426,6 +426,7 @@ async def test_pages_fit_narrow_screens_and_follow_the_system_in_light_and_dark(
     [long] = (await site.get("/api/runs?machine=loop"))["runs"]
     paths = ["/", "/waiting", f"/runs/{run}", f"/runs/{long['run']}", "/stats", "/nowhere"]
     paths += [f"/runs/{run}/versions/letter/1", "/login"]
+    paths += [f"/compare?run={run}&run={long['run']}"]
 
     async def look(page: Any) -> dict[str, list[Any]]:
         await page.set_viewport_size({"width": 360, "height": 700})

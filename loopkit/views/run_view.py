@@ -235,10 +235,10 @@ class RunViews(Generic[View]):
         found: list[Look] = []
         looked_at = 0
         skipping = ENDS if wanted.status in GOING_ON else ()
-        at_once = limit if wanted.until is None else LOOKED_AT
+        most = limit if wanted.until is None else LOOKED_AT
         while looked_at < LOOKED_AT:
             rows = await self.stored.journal.runs(
-                wanted.machine, at_once, before=before, skipping=skipping
+                wanted.machine, most, before=before, skipping=skipping
             )
             for row in rows:
                 before = row.run
@@ -252,7 +252,7 @@ class RunViews(Generic[View]):
                     found.append(look)
                 if len(found) == limit or looked_at == LOOKED_AT:
                     return found, before
-            if len(rows) < at_once:
+            if len(rows) < most:
                 return found, None
         return found, before
 
