@@ -78,8 +78,8 @@ def diff_command(
 
     async def read(stored: StoredRuns) -> list[str]:
         views = RunViews(stored, RunView)
-        view = await views.view(run)
-        report, found = view.state.last_report, view.steps.versions
+        read = await views.read(run)
+        report, found = read.state.last_report, read.steps.versions
         name = artifact or (report.artifact if report else next(reversed(found), ""))
         if other is None:
             after = _version(run, found, name, last)
@@ -88,9 +88,9 @@ def diff_command(
             before = _version(run, found, name, after.number - 1 if first is None else first)
         else:
             before = _version(run, found, name, first)
-            after = _version(other, (await views.view(other)).steps.versions, name, last)
-        names = view.engine.program.machine.key_names
-        redact = redactor(os.environ, names)
+            after = _version(other, (await views.read(other)).steps.versions, name, last)
+        machine = await stored.machine_of(read.state)
+        redact = redactor(os.environ, machine.key_names)
         changed = difference(stored.journal.contents, before.artifact, after.artifact)
         shown = None if changed is None else printable(redact(changed)).splitlines()
         return list(diff_lines(before, after, shown, (run, other) if other else ("", "")))

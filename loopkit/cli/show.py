@@ -132,8 +132,8 @@ def call_command(run: str, number: int | None) -> int:
 
     Without N, print a line for each call.
     """
-    view = with_runs(lambda stored: RunViews(stored, RunView).view(run))
-    calls = list(view.steps.every_call())
+    read = with_runs(lambda stored: RunViews(stored, RunView).read(run))
+    calls = list(read.steps.every_call())
     if number is None:
         echo_wrapped(f"{call.number}. {call_title(call, step)}" for step, call in calls)
         return terminal.OK

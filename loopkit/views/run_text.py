@@ -13,7 +13,7 @@ from loopkit.outside.trees import changed_files, printable_path
 from loopkit.text import columns, indent_lines, item, one_line, or_empty, plural
 from loopkit.text.editing import changed_lines
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, resume_line, root_of
+from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import cost_of, duration, usage_text
 from loopkit.views.review import artifact_lines, conflicts_of, report_lines, version_suffix
 from loopkit.views.run_data import (
@@ -42,14 +42,13 @@ def summary(view: RunView) -> Iterator[str]:
         entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
         yield "route: " + " → ".join((*entered, state.state))
         yield from report_lines(state.last_report, items=view.engine.program.report_items)
-    if state.suspended is not None:
-        why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
-        yield f"{why}{state.suspended.message}"
-        yield from view.hints
-    elif state.finished is not None and state.error:
+    if state.suspended is not None and not state.waits_for_children:
+        yield f"suspended ({state.suspended.reason}): {view.stopped[0]}"
+        yield from view.stopped[1:]
+    else:
+        yield from view.stopped
+    if state.finished is not None and state.error:
         yield f"ended after an error: {state.error}"
-    elif status == "interrupted":
-        yield f"resume with: {resume_line(view.run)}"
     yield from _trees(state)
     yield from result_lines(state)
     yield from fresh_session_lines(view.steps)

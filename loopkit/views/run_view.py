@@ -186,7 +186,9 @@ async def at_once(make: Callable[[], Any]) -> Any:
 
 
 @dataclass
-class _Kept(Generic[View]):
+class ReadRun(Generic[View]):
+    """The events of a run, and what they come to."""
+
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: Steps = field(default_factory=lambda: Steps(noting=noted))
@@ -217,7 +219,7 @@ class RunViews(Generic[View]):
         self._looks = _LastUsed[str, Look](KEPT_LOOKS)
         """At runs without unfinished children, whose records are not in the run's own."""
         self._stats = _LastUsed[str, tuple[RunRow, RunStats]](COUNTED)
-        self._kept = _LastUsed[str, _Kept[View]](KEPT_RUNS)
+        self._kept = _LastUsed[str, ReadRun[View]](KEPT_RUNS)
         self._engines: _LastUsed[str, Engine] = _LastUsed(KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
 
@@ -335,7 +337,7 @@ class RunViews(Generic[View]):
 
         row = await self.row(run)
         async with self._one_at_a_time:
-            kept = await self._read(run)
+            kept = await self.read(run)
             if kept.view is not None:
                 return kept.view
             state, now, stored = kept.state, time.time(), self.stored
@@ -359,13 +361,13 @@ class RunViews(Generic[View]):
             kept.view = view if view.is_still else None
             return view
 
-    async def _read(self, run: str) -> _Kept[View]:
-        kept = self._kept.pop(run, None) or _Kept[View]()
+    async def read(self, run: str) -> ReadRun[View]:
+        kept = self._kept.pop(run, None) or ReadRun[View]()
         last = kept.history[-1:]
         news = await self.stored.events(run, last[0].seq - 1 if last else 0)
         if news[:1] != last[:1] and last:
             # Another run with the same id, for example in a journal that replaced the old one.
-            kept, last = _Kept[View](), []
+            kept, last = ReadRun[View](), []
             news = await self.stored.events(run)
         if news := news[len(last) :]:
             await self._work(lambda: kept.go_on(run, news))
