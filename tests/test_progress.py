@@ -599,4 +599,7 @@ def test_a_process_that_is_killed_leaves_a_terminal_that_works() -> None:
 def test_the_events_of_a_run_are_told_afterwards_as_they_were_live(folder: Path) -> None:
     live = piped(QUICK_RUN).stderr.splitlines()[1:]
     name = live[0].removeprefix("run ")
-    assert piped(["runs", "logs", name]).stdout.splitlines() == live[:-1]
+    day, *told = piped(["runs", "logs", name]).stdout.splitlines()
+    assert re.fullmatch(r"[-\d]{10} \S+", day)
+    assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in told)
+    assert [line[10:] for line in told] == live[:-1]

@@ -243,7 +243,7 @@ def test_hostile_texts_are_only_text(durable: Desk) -> None:
     assert "\u202e" not in text
     assert "esrever" in page.text
     assert re.search(r"4,9\d\d,\d\d\d characters left out", page.text)
-    assert "--jsonl --after" in page.text
+    assert "loopkit runs call" in page.text
 
 
 def test_markdown_says_the_same_and_hostile_texts_stay_in_their_places(durable: Desk) -> None:

@@ -24,7 +24,7 @@ from loopkit.language.load import load
 from loopkit.views.plot import plot, spans_of
 from loopkit.views.schemas import SCHEMAS
 from loopkit.views.stats import RunStats
-from tests.support import PASS, Desk, fails, scenario, warns
+from tests.support import PASS, CommandLine, Desk, fails, scenario, warns
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
@@ -89,9 +89,9 @@ def issues(*named: tuple[str, str], usd: float = 0.0) -> dict[str, Any]:
 
 
 def told(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> str:
-    """What `stats` prints."""
+    """What `stats` prints, runs that a scenario played included."""
     capsys.readouterr()
-    assert invoke(["stats", *options]) == code
+    assert invoke(["stats", "--played", *options]) == code
     return capsys.readouterr().out
 
 
@@ -409,6 +409,19 @@ def test_an_unknown_run_is_a_usage_error_before_anything_is_printed(
     assert told(capsys, played.state.run, "nothing", "--format", "json", code=2) == ""
 
 
+def test_runs_that_a_scenario_played_count_where_they_are_named_or_asked_for(
+    desk: Desk, cli: CommandLine
+) -> None:
+    script = scenario(agents={"writer": ["x"], "critic": [issues()]})
+    runs = [desk.play(KEYED, script).state.run for _ in range(2)]
+    left_out = cli(0, "stats")
+    assert "mean of" not in left_out.out
+    assert "2 runs that a scenario played are left out; count them with `--pl" in left_out.err
+    assert "1 run, 1 finished" in cli(0, "stats", runs[0]).out
+    asked = cli(0, "stats", "--played")
+    assert ("2 runs, 2 finished" in asked.out, asked.err) == (True, "")
+
+
 def test_a_damaged_run_among_others_is_reported_and_left_out(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -421,7 +434,7 @@ def test_a_damaged_run_among_others_is_reported_and_left_out(
         db.execute(gone, [runs[0]])
         broken = "UPDATE records SET data = '{' WHERE type = 'worked' AND run_id = "
         db.execute(f"{broken} (SELECT id FROM runs WHERE run = ?)", [runs[1]])
-    done = ran_loopkit("stats", "--format", "json")
+    done = ran_loopkit("stats", "--played", "--format", "json")
     assert done.returncode == 4
     assert [run["run"] for run in json.loads(done.stdout)["runs"]] == runs[2:]
     faults = done.stderr.splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -11,15 +10,15 @@ import click
 from loopkit.app import App
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, write
-from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import echo_wrapped, examples
+from loopkit.cli.stored_runs import past_moment, run_argument, with_app, with_runs
+from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.journal.errors import JournalError, RunUnreadable
-from loopkit.text.moments import moment_in, period_at
 from loopkit.views.hints import waiting_hints
 from loopkit.views.review import option_lines, review
-from loopkit.views.run_text import child_lines, summary
+from loopkit.views.run_data import call_title
+from loopkit.views.run_text import MOST_OF_TEXT, call_lines, child_lines, summary
 from loopkit.views.run_view import RunView, RunViews
 
 
@@ -47,25 +46,12 @@ def report_command(run: str, out: Path) -> int:
     return terminal.OK
 
 
-def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """The Unix time of a date, or so long ago."""
-    if text is None:
-        return None
-    now = datetime.now().astimezone()
-    age, end = period_at(text)
-    if 0 < end == len(text):
-        return now.timestamp() - age
-    if (moment := moment_in(text, now)) is None or moment > now:
-        raise click.BadParameter("give a past date such as 2026-11-01, or an age such as 30d")
-    return moment.timestamp()
-
-
 @click.command(
     epilog=examples("loopkit runs rm plan-1f09ab plan-77c0de", "loopkit runs rm --ended-before 30d")
 )
 @run_argument(nargs=-1)
 @click.option(
-    "--ended-before", callback=_moment, metavar="DATE|AGE",
+    "--ended-before", callback=past_moment, metavar="DATE|AGE",
     help="Remove all runs that ended before a date, or so long ago."
 )  # fmt: skip
 def rm_command(run: tuple[str, ...], ended_before: float | None) -> int:
@@ -138,13 +124,41 @@ async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
             yield call
 
 
-@click.command(epilog=examples("loopkit runs show plan-1f09ab"))
+@click.command(epilog=examples("loopkit runs call plan-1f09ab 3"))
 @run_argument()
-def show_command(run: str) -> int:
+@click.argument("number", type=click.IntRange(1), metavar="[N]", required=False)
+def call_command(run: str, number: int | None) -> int:
+    """Print call N of RUN: what was sent, what came back, and what it took.
+
+    Without N, print a line for each call.
+    """
+    read = with_runs(lambda stored: RunViews(stored, RunView).read(run))
+    calls = list(read.steps.every_call())
+    if number is None:
+        echo_wrapped(f"{call.number}. {call_title(call, step)}" for step, call in calls)
+        return terminal.OK
+    if number > len(calls):
+        some = f"calls 1 to {len(calls)}" if calls else "no calls"
+        raise Stop(USAGE, f"error: `{run}` has no call {number}; it has {some}")
+    for line in call_lines(run, *calls[number - 1]):
+        terminal.echo(line)
+    return terminal.OK
+
+
+@click.command(epilog=examples("loopkit runs show plan-1f09ab --calls"))
+@run_argument()
+@click.option(
+    "--calls", is_flag=True, help="Show each call too: the beginning of its prompt and reply."
+)
+def show_command(run: str, calls: bool) -> int:
     """Show the status of RUN, the reason, and what to do next."""
 
     view = with_runs(lambda stored: RunViews(stored, RunView).view(run))
-    echo_wrapped([*summary(view), *_question_lines(view), *child_lines(view)])
+    echo_wrapped(summary(view))
+    for step, call in view.steps.every_call() if calls else ():
+        for line in ("", *call_lines(run, step, call, MOST_OF_TEXT)):
+            terminal.echo(line)
+    echo_wrapped([*_question_lines(view), *child_lines(view)])
     return terminal.OK
 
 

@@ -12,6 +12,7 @@ from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
+from loopkit.text import plural
 from loopkit.views import stats
 from loopkit.views.stats import (
     MachineStats,
@@ -41,17 +42,24 @@ Read = RunStats | RunUnreadable
     help="How to print the figures.",
 )
 @click.option("--defects", is_flag=True, help="Print a row for each defect.")
-def stats_command(run: tuple[str, ...], machine: str | None, form: str, defects: bool) -> int:
+@click.option("--played", is_flag=True, help="Count runs that a scenario played, too.")
+def stats_command(
+    run: tuple[str, ...], machine: str | None, form: str, defects: bool, played: bool
+) -> int:
     """Show the defects of runs, and what it took to correct them.
 
-    With RUN, of these runs and those that they have begun; otherwise of all.
+    With RUN, of these runs and those that they have begun; otherwise of all that no scenario has
+    played.
     """
-    runs, faults = list[RunStats](), list[RunUnreadable]()
+    runs, faults, left_out = list[RunStats](), list[RunUnreadable](), 0
 
     async def read(stored: StoredRuns) -> None:
+        nonlocal left_out
         async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
+            elif found.played and not (played or run):
+                left_out += 1
             else:
                 runs.append(found)
 
@@ -63,6 +71,10 @@ def stats_command(run: tuple[str, ...], machine: str | None, form: str, defects:
         _print_csv(runs, of_defects=defects)
     else:
         _print_tables(machines, runs if defects or run else ())
+    if left_out:
+        are = "is" if left_out == 1 else "are"
+        said = f"{plural(left_out, 'run', ',')} that a scenario played {are} left out"
+        terminal.say(f"{said}; count them with `--played`")
     terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 

@@ -78,7 +78,7 @@ class LogObserver:
 class RunLog:
     def __init__(self, run: str, state: RunState) -> None:
         self._run = run
-        calls = [Call(0, 0.0, intent) for intent in state.open_calls.values()]
+        calls = [Call(0, 0, 0.0, intent) for intent in state.open_calls.values()]
         now = Step(state=state.state, visit=state.visit, calls=calls)
         self._steps = Steps(is_kept=False, before=now)
 

@@ -29,7 +29,6 @@ from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
 from loopkit.serving.http.endpoints import (
-    STATUSES,
     WHICH,
     Call,
     Endpoint,
@@ -65,6 +64,7 @@ from loopkit.views.page.rendering import asset, render
 from loopkit.views.page.run_page import compared, html_report, path_of
 from loopkit.views.plot import Plot, plot
 from loopkit.views.run_data import word_of
+from loopkit.views.run_view import STATUSES
 from loopkit.views.stats import OF_PHASES, MachineStats, RunStats, stats_of_machine
 
 LISTED = 50

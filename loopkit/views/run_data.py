@@ -11,9 +11,11 @@ from loopkit.engine.payloads import HumanAnswer
 from loopkit.engine.records import Record, Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.journal.records import RunRow
+from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import ancestors_of, place_of
-from loopkit.views.steps import KeptVersion
+from loopkit.views.amounts import usage_suffix
+from loopkit.views.steps import Call, KeptVersion, Step
 
 
 class RunSummary(Record, frozen=True, kw_only=True):
@@ -189,6 +191,17 @@ def status_of(state: RunState, *, is_driven: bool) -> str:
         return "waiting"
     is_under_way = state.status in ("new", "running")
     return "interrupted" if is_under_way and not is_driven else state.status
+
+
+def call_title(call: Call, step: Step) -> str:
+    """`draft, attempt 2: author writer (openai/gpt-5) answered · 3 s · 1,204 tokens`."""
+    intent = call.intent
+    task = f" ({intent.asked_at})" if intent.asked_at not in (step.state, intent.agent) else ""
+    model = f" ({one_line(call.model)})" if call.model else ""
+    status = call.status if call.status != "open" else "waits for the answer"
+    who = f"{intent.role} {intent.agent}{task}{model}"
+    spent = usage_suffix(call.usage)
+    return f"{step.state}, attempt {step.attempt}: {who} {status}{spent}"
 
 
 def word_of(status: str, success: bool | None) -> str:

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from loopkit.engine.payloads import PromptSize
+from loopkit.engine.payloads import Artifact, PromptSize
 from loopkit.engine.state import RunState
+from loopkit.journal.contents import Contents, TooLong
+from loopkit.journal.errors import LostContent
+from loopkit.outside.trees import changed_files, printable_path
 from loopkit.text import columns, indent_lines, item, one_line, or_empty, plural
 from loopkit.text.editing import changed_lines
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import is_child, resume_line, root_of
+from loopkit.text.run_ids import is_child, root_of
 from loopkit.views.amounts import cost_of, duration, usage_text
 from loopkit.views.review import artifact_lines, conflicts_of, report_lines, version_suffix
-from loopkit.views.run_data import Row, filled_in, in_words, rows_of, rows_to_show, status_of
+from loopkit.views.run_data import (
+    Row,
+    call_title,
+    filled_in,
+    in_words,
+    rows_of,
+    rows_to_show,
+    status_of,
+)
 from loopkit.views.run_view import RunView
-from loopkit.views.steps import KeptVersion, Steps
+from loopkit.views.steps import Call, KeptVersion, Step, Steps
 
 
 def summary(view: RunView) -> Iterator[str]:
@@ -23,6 +34,7 @@ def summary(view: RunView) -> Iterator[str]:
     state, status, place = view.state, view.status, view.standing
     yield f"{view.run}: {status} at {place}" if place else f"{view.run}: {status}"
     yield f"spent: {usage_text(view.usage)}, {duration(view.usage.time_s)} of work"
+    yield from _by_state(view.steps)
     yield from _answers(state)
     for name, value in state.input.items():
         yield f"input {name}: {one_line(or_empty(text_or_json(value)), 80)}"
@@ -30,14 +42,13 @@ def summary(view: RunView) -> Iterator[str]:
         entered = (edge.partition("[")[0].partition(".")[0] for edge in state.route)
         yield "route: " + " → ".join((*entered, state.state))
         yield from report_lines(state.last_report, items=view.engine.program.report_items)
-    if state.suspended is not None:
-        why = "" if state.waits_for_children else f"suspended ({state.suspended.reason}): "
-        yield f"{why}{state.suspended.message}"
-        yield from view.hints
-    elif state.finished is not None and state.error:
+    if state.suspended is not None and not state.waits_for_children:
+        yield f"suspended ({state.suspended.reason}): {view.stopped[0]}"
+        yield from view.stopped[1:]
+    else:
+        yield from view.stopped
+    if state.finished is not None and state.error:
         yield f"ended after an error: {state.error}"
-    elif status == "interrupted":
-        yield f"resume with: {resume_line(view.run)}"
     yield from _trees(state)
     yield from result_lines(state)
     yield from fresh_session_lines(view.steps)
@@ -72,15 +83,62 @@ def result_lines(state: RunState) -> Iterator[str]:
         yield f"result {name}{label}:\n{indent_lines(shown, '  ')}"
 
 
-def diff_lines(before: KeptVersion, after: KeptVersion) -> Iterator[str]:
-    yield f"--- {before.title}"
-    yield f"+++ {after.title}"
-    yield from changed_lines(artifact_lines(before.artifact), artifact_lines(after.artifact))
-    for here, there in ((before, after), (after, before)):
+LONGEST_DIFF = 1_000_000
+
+
+def difference(contents: Contents, before: Artifact, after: Artifact) -> str | None:
+    """How the files of two folders differ; None where they are none, or are not kept."""
+    if not (before.tree and after.tree):
+        return None
+    try:
+        sides = contents.tree(before.tree), contents.tree(after.tree)
+        return contents.diff(*sides, LONGEST_DIFF)
+    except LostContent:
+        return None
+    except TooLong:
+        changed = map(printable_path, changed_files(*sides))
+        return "\n".join(f"{path} differs" for path in changed)
+
+
+def diff_lines(
+    before: KeptVersion,
+    after: KeptVersion,
+    changed: Sequence[str] | None = None,
+    runs: tuple[str, str] = ("", ""),
+) -> Iterator[str]:
+    """How two versions differ; `runs` are named where they are those of different ones."""
+    first, last = (f"{run}: " if run else "" for run in runs)
+    yield f"--- {first}{before.title}"
+    yield f"+++ {last}{after.title}"
+    texts = artifact_lines(before.artifact), artifact_lines(after.artifact)
+    yield from changed_lines(*texts) if changed is None else changed
+    for run, here, there in ((first, before, after), (last, after, before)):
         known = {finding.id for finding in there.findings}
         if only := [finding for finding in here.findings if finding.id not in known]:
-            yield f"Found only in {here.artifact.name} {here.number}:"
+            yield f"Found only in {run}{here.artifact.name} {here.number}:"
             yield from (item(finding.message) for finding in only)
+
+
+MOST_OF_TEXT = 600
+"""Characters of a prompt or a reply in the list of all calls."""
+
+
+def call_lines(run: str, step: Step, call: Call, most: int | None = None) -> Iterator[str]:
+    """A call with its texts, each cut to at most `most` characters."""
+    yield f"call {call.number} of {call_title(call, step)}"
+    for title, text, about, _ in call.texts:
+        yield f"{title}{f' ({about})' if about else ''}:"
+        cut = text[:most]
+        yield indent_lines(or_empty(cut.strip("\n")), "  ")
+        if (more := len(text) - len(cut)) > 0:
+            rest = plural(more, "more character", ",")
+            yield f"  … {rest}: loopkit runs call {run} {call.number}"
+
+
+def _by_state(steps: Steps) -> Iterator[str]:
+    spent = {name: usage for name, usage in steps.usage_by_state().items() if usage.agent_calls}
+    if len(spent) > 1:
+        yield from (f"  {name}: {usage_text(usage)}" for name, usage in spent.items())
 
 
 def child_lines(view: RunView) -> Iterator[str]:

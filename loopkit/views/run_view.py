@@ -9,20 +9,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from loopkit.drive.stored_runs import OpenQuestion, Stored, StoredRuns, open_children, state_after
 from loopkit.engine.events import ENDS, Cancelled, Claimed
-from loopkit.engine.macrostep import Engine
 from loopkit.engine.records import Usage
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
 from loopkit.journal.records import RunRow
-from loopkit.machine.program import Program
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import batch_of, resume_line
 from loopkit.views.console import noted
-from loopkit.views.hints import hints_for
 from loopkit.views.run_data import (
     MOST_SHOWN,
     AskedQuestion,
@@ -39,6 +36,9 @@ from loopkit.views.run_data import (
 from loopkit.views.stats import RunStats, stats_of
 from loopkit.views.steps import Steps
 
+if TYPE_CHECKING:
+    from loopkit.engine.macrostep import Engine
+
 KEPT_LOOKS = 5_000
 COUNTED = 1_000
 """How many runs count in statistics: the last ones."""
@@ -50,6 +50,9 @@ LOOKED_AT = 1_000
 """How many runs are read at most to find some of them."""
 GOING_ON = ("new", "running", "waiting", "suspended", "interrupted")
 """The statuses of runs that have not ended."""
+STATUSES = (
+    *GOING_ON, "finished", "succeeded", "failed", "cancelled", "damaged", "unreadable",
+)  # fmt: skip
 
 
 @dataclass
@@ -184,7 +187,9 @@ async def at_once(make: Callable[[], Any]) -> Any:
 
 
 @dataclass
-class _Kept(Generic[View]):
+class ReadRun(Generic[View]):
+    """The events of a run, and what they come to."""
+
     history: list[Stored] = field(default_factory=list)
     state: RunState = field(default_factory=RunState)
     steps: Steps = field(default_factory=lambda: Steps(noting=noted))
@@ -215,8 +220,8 @@ class RunViews(Generic[View]):
         self._looks = _LastUsed[str, Look](KEPT_LOOKS)
         """At runs without unfinished children, whose records are not in the run's own."""
         self._stats = _LastUsed[str, tuple[RunRow, RunStats]](COUNTED)
-        self._kept = _LastUsed[str, _Kept[View]](KEPT_RUNS)
-        self._engines = _LastUsed[str, Engine](KEPT_ENGINES)
+        self._kept = _LastUsed[str, ReadRun[View]](KEPT_RUNS)
+        self._engines: _LastUsed[str, Engine] = _LastUsed(KEPT_ENGINES)
         self._one_at_a_time = asyncio.Lock()
 
     async def row(self, run: str) -> RunRow:
@@ -329,9 +334,12 @@ class RunViews(Generic[View]):
                 yield ChildRun(state=began.state, key=began.key, summary=summary)
 
     async def view(self, run: str) -> View:
+        # Lists need no engine, and what it loads.
+        from loopkit.views.hints import hints_for  # noqa: PLC0415
+
         row = await self.row(run)
         async with self._one_at_a_time:
-            kept = await self._read(run)
+            kept = await self.read(run)
             if kept.view is not None:
                 return kept.view
             state, now, stored = kept.state, time.time(), self.stored
@@ -355,19 +363,22 @@ class RunViews(Generic[View]):
             kept.view = view if view.is_still else None
             return view
 
-    async def _read(self, run: str) -> _Kept[View]:
-        kept = self._kept.pop(run, None) or _Kept[View]()
+    async def read(self, run: str) -> ReadRun[View]:
+        kept = self._kept.pop(run, None) or ReadRun[View]()
         last = kept.history[-1:]
         news = await self.stored.events(run, last[0].seq - 1 if last else 0)
         if news[:1] != last[:1] and last:
             # Another run with the same id, for example in a journal that replaced the old one.
-            kept, last = _Kept[View](), []
+            kept, last = ReadRun[View](), []
             news = await self.stored.events(run)
         if news := news[len(last) :]:
             await self._work(lambda: kept.go_on(run, news))
         return self._kept.keep(run, kept)
 
     async def _engine(self, state: RunState) -> Engine:
+        from loopkit.engine.macrostep import Engine  # noqa: PLC0415
+        from loopkit.machine.program import Program  # noqa: PLC0415
+
         digest = state.definition
         engine = self._engines.get(digest)
         if engine is None:

@@ -30,7 +30,7 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, Feedback
 from loopkit.engine.records import Usage
-from loopkit.text import one_line
+from loopkit.text import one_line, plural
 from loopkit.views.review import phase_and_fallback, verdict_text
 
 WHOLE = 100_000
@@ -39,8 +39,18 @@ CallStatus = Literal["open", "answered", "failed", "in doubt"]
 LineTone = Literal["plain", "good", "bad", "odd", "faint"]
 
 
+class Text(NamedTuple):
+    title: str
+    text: str
+    about: str = ""
+    is_sent: bool = False
+    """Whether it is a prompt."""
+
+
 @dataclass(slots=True)
 class Call:
+    number: int
+    """Which call of its run it is, from 1."""
     seq: int
     """The number of its first event, which names it."""
     began: float
@@ -60,6 +70,30 @@ class Call:
     def model(self) -> str:
         """The model that answered, else the one that was asked."""
         return (self.reply.model if self.reply else "") or self.intent.model
+
+    @property
+    def texts(self) -> Iterator[Text]:
+        """What was sent, and what came back."""
+        intent, reply = self.intent, self.reply
+        size = intent.size.total
+        about = f"{plural(size, 'character', ',')} in all that was sent" if size else ""
+        sent = "The results of its tools." if intent.goes_on else intent.prompt
+        yield Text("Arguments" if intent.role == "tool" else "Prompt", sent, about, is_sent=True)
+        if self.failure is not None:
+            yield Text("Failure", self.failure.message, self.failure.error_class)
+        if reply is None:
+            return
+        for tool in reply.tool_calls:
+            how = "written as text" if tool.as_text else ""
+            yield Text(f"Calls {tool.name}", tool.arguments, how)
+        if reply.thoughts:
+            yield Text("Thoughts", reply.thoughts)
+        if reply.text or not reply.tool_calls:
+            ended = ["cut off"] if reply.cut_off else []
+            ended += [] if reply.exit_code is None else [f"exit {reply.exit_code}"]
+            yield Text("Reply", reply.text, ", ".join(ended))
+        if reply.stderr:
+            yield Text("Standard error", reply.stderr)
 
     def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
         """Set the result; the end of a call in doubt is unknown."""
@@ -105,6 +139,8 @@ class Step:
     began: float = 0.0
     revision: Feedback | None = None
     """That of the revise edge that led here."""
+    calls_before: int = 0
+    """The calls of the run before it."""
     last: int = 0
     """The number of its last record."""
     ended: float | None = None
@@ -160,7 +196,8 @@ class Step:
         at = stored.at
         match stored.event:
             case Intended() as intent:
-                self.calls.append(Call(stored.seq, at, intent))
+                number = self.calls_before + len(self.calls) + 1
+                self.calls.append(Call(number, stored.seq, at, intent))
                 self.asked.add(intent.task)
                 self.pending[intent.task] = Pending(at, intent)
             case Replied() | Failed() | InDoubt() as settled:
@@ -280,6 +317,7 @@ class Steps:
                 self.step = Step(
                     stored.seq, event.state, event.visit, event.attempt, stored.at,
                     decision.revision if decision is not None else None,
+                    self.step.calls_before + len(self.step.calls),
                 )  # fmt: skip
                 if self.is_kept:
                     self.all.append(self.step)
@@ -305,6 +343,13 @@ class Steps:
             about = (one for one in known if report.version in (0, one.number))
             if (judged := next(about, None)) is not None:
                 judged.report = report
+
+    def usage_by_state(self) -> dict[str, Usage]:
+        """What each state has spent, in the order in which they began."""
+        spent: dict[str, Usage] = {}
+        for step in self.all:
+            spent[step.state] = spent.get(step.state, Usage()).plus(step.usage)
+        return spent
 
     def every_call(self) -> Iterator[tuple[Step, Call]]:
         for step in self.all:

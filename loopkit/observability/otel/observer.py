@@ -48,6 +48,7 @@ from loopkit.observability.otel.spans import (
     Trace,
     measures_of_event,
     measures_of_span,
+    ours,
 )
 from loopkit.outside.redaction import Redact
 from loopkit.text.run_ids import ancestors_of, is_child, root_of
@@ -215,9 +216,9 @@ class RunSpans:
             is_judge = work.intended.role == "judge"
             span = work_span(work, validate if is_judge else RUN_SPAN)
             if not is_judge:
-                span.attributes[names.ATTEMPT] = step.attempt
+                span.attributes.update(ours(attempt=step.attempt))
                 if step.revision:
-                    span.attributes[names.REVISION] = step.revision.revision
+                    span.attributes.update(ours(revision=step.revision.revision))
             yield self._with_place(span, step.state, step.visit)
         has_report = worked is not None and worked.report is not None
         if has_report or any(work.intended.role == "judge" for work in works.values()):
@@ -241,26 +242,18 @@ class RunSpans:
                 names.WORKFLOW: self.machine,
                 names.AGENT: self.machine,
                 names.CONVERSATION: self._run,
-                names.RUN: self._run,
-                names.MACHINE: self.machine,
-                names.CALLS: usage.agent_calls,
-                names.TOOL_CALLS: usage.tool_calls,
-                names.TOKENS: usage.tokens - usage.held_tokens,
+                **ours(run=self._run, machine=self.machine),
+                **ours(calls=usage.agent_calls, tool_calls=usage.tool_calls),
+                **ours(tokens=usage.tokens - usage.held_tokens),
                 **cost_attributes(usage),
-                names.OUTCOME: outcome,
-                names.SUCCESS: success,
+                **ours(outcome=outcome, success=success),
             },
             error="" if success else outcome,
             events=tuple(self._happened),
         )
 
     def _with_place(self, span: Span, state: str, visit: int) -> Span:
-        place: Attributes = {
-            names.RUN: self._run,
-            names.MACHINE: self.machine,
-            names.STATE: state,
-            names.VISIT: visit,
-        }
+        place = ours(run=self._run, machine=self.machine, state=state, visit=visit)
         if names.OPERATION in span.attributes:
             place[names.CONVERSATION] = self._run
         return span.replace(attributes={**span.attributes, **place})
@@ -311,7 +304,7 @@ def error_of(call: Call) -> str:
 
 def cost_attributes(usage: Usage) -> Attributes:
     usd = usd_without_held(usage)
-    return {} if usd is None else {names.COST: usd}
+    return {} if usd is None else ours(cost_usd=usd)
 
 
 def call_span(call: Call, author: OpenWork | None, at: float, redact: Redact | None) -> Span:
@@ -351,9 +344,7 @@ def work_span(work: OpenWork, within: str) -> Span:
         attributes={
             names.OPERATION: names.INVOKE_AGENT,
             names.AGENT: intended.agent,
-            names.ROLE: intended.role,
-            names.PLACE: intended.asked_at,
-            names.CALLS: work.usage.agent_calls,
+            **ours(role=intended.role, place=intended.asked_at, calls=work.usage.agent_calls),
             **_model(intended),
             **(counted if work.input else {}),
             **cost_attributes(work.usage),
@@ -385,7 +376,7 @@ def _request_attributes(intended: Intended, author: OpenWork | None) -> Attribut
         named: Attributes = {names.TOOL_CALL: asked.id} if asked else {}
         called = {names.TOOL: tool, names.TOOL_TYPE: "function", names.AGENT: agent}
         return {names.OPERATION: names.EXECUTE_TOOL, **called, **named}
-    attributes: Attributes = {names.ROLE: intended.role}
+    attributes = ours(role=intended.role)
     if intended.asks_agent:
         attributes[names.AGENT] = intended.agent
     if not intended.model:
@@ -394,14 +385,14 @@ def _request_attributes(intended: Intended, author: OpenWork | None) -> Attribut
     if intended.cap is not None:
         attributes[names.REQUEST_MAX_TOKENS] = intended.cap
     if intended.fallback:
-        attributes[names.FALLBACK] = intended.fallback
+        attributes.update(ours(fallback=intended.fallback))
     return attributes
 
 
 def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
     if not intended.asks_agent:
-        return {} if reply.exit_code is None else {names.EXIT_CODE: reply.exit_code}
-    attributes: Attributes = {names.PLAYED: True} if reply.played else {}
+        return {} if reply.exit_code is None else ours(exit_code=reply.exit_code)
+    attributes = ours(played=True) if reply.played else {}
     if intended.model:
         attributes[names.FINISH_REASONS] = [finish_reason(reply)]
     if reply.model:
@@ -419,21 +410,21 @@ def happening(stored: Stored) -> SpanEvent | None:
     attributes: Attributes = {}
     match event := stored.event:
         case Decided():
-            attributes = {names.STATE: event.source, "loopkit.edge": event.edge}
-            attributes |= {"loopkit.target": event.target, "loopkit.revises": bool(event.spends)}
+            attributes = ours(state=event.source, edge=event.edge, target=event.target)
+            attributes |= ours(revises=bool(event.spends))
         case Waiting():
-            attributes = {names.STATE: event.state, "loopkit.question": event.question}
+            attributes = ours(state=event.state, question=event.question)
         case Worked(answer=answer) if answer is not None:
-            attributes = {names.STATE: event.state, "loopkit.choice": answer.choice}
+            attributes = ours(state=event.state, choice=answer.choice)
         case Suspended():
-            attributes = {names.STATE: event.state, "loopkit.reason": event.reason}
+            attributes = ours(state=event.state, reason=event.reason)
         case Emitted():
-            version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
-            version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
-            head: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
-            attributes = {**head, **version, names.FINDINGS: len(event.findings)}
+            attributes = ours(state=event.state, emitted=event.name)
+            attributes |= ours(artifact=event.artifact) if event.artifact else {}
+            attributes |= ours(artifact_version=event.artifact_version, attempt=event.attempt)
+            attributes |= ours(findings=len(event.findings))
         case Alerted():
-            attributes = {"loopkit.figure": event.figure, "loopkit.value": event.value}
+            attributes = ours(figure=event.figure, value=event.value)
         case Resumed() | Repaired():
             pass
         case _:
@@ -448,9 +439,9 @@ def validate_span(state: str, worked: Worked | None, own: str, start: float, end
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
     attributes: Attributes = {}
     if report is not None:
-        attributes = {names.ARTIFACT: report.artifact, names.VERSION: report.version}
-        attributes |= {names.VERDICT: report.verdict, names.FINDINGS: len(report.findings)}
-        attributes[names.BLOCKING] = len(report.blocking)
+        attributes = ours(artifact=report.artifact, artifact_version=report.version)
+        attributes |= ours(verdict=report.verdict, findings=len(report.findings))
+        attributes |= ours(blocking=len(report.blocking))
     return Span(
         name=f"validate {state}",
         own=own,
@@ -467,7 +458,7 @@ def _evaluation(answer: Answer, at: float) -> SpanEvent:
     attributes: Attributes = {
         names.EVALUATION_NAME: answer.validator,
         names.EVALUATION_LABEL: answer.verdict,
-        names.FINDINGS: len(answer.findings),
+        **ours(findings=len(answer.findings)),
     }
     if answer.score is not None:
         attributes[names.EVALUATION_SCORE] = answer.score

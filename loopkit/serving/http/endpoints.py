@@ -46,7 +46,7 @@ from loopkit.views.run_data import (
     ShownVersion,
     as_shown_version,
 )
-from loopkit.views.run_view import GOING_ON, Wanted
+from loopkit.views.run_view import STATUSES, Wanted
 from loopkit.views.steps import KeptVersion
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
@@ -138,9 +138,6 @@ CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for texts of models: browsers never run them, whatever they look like."""
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
-STATUSES = (
-    *GOING_ON, "finished", "succeeded", "failed", "cancelled", "damaged", "unreadable",
-)  # fmt: skip
 WHICH = (
     Parameter("machine", "string", "Only runs of this machine."),
     Parameter("status", "string", "Only runs of this status, such as `waiting` or `failed`."),

@@ -24,7 +24,7 @@ from loopkit.text.markdown import LONGEST_SHOWN, as_html
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
-from loopkit.views.run_data import filled_in, word_of
+from loopkit.views.run_data import call_title, filled_in, word_of
 from loopkit.views.stats import figures_of, phase_cells
 from loopkit.views.steps import KeptVersion
 
@@ -138,7 +138,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     templates.filters |= {
-        "anchor": anchor, "cost": cost,
+        "anchor": anchor, "called": call_title, "cost": cost,
         "beginning": partial(one_line, width=LINE_WIDTH), "counted": verdict_text,
         "change_in": difference, "diff_text": diff_text, "duration": duration, "editable": editable,
         "excerpt": excerpt, "expense": usage_parts, "fence": fence, "figures": figures_of,
