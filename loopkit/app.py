@@ -46,7 +46,6 @@ from loopkit.scenario.cases import Scenario
 from loopkit.text import is_broken, printable
 from loopkit.text.run_ids import ancestors_of, root_of
 from loopkit.values import NOTHING
-from loopkit.views.page.facts import RunFacts, read_facts
 
 
 @dataclass(frozen=True)
@@ -353,11 +352,6 @@ class App(ClaimedRuns):
                 await consume(await self._idle(claim, state))
         finally:
             await claim.release()
-
-    async def facts_of(self, run: str) -> RunFacts:
-        """The facts that a page shows about a run."""
-        stored, now = await self._stored_run(run), self.clock.now()
-        return await read_facts(self, stored.state, stored.history, stored.engine, now)
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -40,8 +40,8 @@ from loopkit.language.input_faults import with_files
 from loopkit.language.load import Loaded, Source, load
 from loopkit.scenario.cases import load_scenario
 from loopkit.views.console import lines
-from loopkit.views.progress import Progress
 from loopkit.views.schemas import SCHEMAS
+from loopkit.views.steps import Steps
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -237,9 +237,9 @@ class CommandLine:
         return Said(*self.capsys.readouterr())
 
 
-def progress_of(events: Iterable[Stored]) -> Progress:
-    """The progress after these events."""
-    return reduce(Progress.after, events, Progress())
+def progress_of(events: Iterable[Stored]) -> Steps:
+    """The steps after these events, as a console knows them."""
+    return Steps(is_kept=False).after(events)
 
 
 def console_lines(run: Played) -> list[str]:

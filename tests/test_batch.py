@@ -121,13 +121,14 @@ def test_each_line_becomes_a_run_and_its_result_a_line(cli: CommandLine) -> None
     assert "3 of 3 lines · 2 accepted · 1 given_up · 3 calls" in err
 
 
-def test_the_same_command_again_makes_no_call_and_adds_no_line() -> None:
+def test_the_same_command_again_makes_no_call_and_adds_no_line(cli: CommandLine) -> None:
     numbers(range(5))
     run(BATCH)
     before = Path("out.jsonl").read_bytes()
     assert run(BATCH) == 1
     assert Path("out.jsonl").read_bytes() == before
     assert calls() == 5
+    assert "nothing was run: every line had ended before" in cli(1, *BATCH).err
 
 
 def test_lines_that_are_added_are_run_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Reread
-from loopkit.views.run_data import versions_of
+from loopkit.views.steps import Steps
 from tests.crash.points import SAME, killed_at_points
 from tests.support import Desk, Played, console_lines, scenario
 
@@ -62,7 +62,7 @@ def test_what_a_check_has_mended_is_judged_shown_stored_and_delivered(desk: Desk
     assert (desk.folder / "post.md").read_text() == "mint tea"
     assert [report.verdict for report in run.reports] == ["pass"]
     assert run.questions[0].text == "Publish mint tea?"
-    written, mended = versions_of(run.events)["post"]
+    written, mended = Steps().after(run.stored).versions["post"]
     assert (written.artifact.text, written.report) == ("green  tea", None)
     assert (mended.artifact.text, mended.report) == ("mint tea", run.reports[0])
     assert run.folded.artifacts["post"].text == "mint tea"

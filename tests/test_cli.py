@@ -558,9 +558,10 @@ def in_terminal(machine: str, typed: Sequence[tuple[str, str]]) -> tuple[int, st
 
 def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> None:
     code, screen = in_terminal(
-        HUMAN,
+        HUMAN.replace("[yes,", "[yes, yet,"),
         [
             ("Your choice: ", "maybe\n"),
+            ("Your choice: ", "ye\n"),
             ("Your choice: ", "again\n"),
             ("What should change?", "this\n"),
             ("Your choice: ", "again\n"),
@@ -568,7 +569,8 @@ def test_at_a_terminal_the_person_is_asked_and_sees_what_is_asked_about() -> Non
         ],
     )
     assert code == 0, screen
-    assert "please answer one of: yes, again, no" in screen
+    assert "please answer one of: yes, yet, again, no" in screen
+    assert "`ye` fits several of them; please answer one of: yes, yet\r" in screen
     assert "`again` is closed: the one revision is used up" in screen
 
 

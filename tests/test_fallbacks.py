@@ -15,9 +15,9 @@ from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.views.console import fit, status
 from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import plan_of
-from loopkit.views.progress import fit, status
 from tests.recording import assert_same, taped
 from tests.support import PASS, Desk, Played, QuickClock, progress_of, scenario
 from tests.support import console_lines as told

@@ -210,7 +210,7 @@ def test_a_child_that_ended_is_told_once_with_what_it_took() -> None:
     assert "  parts          tea: done (success) · 0 calls" in told
     assert not [line for line in told if line.startswith("parts[tea] done")]
     logged = ran_loopkit("runs", "logs", root).stdout.splitlines()
-    assert "  parts          tea: done (success) · 0 calls" in logged
+    assert "  parts          tea: done (success) · 0 calls" in [line[10:] for line in logged]
 
 
 def test_every_event_names_its_run_and_the_result_has_all_open_questions() -> None:

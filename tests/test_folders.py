@@ -351,6 +351,20 @@ def test_what_a_removed_run_has_kept_goes_and_what_others_have_stays(
     assert (work.folder / "src/calc.py").exists()
 
 
+def test_folders_of_two_runs_are_compared_file_by_file_without_secrets(
+    work: Desk, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-verysecretkey12345")
+    for sign in "+*":
+        work.write("src/calc.py", "def add(a, b):\n    return a - b\n")
+        does = f"{says(sign)}; echo sk-verysecretkey12345{sign} > src/key; rm -f .count"
+        invoke(["run", str(work.write("machine.yaml", machine(does, by="[{min_chars: 1}]")))])
+    runs = [line.split()[0] for line in cli(0, "runs", "ls").out.splitlines()[1:]]
+    told = cli(0, "runs", "diff", runs[1], "--with", runs[0]).out
+    assert "-    return a + b\n+    return a * b\n" in told
+    assert "-[OPENAI_API_KEY]+\n+[OPENAI_API_KEY]*\n" in told
+
+
 def run_rows(cli: CommandLine) -> list[str]:
     """The ids of all runs."""
     assert "attempt 1: 1 file changed" in cli.said().err

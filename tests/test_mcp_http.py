@@ -149,20 +149,6 @@ async def test_pages_of_other_origins_are_refused_even_with_the_token(
     assert (await web.post(served.url, json=CALL, headers=headers)).status_code == 200
 
 
-async def test_a_request_to_another_name_is_refused(
-    served: ServedTools, web: httpx.AsyncClient
-) -> None:
-    port = served.port
-    names = {
-        "evil.example": 421, "localhost": 421, "127.0.0.1": 421, "localhost:1": 421,
-        f"evil.example:{port}": 421, f"127.0.0.1.evil.example:{port}": 421, "": 421,
-        f"localhost:{port}": 200, f"LocalHost:{port}": 200, f"[::1]:{port}": 200,
-    }  # fmt: skip
-    for name, status in names.items():
-        headers = {**headers_of(LIST), "Host": name}
-        assert (await web.post(served.url, json=LIST, headers=headers)).status_code == status, name
-
-
 BODIES: Sequence[tuple[bytes, int]] = [
     (b"{", 400),
     (b"\xff\xfe", 400),

@@ -604,7 +604,7 @@ def test_how_long_a_lost_call_took_is_not_measured() -> None:
         name="chat x", own="call:1", within="run", start=1.0, end=900.0,
         attributes={"gen_ai.operation.name": "chat"}, error="in_doubt",
     )  # fmt: skip
-    assert [measure.instrument.name for measure in measures_of_span(span)] == ["loopkit.calls"]
+    assert [measure.instrument for measure in measures_of_span(span)] == ["loopkit.calls"]
     names = [measure.instrument.name for measure in measures_of_span(span.replace(error="fatal"))]
     assert names == ["gen_ai.client.operation.duration", "loopkit.calls"]
 

@@ -236,7 +236,7 @@ def test_a_default_that_its_control_could_not_hold_gets_another_one() -> None:
         ),
         (
             {f"a{n}": {"b": "str", "c": "str"} for n in range(15)},
-            "As JSON, in the form `{" + ", ".join(f'"a{n}": {{…}}' for n in range(15)) + "}`",
+            "As JSON, in the form `{" + ", ".join(f'"a{n}": "…"' for n in range(15)) + "}`",
         ),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopkit.views.page.run_page import Steps
+from loopkit.views.steps import Steps
 from tests.support import Desk, scenario
 
 CHILD = """

@@ -18,9 +18,9 @@ from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied
 from loopkit.engine.records import Usage
 from loopkit.views.amounts import usage_suffix, usage_text
-from loopkit.views.console import lines
+from loopkit.views.console import fit, lines, status
 from loopkit.views.plan.plan_as_text import usd
-from loopkit.views.progress import Progress, fit, status
+from loopkit.views.steps import Steps
 from tests.machines import loop
 from tests.support import (
     PASS,
@@ -68,14 +68,14 @@ states:
 """
 
 
-def until(played: Played, kind: type, number: int = 1) -> tuple[Progress, float]:
+def until(played: Played, kind: type, number: int = 1) -> tuple[Steps, float]:
     """The progress right after the n-th event of a kind, and the time of it."""
     met = [index for index, event in enumerate(played.events) if isinstance(event, kind)]
     at = met[number - 1]
     return progress_of(played.stored[: at + 1]), played.stored[at].at
 
 
-def shown(progress: Progress, now: float, width: int = 200) -> str:
+def shown(progress: Steps, now: float, width: int = 200) -> str:
     return fit(status(progress, now), width, len)
 
 
@@ -105,7 +105,7 @@ def test_judges_that_are_asked_at_once_are_all_named(desk: Desk) -> None:
 
 def test_a_wait_before_the_next_try_is_counted_down(desk: Desk) -> None:
     progress, _ = until(desk.play(LOOP, REVISED), Failed)
-    (waits,) = progress.pending.values()
+    (waits,) = progress.step.pending.values()
     assert waits.until is not None
     assert "asks writer again in 8 s" in shown(progress, waits.until - 7.5)
     assert "asks writer again in 0.5 s" in shown(progress, waits.until - 0.5)
@@ -115,14 +115,14 @@ def test_a_wait_before_the_next_try_is_counted_down(desk: Desk) -> None:
 def test_a_provider_that_is_left_alone_is_what_the_run_waits_for(desk: Desk) -> None:
     played = desk.play(LOOP, REVISED)
     progress, at = until(played, Failed)
-    (task,) = progress.pending
+    (task,) = progress.step.pending
     held = Held(task=task, state="draft", provider="openai", until=at + 25, reason="it failed")
     stored = Stored(progress.seq + 1, 1, at, held)
-    assert "waits for openai, again in 25 s" in shown(progress.after(stored), at)
     told = [line.text for line in lines(progress, stored)]
+    assert "waits for openai, again in 25 s" in shown(progress.after([stored]), at)
     assert told == ["  draft          waits for openai: it failed · again in 25 s"]
-    prolonged = Stored(progress.seq + 2, 1, at, held.replace(until=at + 30))
-    assert list(lines(progress.after(stored), prolonged)) == []
+    prolonged = Stored(progress.seq + 1, 1, at, held.replace(until=at + 30))
+    assert list(lines(progress, prolonged)) == []
 
 
 def test_a_command_is_shown_with_its_words(desk: Desk) -> None:
@@ -192,9 +192,9 @@ def test_the_status_counts_what_the_run_itself_counts(path: str, durable: Desk) 
     progress = progress_of(played.stored)
     assert progress.usage == played.state.usage
     assert progress.calls == played.state.committed.agent_calls
-    assert progress.state == played.state.state
+    assert progress.step.state == played.state.state
     open_calls = {intent.key for intent in played.state.open_calls.values()}
-    assert {p.call.key for p in progress.pending.values() if p.call} == open_calls
+    assert {p.call.key for p in progress.step.pending.values() if p.call} == open_calls
 
 
 def test_the_status_leaves_out_what_has_no_room_and_keeps_what_is_waited_for(desk: Desk) -> None:
@@ -599,4 +599,7 @@ def test_a_process_that_is_killed_leaves_a_terminal_that_works() -> None:
 def test_the_events_of_a_run_are_told_afterwards_as_they_were_live(folder: Path) -> None:
     live = piped(QUICK_RUN).stderr.splitlines()[1:]
     name = live[0].removeprefix("run ")
-    assert piped(["runs", "logs", name]).stdout.splitlines() == live[:-1]
+    day, *told = piped(["runs", "logs", name]).stdout.splitlines()
+    assert re.fullmatch(r"[-\d]{10} \S+", day)
+    assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in told)
+    assert [line[10:] for line in told] == live[:-1]

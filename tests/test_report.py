@@ -14,9 +14,9 @@ from markdown_it import MarkdownIt
 import loopkit
 from loopkit.cli import invoke as run
 from loopkit.engine.telemetry import Figures
-from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.rendering import difference
 from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
+from loopkit.views.run_view import RunViews
 from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
 
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
@@ -47,10 +47,10 @@ HOSTILE = (
 )
 
 
-def facts_of(desk: Desk, name: str) -> RunFacts:
-    async def read() -> RunFacts:
+def page_of(desk: Desk, name: str) -> RunPage:
+    async def read() -> RunPage:
         async with desk._app() as app:
-            return await app.facts_of(name)
+            return await RunViews(app, RunPage).view(name)
 
     return asyncio.run(read())
 
@@ -86,7 +86,7 @@ def loop(desk: Desk, *verdicts: dict[str, Any], texts: list[Any] | None = None) 
 
 def test_a_report_names_every_step_call_version_and_finding_and_the_result(durable: Desk) -> None:
     played = played_plan_review(durable)
-    page = Page(html_report(facts_of(durable, played.state.run)))
+    page = Page(html_report(page_of(durable, played.state.run)))
     steps = [a["id"] for tag, a in page.tags if tag == "li" and "step" in (a.get("class") or "")]
     entered = [s.seq for s in played.stored if s.event.type == "entered"]
     assert steps == [f"step-{seq}" for seq in entered]
@@ -104,7 +104,7 @@ def test_a_report_names_every_step_call_version_and_finding_and_the_result(durab
 
 
 def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
-    text = html_report(facts_of(durable, played_plan_review(durable).state.run))
+    text = html_report(page_of(durable, played_plan_review(durable).state.run))
     assert len(text.encode()) < 150_000
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe", "object")]
@@ -124,7 +124,7 @@ def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
 
 def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     played = loop(durable, fails("a"), fails("b"), PASS, texts=["one\ntwo", "one\n2", "one\n2\n3"])
-    page = RunPage(facts_of(durable, played.state.run))
+    page = page_of(durable, played.state.run)
     (note,) = page.artifacts.values()
     assert difference(note, 1) is None
     changes = [change for n in (2, 3) if (change := difference(note, n)) is not None]
@@ -165,12 +165,12 @@ def test_a_finding_has_one_status_in_all_that_shows_it(
     text = LOOP.replace("rubric: [Is it good?]", rule)
     text = text.replace("revise: note", f"revise: note, {loops}")
     played = durable.play(text, scenario(agents={"writer": ["1", "2", "3", "4"], "critic": critic}))
-    facts = facts_of(durable, played.state.run)
+    shown = page_of(durable, played.state.run)
     figures = Figures()
-    for stored in facts.history:
+    for stored in shown.history:
         figures.take(stored.event, stored.at)
     known = {defect.message: defect.status for defect in figures.defects}
-    table, page = markdown_report(facts), Page(html_report(facts)).text
+    table, page = markdown_report(shown), Page(html_report(shown)).text
     for message, words in cells.items():
         now, *rounds = [word.strip("-").replace("_", " ") for word in words.split()]
         assert known[message] == now
@@ -180,13 +180,13 @@ def test_a_finding_has_one_status_in_all_that_shows_it(
 
 def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durable: Desk) -> None:
     played = loop(durable, fails("a"), fails("b"), fails("c"), fails("d"))
-    facts = facts_of(durable, played.state.run)
-    page = Page(html_report(facts))
+    shown = page_of(durable, played.state.run)
+    page = Page(html_report(shown))
     assert "Good? <b>really</b>" in page.text
     assert ("b", {}) not in page.tags
     assert "again (with a comment) closed: all 3 revisions are used up" in page.text
     assert "--set" not in page.text
-    asked = RunPage(facts).asked
+    asked = shown.asked
     assert asked is not None
     assert asked.raisable == {"revisions": 4, "total_revisions": 4}
     assert [each.past for each in asked.findings] == [""]
@@ -199,7 +199,7 @@ def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
         machine, scenario(agents={"writer": ["a", "b"], "critic": [fails("x"), fails("y")]})
     )
     assert played.state.status == "suspended"
-    text = html_report(facts_of(durable, played.state.run))
+    text = html_report(page_of(durable, played.state.run))
     assert played.state.suspended is not None
     assert played.state.suspended.message.split("`")[0] in Page(text).text
     assert "<code>loopkit resume" in text
@@ -207,14 +207,14 @@ def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
 
 def test_a_cost_that_is_not_known_is_called_unknown_once(durable: Desk) -> None:
     script = scenario(agents={"writer": [{"reply": "A", "cost_usd": None}], "critic": [PASS]})
-    facts = facts_of(durable, durable.play(LOOP, script).state.run)
-    assert "<dt>cost</dt><dd>unknown</dd>" in html_report(facts)
+    shown = page_of(durable, durable.play(LOOP, script).state.run)
+    assert "<dt>cost</dt><dd>unknown</dd>" in html_report(shown)
 
 
 def test_nothing_stands_before_the_amounts_of_a_call_that_took_no_time(durable: Desk) -> None:
     reply = {"reply": "A note.", "usage": {"input": 1000, "output": 204}, "cost_usd": 0.02}
     played = durable.play(LOOP, scenario(agents={"writer": [reply], "critic": [PASS]}))
-    text = html_report(facts_of(durable, played.state.run))
+    text = html_report(page_of(durable, played.state.run))
     assert text.count("1,204 tokens · $0.0200</span>") == 2
     assert 'class="amounts"> ·' not in text
 
@@ -233,8 +233,8 @@ def test_hostile_texts_are_only_text(durable: Desk) -> None:
         agents={"writer": lambda *_: texts.pop(0) if texts else huge},
         state=durable.state_folder,
     )
-    facts = facts_of(durable, result.run)
-    text = html_report(facts)
+    shown = page_of(durable, result.run)
+    text = html_report(shown)
     assert len(text) < 400_000
     page = Page(text)
     assert not [tag for tag, _ in page.tags if tag in ("script", "img")]
@@ -243,12 +243,12 @@ def test_hostile_texts_are_only_text(durable: Desk) -> None:
     assert "\u202e" not in text
     assert "esrever" in page.text
     assert re.search(r"4,9\d\d,\d\d\d characters left out", page.text)
-    assert "--jsonl --after" in page.text
+    assert "loopkit runs call" in page.text
 
 
 def test_markdown_says_the_same_and_hostile_texts_stay_in_their_places(durable: Desk) -> None:
     played = loop(durable, fails(HOSTILE), PASS, texts=[HOSTILE, HOSTILE + "\nmore"])
-    text = markdown_report(facts_of(durable, played.state.run))
+    text = markdown_report(page_of(durable, played.state.run))
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     inline = [child for token in tokens for child in token.children or ()]
     kinds = {token.type for token in [*tokens, *inline]}
@@ -262,7 +262,7 @@ def test_markdown_says_the_same_and_hostile_texts_stay_in_their_places(durable: 
 
 
 def test_markdown_of_a_finished_run_has_its_diagram_steps_and_result(durable: Desk) -> None:
-    text = markdown_report(facts_of(durable, played_plan_review(durable).state.run))
+    text = markdown_report(page_of(durable, played_plan_review(durable).state.run))
     assert "stateDiagram-v2" in text
     assert "| validate | 2 | fail\\, 2 blocking findings\\, severity critical |" in text
     assert "## Result" in text
@@ -277,7 +277,7 @@ def test_a_report_of_a_long_run_is_cut_and_says_so(durable: Desk) -> None:
     texts = [f"Text {i} " + "x" * i for i in range(151)]
     played = durable.play(machine, scenario(agents={"writer": texts}))
     assert len(played.route) > 300
-    text = html_report(facts_of(durable, played.state.run))
+    text = html_report(page_of(durable, played.state.run))
     assert "earlier steps left out" in text
     assert "earlier versions of note left out" in text
     assert len(text) < 1_000_000
@@ -309,7 +309,7 @@ states:
   done: {final: success}
 """
     played = durable.play(machine, inputs={"items": [{"id": "a"}, {"id": "b"}]})
-    page = Page(html_report(facts_of(durable, played.state.run)))
+    page = Page(html_report(page_of(durable, played.state.run)))
     assert "all: 2 items" in page.text
     for child in played.state.children["all"].values():
         assert child.started.child in page.text

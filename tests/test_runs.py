@@ -89,7 +89,8 @@ def rows() -> list[list[str]]:
 
 def test_runs_are_listed_with_their_state_their_age_and_their_cost() -> None:
     first, second = started(SHORT_OF_WORDS), started(BROKEN, "broken")
-    (newest, status, state, age, paid), older = rows()
+    (newest, status, state, began, age, paid), older = rows()
+    assert re.fullmatch(r"\d\d-\d\d \d\d:\d\d", began)
     assert (newest, status, state, paid) == (second, "suspended", "one", "unknown")
     assert re.fullmatch(r"\d+ s", age)
     assert older[:3] == [first, "finished", "failed (failure)"]
@@ -237,13 +238,73 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_one_at_work_runs() -> No
         assert "the run is interrupted here" in text
 
 
+def test_runs_are_found_by_their_status_their_end_and_their_age(cli: CommandLine) -> None:
+    asking, ended, stopped = started(LIMITED), started(SHORT_OF_WORDS), started(BROKEN, "broken")
+    for options, found in (
+        (["--status", "waiting"], [asking]),
+        (["--status", "failed"], [ended]),
+        (["--outcome", "failed", "--since", "1h"], [ended]),
+        (["--machine", "broken", "--status", "suspended"], [stopped]),
+    ):
+        listed = cli(0, "runs", "ls", *options).out.splitlines()
+        assert [line.split()[0] for line in listed] == ["run", *found]
+    [heading, row] = cli(0, "runs", "ls", "--status", "waiting").out.splitlines()
+    assert heading.endswith("  asks")
+    assert row.endswith("  Go on?")
+    assert cli(0, "runs", "ls", "--outcome", "done").err == "no such runs\n"
+    assert "such as 30d" in cli(2, "runs", "ls", "--since", "2999-01-01").err
+
+
+TALK = """
+loopkit: 1
+agents:
+  writer: {command: [sh, -c, "cat; echo Warm the pot. >&2"]}
+  editor: {command: [sh, -c, "cat >/dev/null; printf '\\\\033[31mThe kettle sings.'"]}
+states:
+  draft: {agent: writer, prompt: Write about the white teapot., output: post, next: edit,
+          on_error: failed}
+  edit: {agent: editor, prompt: "Edit this: {{ post }}", output: text, next: done,
+         on_error: failed}
+  done: {final: success}
+  failed: {final: failure}
+"""
+
+
+def test_each_call_can_be_read_with_what_was_sent_and_what_came_back(cli: CommandLine) -> None:
+    name = started(TALK)
+    first, second = cli(0, "runs", "call", name).out.splitlines()
+    assert first.startswith("1. draft, attempt 1: author writer answered")
+    assert second.startswith("2. edit, attempt 1: author editor answered")
+    whole = cli(0, "runs", "call", name, "2").out
+    assert "\n  Edit this: Write about the white teapot.\n" in whole
+    assert whole.endswith("Reply (exit 0):\n  The kettle sings.\n")
+    told = cli(0, "runs", "show", name, "--calls").out
+    assert whole in told
+    assert "Standard error:\n  Warm the pot.\n" in told
+    assert re.search(r"^spent: 2 calls.*\n  draft: 1 call .*\n  edit: 1 call ", told, re.MULTILINE)
+    assert "has no call 3; it has calls 1 to 2" in cli(2, "runs", "call", name, "3").err
+    cli(0, "report", name, "-o", "run.md")
+    report = Path("run.md").read_text(encoding="utf-8")
+    assert "```\nWrite about the white teapot.\n```" in report
+    assert "The kettle sings." in report
+    assert "\x1b" not in whole + told + report
+
+
+def test_versions_of_two_runs_are_compared(cli: CommandLine) -> None:
+    first, second = started(SHORT_OF_WORDS), started(SHORT_OF_WORDS.replace("A note", "One"))
+    before, after, *changed = cli(0, "runs", "diff", first, "--with", second).out.splitlines()
+    assert before.startswith(f"--- {first}: note 2, attempt 2")
+    assert after.startswith(f"+++ {second}: note 2, attempt 2")
+    assert changed[1:3] == ["-A note.Once more.", "+One.Once more."]
+
+
 def test_a_question_says_until_when_it_is_open_and_what_counts_then(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     name = started(LIMITED)
     assert run(["runs", "show", name]) == 0
     told = capsys.readouterr().out
-    due = r"\nDue by [-\d]{10} [:\d]{8}: if the run goes on after that, "
+    due = r"\nDue by [-\d]{10} [:\d]{8} UTC: if the run goes on after that, "
     assert re.search(due + r"the answer is `stop`; as long as it has not, a later", told)
     assert run(["answer", name, "write"]) == 5
     assert run(["runs", "show", name]) == 0
@@ -359,3 +420,5 @@ def test_an_unknown_command_of_runs_is_told_with_the_one_that_was_meant(
 ) -> None:
     assert run(["runs", "lgos", "note"]) == 2
     assert "no such command `lgos`; did you mean `logs`?" in capsys.readouterr().err
+    assert run(["diff", "note"]) == 2
+    assert "did you mean `runs diff`?" in capsys.readouterr().err

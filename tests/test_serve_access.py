@@ -44,7 +44,7 @@ async def is_open(site: Served, run: str) -> bool:
 
 
 async def test_nothing_is_shown_without_the_token(stranger: httpx.AsyncClient) -> None:
-    paths = ("/", "/api", "/api/openapi.json", "/api/runs", "/api/events", "/nowhere")
+    paths = ("/", "/api/openapi.json", "/api/runs", "/api/events", "/nowhere")
     for path in paths:
         for headers in ({}, {"Authorization": "Bearer wrong-token-wrong-token"}):
             answer = await stranger.get(path, headers=headers)
@@ -194,7 +194,7 @@ async def test_a_bug_is_told_to_who_runs_the_server_and_not_to_a_client(
     async def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("the secret of the house")
 
-    site.site.runs.summaries = broken  # type: ignore[method-assign]  # the bug: no request is known to cause one
+    site.site.runs.looks = broken  # type: ignore[method-assign]  # the bug: no request is known to cause one
     async with httpx.AsyncClient(
         transport=httpx.AsyncHTTPTransport(), base_url=site.url, headers=BEARER
     ) as client:

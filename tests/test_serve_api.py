@@ -18,7 +18,6 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from loopkit.cli import invoke
-from tests.html_page import parsed
 from tests.http_site import ASKING, LETTERS, Served, all_of, served
 from tests.support import PLAN_REVIEW, ROOT
 from tests.warm import Process
@@ -365,20 +364,6 @@ async def test_what_is_given_fits_its_schema_in_the_document(site: Served) -> No
         Draft202012Validator({"$ref": f"api{ref}"}, registry=registry).validate(
             await site.get(f"/api/{path}")
         )
-
-
-async def test_the_page_of_the_api_shows_every_endpoint_and_loads_nothing_from_elsewhere(
-    site: Served,
-) -> None:
-    page = (await site.client.get("/api")).text
-    made = await site.get("/api/openapi.json")
-    assert all(path in page for path in made["paths"])
-    loaded = [
-        one.attributes.get("src") or one.attributes.get("href") or ""
-        for one in parsed(page).all()
-        if one.attributes.keys() & {"src", "href"}
-    ]
-    assert all(re.match(r"/(?!/)|#|data:", address) for address in loaded)
 
 
 def test_a_run_of_plan_review_is_told_with_the_report_on_each_version() -> None:

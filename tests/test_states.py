@@ -25,7 +25,7 @@ from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import faults_of, table_of
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import drawing
-from loopkit.views.run_data import versions_of
+from loopkit.views.steps import Steps
 from tests.support import KIND_EXAMPLES, Desk, Played, published_faults, scenario
 
 EXAMPLES = KIND_EXAMPLES["states"]
@@ -219,7 +219,7 @@ def test_an_artifact_has_its_first_value_before_any_state_works(durable: Desk) -
     assert run.prompts("writer")[-1] == "Go on: a:"
     assert run.result["told"] == 'a: tea ["x", "xx"] []'
     assert run.result["parts"] == [{"name": "a", "steps": []}]
-    versions = versions_of(run.events)
+    versions = Steps().after(run.stored).versions
     assert [one.title for one in versions["log"]] == [
         "log 1, from the start: not judged",
         "log 2, attempt 1 by draft: not judged",

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from jsonschema import Draft7Validator
@@ -25,7 +24,7 @@ from loopkit.language.load import load
 from loopkit.views.plot import plot, spans_of
 from loopkit.views.schemas import SCHEMAS
 from loopkit.views.stats import RunStats
-from tests.support import PASS, Desk, fails, scenario, warns
+from tests.support import PASS, CommandLine, Desk, fails, scenario, warns
 from tests.waiting import until
 from tests.warm import Process, ran_loopkit
 
@@ -90,9 +89,9 @@ def issues(*named: tuple[str, str], usd: float = 0.0) -> dict[str, Any]:
 
 
 def told(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> str:
-    """What `stats` prints."""
+    """What `stats` prints, runs that a scenario played included."""
     capsys.readouterr()
-    assert invoke(["stats", *options]) == code
+    assert invoke(["stats", "--played", *options]) == code
     return capsys.readouterr().out
 
 
@@ -410,6 +409,19 @@ def test_an_unknown_run_is_a_usage_error_before_anything_is_printed(
     assert told(capsys, played.state.run, "nothing", "--format", "json", code=2) == ""
 
 
+def test_runs_that_a_scenario_played_count_where_they_are_named_or_asked_for(
+    desk: Desk, cli: CommandLine
+) -> None:
+    script = scenario(agents={"writer": ["x"], "critic": [issues()]})
+    runs = [desk.play(KEYED, script).state.run for _ in range(2)]
+    left_out = cli(0, "stats")
+    assert "mean of" not in left_out.out
+    assert "2 runs that a scenario played are left out; count them with `--pl" in left_out.err
+    assert "1 run, 1 finished" in cli(0, "stats", runs[0]).out
+    asked = cli(0, "stats", "--played")
+    assert ("2 runs, 2 finished" in asked.out, asked.err) == (True, "")
+
+
 def test_a_damaged_run_among_others_is_reported_and_left_out(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -422,7 +434,7 @@ def test_a_damaged_run_among_others_is_reported_and_left_out(
         db.execute(gone, [runs[0]])
         broken = "UPDATE records SET data = '{' WHERE type = 'worked' AND run_id = "
         db.execute(f"{broken} (SELECT id FROM runs WHERE run = ?)", [runs[1]])
-    done = ran_loopkit("stats", "--format", "json")
+    done = ran_loopkit("stats", "--played", "--format", "json")
     assert done.returncode == 4
     assert [run["run"] for run in json.loads(done.stdout)["runs"]] == runs[2:]
     faults = done.stderr.splitlines()
@@ -505,37 +517,8 @@ input: {parts: [str]}
 
 # -- the plot -----------------------------------------------------------------------------------
 
-SVG = "{http://www.w3.org/2000/svg}"
 
-
-def drawn(capsys: pytest.CaptureFixture[str], *options: str) -> ET.Element:
-    told(capsys, *options, "--plot", "p.svg")
-    return ET.parse("p.svg").getroot()
-
-
-def texts(svg: ET.Element) -> list[str]:
-    return [found.text or "" for found in svg.iter(f"{SVG}text")]
-
-
-@pytest.mark.usefixtures("desk")
-def test_a_plot_is_a_file_whose_name_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["stats", "--plot", "p.png"]) == 2
-    assert "`--plot p.png`: the name has to end in .svg" in capsys.readouterr().err
-
-
-def test_a_plot_of_no_run_and_of_one_says_so(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "no runs" in texts(drawn(capsys))
-    desk.play(KEYED, scenario(agents={"writer": [work("x", 0.3)], "critic": [issues()]}))
-    svg = drawn(capsys)
-    assert texts(svg)[0] == "machine: 1 run"
-    # Clean, no yield without a defect, and what it cost.
-    assert len([c for c in svg.iter(f"{SVG}circle") if c.get("r") == "2.5"]) == 2
-    assert "$0.5" in texts(svg)
-
-
-def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path) -> None:
+def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs() -> None:
     def point(at: float, usd: float | None, *, is_clean: bool) -> RunStats:
         figures: dict[str, Any] = dict.fromkeys(RunStats.__struct_fields__, 0)
         figures |= {"outcome": "done", "corrections": 0 if is_clean else 1, "cost_usd": usd}
@@ -553,14 +536,8 @@ def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs(tmp_path: Path
     # Runs far apart: what lies between has no point. What is unknown is not free.
     few = spans_of([point(0.0, None, is_clean=True), point(10.0, 1.0, is_clean=True)] * 20)
     assert [(span.runs.runs, span.mean_usd) for span in few] == [(20, None), (20, 1.0)]
-    for some in (points, points[:2], points[:1], []):
-        ET.fromstring(plot(some, 'a <b> & "c"'))
-
-
-def test_a_plot_that_cannot_be_written_is_a_usage_error(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told(capsys, "--plot", "no/such/folder/p.svg", code=2)
+    assert [len(line) for line in plot(points).panels[1].lines.values()] == [40]
+    assert [len(plot(some).dates) for some in (points, points[:2], points[:1], [])] == [5, 2, 1, 0]
 
 
 # -- ways back and states that are kept ---------------------------------------------------------

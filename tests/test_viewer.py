@@ -14,9 +14,12 @@ import pytest
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import Journal
 from loopkit.journal.records import Record
-from loopkit.serving.shown_runs import ShownRuns
+from loopkit.language.datatypes.notation import parse_record
+from loopkit.views.page.fields import form_fields, typed_of
+from loopkit.views.page.run_page import RunPage
+from loopkit.views.run_view import RunViews, Wanted
 from tests.html_page import Element, parsed
-from tests.http_site import ASKING, LETTERS, TOKEN, Served, served
+from tests.http_site import ASKING, LETTERS, SLOW, TOKEN, Served, served, watching
 
 STATE = Path(".loopkit")
 OUTSIDE = """
@@ -225,21 +228,21 @@ async def test_a_list_reads_no_run_again_that_is_over(site: Served) -> None:
         await site.until(run, lambda told: told["summary"]["outcome"] is not None)
         await site.until(run, lambda told: not told["summary"]["is_driven"])
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    shown = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
     for _ in range(3):
-        listed, _ = await shown.summaries(None, "finished", None, 50)
-        assert [one.run for one in listed] == runs[1::-1]
+        listed, _ = await shown.looks(Wanted(status="finished"), None, 50)
+        assert [one.row.run for one in listed] == runs[1::-1]
     assert [counting.reads.count(run) for run in runs[:2]] == [1, 1]
 
 
 async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served) -> None:
     runs = [await started(site) for _ in range(3)]
     counting = CountingJournal(site.site.stored.journal)
-    shown = ShownRuns(StoredRuns(cast("Journal", counting)))
+    shown = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
     for _ in range(3):
         assert [one.run for one in await shown.waiting()] == runs[::-1]
-        listed, _ = await shown.summaries(None, "waiting", None, 50)
-        assert [one.run for one in listed] == runs[::-1]
+        listed, _ = await shown.looks(Wanted(status="waiting"), None, 50)
+        assert [one.row.run for one in listed] == runs[::-1]
     assert [counting.reads.count(run) for run in runs] == [1, 1, 1]
     await site.post(f"/api/runs/{runs[0]}/answer", choice="again", comment="Shorter.")
     await site.until(runs[0], lambda told: told["artifacts"]["letter"] == 2)
@@ -251,13 +254,13 @@ async def test_what_waits_is_read_once_however_many_runs_there_are(site: Served)
 async def test_the_page_of_a_run_in_which_nothing_happens_is_made_once(site: Served) -> None:
     run = await started(site)
     counting = CountingJournal(site.site.stored.journal)
-    pages = ShownRuns(StoredRuns(cast("Journal", counting)))
-    first = await pages.page(run)
-    assert (await pages.page(run)) is first
+    pages = RunViews(StoredRuns(cast("Journal", counting)), RunPage)
+    first = await pages.view(run)
+    assert (await pages.view(run)) is first
     assert counting.reads.count(run) == 2
     await site.post(f"/api/runs/{run}/answer", choice="send")
     await site.until(run, lambda told: told["summary"]["outcome"] is not None)
-    assert (await pages.page(run)).state.finished is not None
+    assert (await pages.view(run)).state.finished is not None
 
 
 @pytest.fixture
@@ -375,3 +378,121 @@ async def test_a_server_that_only_shows_offers_no_machine_to_start(site: Served)
     assert [one["href"] for one in (await page(site, "/")).all("a", "button")] == ["/start/letter"]
     async with served(STATE, Path("letter.yaml")) as other:
         assert not (await page(other, "/")).all("a", "button")
+
+
+async def test_a_run_that_failed_says_so_in_words_and_not_by_its_colour(site: Served) -> None:
+    runs = [await started(site) for _ in range(2)]
+    for run, choice in zip(runs, ("drop", "send"), strict=True):
+        await site.post(f"/api/runs/{run}/answer", choice=choice)
+        await site.until(run, lambda told: not told["summary"]["is_driven"])
+    rows = (await page(site, "/")).find("table").all("td", **{"data-label": "status"})
+    assert [one.text for one in rows] == ["succeeded", "failed"]
+    assert (await page(site, f"/runs/{runs[0]}")).find("header", id="head").find(
+        "span", "status"
+    ).text == "failed"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("status=failed", [0]),
+        ("status=succeeded", [1]),
+        ("outcome=sent", [1]),
+        ("text=CAKE", [0, 2]),
+        ("text=send it", [2]),
+        ("text=about tea", [1]),
+        ("since=2020-01-01", [0, 1, 2]),
+        ("until=2020-01-01", []),
+        ("since=2020-01-01&until=2999-12-31&text=cake&status=waiting", [2]),
+    ],
+)
+async def test_runs_are_found_by_what_became_of_them_their_texts_and_their_time(
+    site: Served, query: str, found: list[int]
+) -> None:
+    runs = [await started(site, topic=topic) for topic in ("cake", "tea", "cake")]
+    for run, choice in zip(runs, ("drop", "send"), strict=False):
+        await site.post(f"/api/runs/{run}/answer", choice=choice)
+        await site.until(run, lambda told: not told["summary"]["is_driven"])
+    data = await site.get(f"/api/runs?{query}")
+    assert [one["run"] for one in data["runs"]] == [runs[at] for at in reversed(found)]
+    tables = (await page(site, f"/?{query}")).all("table")
+    names = [one.text for table in tables for one in table.all("a")]
+    assert names == [runs[at] for at in reversed(found)]
+
+
+async def test_a_date_that_is_none_is_refused_in_words(site: Served) -> None:
+    answer = await site.client.get("/api/runs?since=yesterday")
+    assert (answer.status_code, "such as `2026-11-30`" in answer.text) == (400, True)
+
+
+async def test_a_run_is_started_again_with_the_input_that_another_had(site: Served) -> None:
+    run = await started(site, topic="cake & <tea>")
+    [again] = [one for one in (await page(site, f"/runs/{run}")).all("a") if "again" in one.text]
+    form = (await page(site, again["href"])).find("form", id="answer")
+    assert form.find("textarea").raw.strip() == "cake & <tea>"
+    sent = {"once": form.find("input", name="once")["value"], "input.topic": "cake & <tea>"}
+    answer = await site.client.post("/start/letter", data=sent, headers=BROWSER)
+    other = answer.headers["location"].rpartition("/")[2]
+    found = await site.until(other, lambda told: bool(told["questions"]))
+    assert found["input"] == {"topic": "cake & <tea>"}
+    await page(site, "/start/letter?from=nobody", 404)
+
+
+async def test_an_input_of_another_machine_is_filled_in_as_far_as_it_goes() -> None:
+    fields = form_fields(parse_record({"a": ["str"], "b": ["x|y"], "c": "int", "d": {"e": "str"}}))
+    typed = typed_of(fields, {"a": "one", "b": "x", "c": [1], "d": None, "z": 1}, "input.")
+    assert typed.pairs == {"input.a": ["one"], "input.b": ["x"], "input.c": ["[\n  1\n]"]}
+
+
+async def test_two_runs_stand_side_by_side_with_what_differs(site: Served) -> None:
+    runs = [await started(site, topic=topic) for topic in ("cake", "tea")]
+    boxes = (await page(site, "/")).all("input", name="run")
+    assert [one["value"] for one in boxes] == runs[::-1]
+    shown = await page(site, f"/compare?run={runs[0]}&run={runs[1]}")
+    assert [one.find("h2").text for one in shown.all("section", "card")] == runs
+    changed = [one.text for one in shown.all("span", "added")]
+    assert changed == ["+tea", "+About tea. <script>alert(1)</script>"]
+    for query in (f"run={runs[0]}", f"run={runs[0]}&run=%00"):
+        await page(site, f"/compare?{query}", 400)
+
+
+async def test_figures_have_a_page_with_a_picture_that_needs_no_other_host(site: Served) -> None:
+    run = await started(site)
+    await site.post(f"/api/runs/{run}/answer", choice="send")
+    await site.until(run, lambda told: not told["summary"]["is_driven"])
+    shown = await page(site, "/stats")
+    figures = {row.all("th")[0].text: row.all("td")[0].text for row in shown.all("tr")[:11]}
+    assert (figures["succeeded"], figures["clean"]) == ("100.0%", "100.0%")
+    assert len(shown.find("svg", "plot").all("circle", "point")) == 2
+    assert "There are no such runs." in (await page(site, "/stats?machine=nobody")).text
+
+
+async def test_a_batch_has_a_page_with_all_of_its_runs(site: Served) -> None:
+    host = site.site.host
+    assert host is not None
+    for line in ("1", "2", "10"):
+        active = await host.app.start(host.machines["letter"], {}, run=f"letter-0123abcd-{line}")
+        await active.append()
+        await host.app.drive(active)
+    [link] = (await page(site, "/")).find("p", id="batches").all("a")
+    shown = await page(site, link["href"])
+    assert len(shown.find("table").all("a")) == 3
+    assert shown.find("dl", "figures").text.startswith("runs3 waiting3")
+    run = await page(site, "/runs/letter-0123abcd-2")
+    assert link["href"] in [one["href"] for one in run.all("a")]
+    await page(site, "/batches/letter-99999999", 404)
+
+
+async def test_a_call_in_flight_is_shown_at_the_top_of_its_run(own_folder: Path) -> None:
+    (own_folder / "slow.yaml").write_text(SLOW, encoding="utf-8")
+    async with served(STATE, Path("slow.yaml"), may_answer=True) as site:
+        run = (await site.post("/api/runs", machine="slow")).json()["run"]
+        async with watching(site.client, f"/api/runs/{run}/events") as stream:
+            async for one in stream:
+                if one.data.get("type") == "intended":
+                    break
+        head = (await page(site, f"/runs/{run}")).find("header", id="head")
+        assert "write asks writer" in head.find("p", "flight").text
+        (own_folder / "go").touch()
+        await site.until(run, lambda told: told["summary"]["outcome"] is not None)
+        assert not (await page(site, f"/runs/{run}")).all("p", "flight")

@@ -99,7 +99,7 @@ async def test_plan_review_is_led_from_its_start_to_the_approval(
         await page.click("main button")
         await page.wait_for_selector("#answer")
         runs.append(page.url.partition("/runs/")[2].partition("?")[0].partition("#")[0])
-        assert "### Task 1" in await page.inner_text("#question")
+        assert "\nTask 1" in await page.inner_text("#question")
         await page.check("input[value=revise]")
         await page.fill("[name=comment]", "Name the files.")
         await page.fill("[name=by]", "Ann")

@@ -132,7 +132,7 @@ async def test_a_run_is_watched_from_its_start_to_its_end_without_loading_the_pa
         Path("go").touch()
         await page.wait_for_selector("#head .status.bad")
         assert await page.evaluate("window.stays")
-        assert await page.title() == f"finished: {run} · loopkit"
+        assert await page.title() == f"failed: {run} · loopkit"
         assert await page.text_content(".diagram .here .title") == "gave_up"
         await is_so(page, "source === null")
         shown = await page.inner_html("#steps")
@@ -141,7 +141,7 @@ async def test_a_run_is_watched_from_its_start_to_its_end_without_loading_the_pa
         return list(await page.locator("#steps h3").all_inner_texts())
 
     steps, wrong = await visit(browser, site.url, watch)
-    assert steps == ["write", "judge"] * 3 + ["gave_up"]
+    assert steps == ["write", "judge"] * 3 + ["gave up"]
     assert wrong == []
 
 
@@ -226,7 +226,7 @@ async def test_a_page_that_loses_its_server_says_so_and_comes_back_by_itself(
 
     url = f"http://127.0.0.1:{cable.port}"
     steps, _ = await visit(browser, url, watch)
-    assert steps == ["write", "judge"] * 3 + ["gave_up"]
+    assert steps == ["write", "judge"] * 3 + ["gave up"]
     await cable.cut()
 
 
@@ -358,6 +358,7 @@ async def test_a_run_of_500_steps_is_shown_whole_and_a_longer_one_in_parts(
         assert (await page.text_content(".diagram .here .title")) == "ask"
         earlier = await page.inner_text("#earlier")
         await page.click("#earlier a")
+        await page.wait_for_load_state()
         names = await page.locator("#steps h3").all_inner_texts()
         assert await page.evaluate("source") is None
         return steps, earlier, names
@@ -423,8 +424,9 @@ async def test_pages_fit_narrow_screens_and_follow_the_system_in_light_and_dark(
     run = await started(site, "letter", topic="x" * 300)
     await site.until(run, lambda told: bool(told["questions"]))
     [long] = (await site.get("/api/runs?machine=loop"))["runs"]
-    paths = ["/", "/waiting", f"/runs/{run}", f"/runs/{long['run']}", "/api", "/nowhere"]
+    paths = ["/", "/waiting", f"/runs/{run}", f"/runs/{long['run']}", "/stats", "/nowhere"]
     paths += [f"/runs/{run}/versions/letter/1", "/login"]
+    paths += [f"/compare?run={run}&run={long['run']}"]
 
     async def look(page: Any) -> dict[str, list[Any]]:
         await page.set_viewport_size({"width": 360, "height": 700})

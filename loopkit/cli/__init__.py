@@ -87,6 +87,9 @@ class LazyGroup(click.Group):
             from loopkit.document.problems import did_you_mean
 
             hint = did_you_mean(str(args[0]), self._lazy)
+            runs = self.get_command(ctx, "runs")
+            if isinstance(runs, LazyGroup) and args[0] in runs.list_commands(ctx):
+                hint = f"did you mean `runs {args[0]}`?"
             raise click.UsageError(f"no such command `{args[0]}`; {hint}", ctx) from error
 
 

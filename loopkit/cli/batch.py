@@ -236,6 +236,8 @@ class Tally:
     """By outcome, and whether that is a success."""
     before: int = 0
     """The number of lines that had ended before the batch was run."""
+    driven: int = 0
+    """The number of lines that were run now."""
     elsewhere: int = 0
     """The number of those that had another definition of the machine."""
     stopped: Counter[str] = field(default_factory=Counter)
@@ -344,6 +346,7 @@ class BatchDriver:
         if active is None:
             return
         self._driven[line.run] = active
+        self.tally.driven += 1
         try:
             if self.stopping:
                 active.stop()
@@ -414,6 +417,8 @@ def status(driver: BatchDriver, elapsed_s: float) -> str:
 def last_lines(driver: BatchDriver) -> Iterator[str]:
     tally = driver.tally
     yield " · ".join((*_lines(tally), usage_text(driver.budget.used)))
+    if not tally.driven and tally.lines and _done(tally) == tally.lines:
+        yield "nothing was run: every line had ended before, or is refused"
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
         yield (

@@ -21,8 +21,8 @@ from loopkit.cli.watching import ERASE, PlainLines
 from loopkit.drive.stored_runs import Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
-from loopkit.views.console import Line, LineTone
-from loopkit.views.progress import fit
+from loopkit.views.console import Line, fit
+from loopkit.views.steps import LineTone
 
 TICK_S = 0.25
 UNBROKEN, BROKEN = "\x1b[?7l", "\x1b[?7h"

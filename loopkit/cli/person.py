@@ -150,8 +150,9 @@ def _match_choice(choices: Sequence[Choice], said: str) -> Choice | None:
     exact = [choice for choice in matching if choice.name == said.lower()]
     chosen = (exact or matching)[0] if exact or len(matching) == 1 else None
     if chosen is None:
-        names = ", ".join(choice.name for choice in choices)
-        echo(f"  please answer one of: {names}", err=True)
+        fits = f"`{said}` fits several of them; " if matching else ""
+        names = ", ".join(choice.name for choice in matching or choices)
+        echo(f"  {fits}please answer one of: {names}", err=True)
     elif chosen.closed:
         echo(f"  `{chosen.name}` is closed: {chosen.closed}", err=True)
         return None

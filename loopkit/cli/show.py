@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import click
@@ -11,19 +10,16 @@ import click
 from loopkit.app import App
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, write
-from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.cli.terminal import echo_wrapped, examples
+from loopkit.cli.stored_runs import past_moment, run_argument, with_app, with_runs
+from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
-from loopkit.engine.macrostep import Engine
-from loopkit.engine.state import RunState
 from loopkit.journal.errors import JournalError, RunUnreadable
-from loopkit.text.moments import moment_in, period_at
-from loopkit.text.run_ids import is_child, root_of
-from loopkit.views.hints import hints_for, waiting_hints
-from loopkit.views.plan.planned import fresh_session_lines, prompt_lines
+from loopkit.views.hints import waiting_hints
 from loopkit.views.review import option_lines, review
-from loopkit.views.run_data import child_lines, rows_of, rows_to_show, summary
+from loopkit.views.run_data import call_title
+from loopkit.views.run_text import MOST_OF_TEXT, call_lines, child_lines, summary
+from loopkit.views.run_view import RunView, RunViews
 
 
 @click.command(
@@ -41,26 +37,13 @@ def report_command(run: str, out: Path) -> int:
 
     The page needs no server, contains no script and fetches nothing.
     """
-    from loopkit.views.page.run_page import REPORTS
+    from loopkit.views.page.run_page import REPORTS, RunPage
 
     if out.suffix not in REPORTS:
         raise click.UsageError(f"`-o {out}`: the name has to end in {' or '.join(REPORTS)}")
-    facts = with_app(lambda app: app.facts_of(run), readonly=True)
-    write(out, REPORTS[out.suffix](facts).encode())
+    page = with_runs(lambda stored: RunViews(stored, RunPage).view(run))
+    write(out, REPORTS[out.suffix](page).encode())
     return terminal.OK
-
-
-def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """The Unix time of a date, or so long ago."""
-    if text is None:
-        return None
-    now = datetime.now().astimezone()
-    age, end = period_at(text)
-    if 0 < end == len(text):
-        return now.timestamp() - age
-    if (moment := moment_in(text, now)) is None or moment > now:
-        raise click.BadParameter("give a past date such as 2026-11-01, or an age such as 30d")
-    return moment.timestamp()
 
 
 @click.command(
@@ -68,7 +51,7 @@ def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | 
 )
 @run_argument(nargs=-1)
 @click.option(
-    "--ended-before", callback=_moment, metavar="DATE|AGE",
+    "--ended-before", callback=past_moment, metavar="DATE|AGE",
     help="Remove all runs that ended before a date, or so long ago."
 )  # fmt: skip
 def rm_command(run: tuple[str, ...], ended_before: float | None) -> int:
@@ -141,50 +124,49 @@ async def _open_calls(app: App, run: str) -> AsyncIterator[Intended]:
             yield call
 
 
-@click.command(epilog=examples("loopkit runs show plan-1f09ab"))
+@click.command(epilog=examples("loopkit runs call plan-1f09ab 3"))
 @run_argument()
-def show_command(run: str) -> int:
-    """Show the status of RUN, the reason, and what to do next."""
+@click.argument("number", type=click.IntRange(1), metavar="[N]", required=False)
+def call_command(run: str, number: int | None) -> int:
+    """Print call N of RUN: what was sent, what came back, and what it took.
 
-    async def read(app: App) -> list[str]:
-        state, rows = await app.state_of(run), await app.journal.runs(run=run)
-        engine = app.engine(await app.machine_of(state), state.definition)
-        is_driven = any(row.is_driven for row in rows)
-        hints = await hints_for(app, state, app.clock.now())
-        usage = await app.usage_of(state)
-        items = engine.program.report_items
-        told = summary(state, hints, usage, is_driven=is_driven, items=items)
-        events = [stored.event for stored in await app.events(run)]
-        return [
-            *told,
-            *fresh_session_lines(events),
-            *prompt_lines(events),
-            *_question_lines(engine, state),
-            *await _family(app, state, is_driven),
-        ]
-
-    echo_wrapped(with_app(read, readonly=True))
+    Without N, print a line for each call.
+    """
+    read = with_runs(lambda stored: RunViews(stored, RunView).read(run))
+    calls = list(read.steps.every_call())
+    if number is None:
+        echo_wrapped(f"{call.number}. {call_title(call, step)}" for step, call in calls)
+        return terminal.OK
+    if number > len(calls):
+        some = f"calls 1 to {len(calls)}" if calls else "no calls"
+        raise Stop(USAGE, f"error: `{run}` has no call {number}; it has {some}")
+    for line in call_lines(run, *calls[number - 1]):
+        terminal.echo(line)
     return terminal.OK
 
 
-def _question_lines(engine: Engine, state: RunState) -> Iterator[str]:
+@click.command(epilog=examples("loopkit runs show plan-1f09ab --calls"))
+@run_argument()
+@click.option(
+    "--calls", is_flag=True, help="Show each call too: the beginning of its prompt and reply."
+)
+def show_command(run: str, calls: bool) -> int:
+    """Show the status of RUN, the reason, and what to do next."""
+
+    view = with_runs(lambda stored: RunViews(stored, RunView).view(run))
+    echo_wrapped(summary(view))
+    for step, call in view.steps.every_call() if calls else ():
+        for line in ("", *call_lines(run, step, call, MOST_OF_TEXT)):
+            terminal.echo(line)
+    echo_wrapped([*_question_lines(view), *child_lines(view)])
+    return terminal.OK
+
+
+def _question_lines(view: RunView) -> Iterator[str]:
+    state, engine = view.state, view.engine
     if state.question is not None and state.status == "waiting":
         yield f"\n{review(engine, state)}"
         has_origins = bool(engine.program.graph.origins) and state.question.wanted is None
         yield from option_lines(state.question, has_origins=has_origins)
         yield ""
         yield from waiting_hints(state.run, state.question)
-
-
-async def _family(app: App, state: RunState, is_driven: bool) -> list[str]:
-    lines: list[str] = []
-    for name, rows in rows_of(state):
-        known = {
-            row.run: await app.state_of(row.run)
-            for row in rows_to_show(rows)
-            if row.run and not row.outcome and await app.journal.has(row.run)
-        }
-        lines += child_lines(state, name, rows, known, is_driven)
-    if is_child(state.run):
-        lines.append(f"part of: loopkit runs show {root_of(state.run)}")
-    return lines

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import FILE, write
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
 from loopkit.views import stats
-from loopkit.views.plot import plot
 from loopkit.views.stats import (
     MachineStats,
     RunStats,
@@ -45,24 +42,24 @@ Read = RunStats | RunUnreadable
     help="How to print the figures.",
 )
 @click.option("--defects", is_flag=True, help="Print a row for each defect.")
-@click.option(
-    "--plot", "drawing", type=FILE, metavar="FILE.svg", help="Also draw yield and cost over time."
-)
+@click.option("--played", is_flag=True, help="Count runs that a scenario played, too.")
 def stats_command(
-    run: tuple[str, ...], machine: str | None, form: str, defects: bool, drawing: Path | None
+    run: tuple[str, ...], machine: str | None, form: str, defects: bool, played: bool
 ) -> int:
     """Show the defects of runs, and what it took to correct them.
 
-    With RUN, of these runs and those that they have begun; otherwise of all.
+    With RUN, of these runs and those that they have begun; otherwise of all that no scenario has
+    played.
     """
-    if drawing is not None and drawing.suffix.lower() != ".svg":
-        raise click.UsageError(f"`--plot {drawing}`: the name has to end in .svg")
-    runs, faults = list[RunStats](), list[RunUnreadable]()
+    runs, faults, left_out = list[RunStats](), list[RunUnreadable](), 0
 
     async def read(stored: StoredRuns) -> None:
+        nonlocal left_out
         async for found in _figures_of(stored, run, machine) if run else _all(stored, machine):
             if isinstance(found, RunUnreadable):
                 faults.append(found)
+            elif found.played and not (played or run):
+                left_out += 1
             else:
                 runs.append(found)
 
@@ -74,10 +71,10 @@ def stats_command(
         _print_csv(runs, of_defects=defects)
     else:
         _print_tables(machines, runs if defects or run else ())
-    if drawing is not None:
-        names = [one.machine for one in machines]
-        title = names[0] if len(names) == 1 else plural(len(names), "machine")
-        write(drawing, plot(runs, title).encode())
+    if left_out:
+        are = "is" if left_out == 1 else "are"
+        said = f"{plural(left_out, 'run', ',')} that a scenario played {are} left out"
+        terminal.say(f"{said}; count them with `--played`")
     terminal.say_some([f"error: {fault}" for fault in faults])
     return terminal.ERROR if faults else terminal.OK
 

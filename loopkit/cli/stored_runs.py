@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,15 +16,16 @@ from loopkit.cli.terminal import Stop, report_errors
 from loopkit.drive.stored_runs import StoredRuns, state_after
 from loopkit.journal.errors import RunUnreadable
 from loopkit.journal.journal import open_journal
+from loopkit.text.moments import moment_in, period_at
 from loopkit.text.run_ids import root_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from loopkit.app import App
-    from loopkit.engine.events import Event
     from loopkit.engine.state import RunState
     from loopkit.journal.journal import Journal
+    from loopkit.views.steps import Steps
 
 Result = TypeVar("Result")
 NEWEST = 200
@@ -46,16 +48,17 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
         return asyncio.run(read())
 
 
-def newest_runs(machine: str) -> list[tuple[RunState, list[Event]]]:
-    """The newest runs of a machine that can be read, each with its events; 200 at most."""
+def newest_runs(machine: str) -> list[tuple[RunState, Steps]]:
+    """The newest runs of a machine that can be read, each with its steps; 200 at most."""
+    from loopkit.views.steps import Steps
 
-    async def read(stored: StoredRuns) -> list[tuple[RunState, list[Event]]]:
-        found: list[tuple[RunState, list[Event]]] = []
+    async def read(stored: StoredRuns) -> list[tuple[RunState, Steps]]:
+        found: list[tuple[RunState, Steps]] = []
         for row in await stored.journal.runs(machine, NEWEST, children=True):
             # `runs ls` reports its fault; the figures of other runs do not depend on it.
             with suppress(RunUnreadable):
                 history = await stored.events(row.run)
-                found.append((state_after(row.run, history), [each.event for each in history]))
+                found.append((state_after(row.run, history), Steps().after(history)))
         return found
 
     return with_runs(read)
@@ -89,10 +92,10 @@ async def has_driver(stored: StoredRuns, run: str) -> bool:
 
 def run_argument(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The argument RUN: the id of a stored run, or as much of its beginning as no other run has."""
-    return click.argument("run", callback=_full_ids, shell_complete=_complete_id, **options)
+    return click.argument("run", callback=full_ids, shell_complete=complete_id, **options)
 
 
-def _full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
+def full_ids(_: click.Context, __: click.Parameter, value: Any) -> Any:
     if value is None or isinstance(value, str):
         return value and full_id(value)
     return tuple(map(full_id, value))
@@ -116,9 +119,22 @@ def machine_or_run(named: str) -> Path | str:
     return full_id(named)
 
 
-def _complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+def complete_id(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     try:
         return with_runs(lambda stored: stored.journal.find_runs(incomplete, OFFERED))
     except Stop:
         # A shell that asks for words has no place for a message.
         return []
+
+
+def past_moment(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """The Unix time of a date, or so long ago."""
+    if text is None:
+        return None
+    now = datetime.now().astimezone()
+    age, end = period_at(text)
+    if 0 < end == len(text):
+        return now.timestamp() - age
+    if (moment := moment_in(text, now)) is None or moment > now:
+        raise click.BadParameter("give a past date such as 2026-11-01, or an age such as 30d")
+    return moment.timestamp()

@@ -18,7 +18,6 @@ from loopkit.engine.events import (
     EVENTS,
     Decided,
     Emitted,
-    Entered,
     Event,
     Failed,
     InDoubt,
@@ -29,6 +28,7 @@ from loopkit.engine.events import (
 )
 from loopkit.engine.state import RunState
 from loopkit.text import one_line
+from loopkit.views.steps import Call, Step, Steps
 
 LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
@@ -61,6 +61,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "worked": ("outcome",),
 }
 """By event: the fields that are logged besides its place. None can be a text of an agent."""
+OF_CALL = ("state", "visit", "task", "role", "agent", "place")
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 MESSAGE = "%s: %s%s"
 VALUE_WIDTH = 80
@@ -77,20 +78,20 @@ class LogObserver:
 class RunLog:
     def __init__(self, run: str, state: RunState) -> None:
         self._run = run
-        self._state = state.state
-        self._visit = state.visit
-        self._calls = dict(state.open_calls)
+        calls = [Call(0, 0, 0.0, intent) for intent in state.open_calls.values()]
+        now = Step(state=state.state, visit=state.visit, calls=calls)
+        self._steps = Steps(is_kept=False, before=now)
 
     def __call__(self, stored: Stored) -> None:
         event = stored.event
-        if isinstance(event, Entered):
-            self._state, self._visit = event.state, event.visit
+        self._steps.take(stored)
         fields = self._fields(event)
         logger = AREAS[event.area]
         level = LEVELS.get(event.type, logging.INFO if "verdict" in fields else logging.DEBUG)
         if logger.isEnabledFor(level):
             place = {"run": self._run, "seq": stored.seq, "epoch": stored.epoch}
-            details = {"state": self._state, "visit": self._visit, **fields}
+            step = self._steps.step
+            details = {"state": step.state, "visit": step.visit, **fields}
             extra = {**place, "event": event.type, **details}
             logger.log(level, MESSAGE, self._run, event.type, _as_text(details), extra=extra)
 
@@ -98,7 +99,6 @@ class RunLog:
         fields = {name: getattr(event, name) for name in FIELDS.get(event.type, ())}
         match event:
             case Intended():
-                self._calls[event.key] = event
                 fields["call"] = event.key
             case Replied() | Failed():
                 fields |= self._of_call(event.key) | {
@@ -118,11 +118,9 @@ class RunLog:
         return fields
 
     def _of_call(self, key: str) -> dict[str, Any]:
-        call = self._calls.get(key)
-        if call is None:
+        if (call := self._steps.step.call(key)) is None:
             return {"call": key}
-        ids = {"task": call.task, "role": call.role, "agent": call.agent, "place": call.place}
-        return {"call": key, "state": call.state, "visit": call.visit, **ids}
+        return {"call": key, **{name: getattr(call.intent, name) for name in OF_CALL}}
 
 
 def _as_text(fields: Mapping[str, Any]) -> str:

@@ -256,11 +256,11 @@ class Host(DueRuns):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def start(self, machine: str, inputs: Mapping[str, Any]) -> str:
+    async def start(self, machine: str, inputs: Mapping[str, Any], run: str = "") -> str:
         """Start a run, drive it, and return its id, which is in the journal by then.
 
-        Raises NotRunnable if there is no such machine or its agents cannot be played,
-        InvalidInput, and JournalError.
+        Without an id it gets one. Raises NotRunnable if there is no such machine or its agents
+        cannot be played, InvalidInput, and JournalError.
         """
         self._refuse_at_end()
         if machine not in self.machines:
@@ -268,7 +268,7 @@ class Host(DueRuns):
             raise NotRunnable(f"there is no machine `{one_line(machine)}` here; {hint}")
         loaded = self.machines[machine]
         complete = complete_input(loaded.machine, inputs, self._project)
-        active = await self.app.start(loaded, complete)
+        active = await self.app.start(loaded, complete, run=run)
         await active.append()
         self._drive(active)
         return active.state.run

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
@@ -18,7 +20,8 @@ from loopkit.agents.port import NotRunnable
 from loopkit.drive.answers import AnswerRefused, without_secrets
 from loopkit.drive.inbox import AnyAnswer, given_before, who_gave
 from loopkit.engine.payloads import Delivery
-from loopkit.journal.errors import JournalError, RunUnreadable
+from loopkit.engine.records import Usage
+from loopkit.journal.errors import JournalError, RunExists, RunUnreadable
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import MISSING, InvalidInput
@@ -26,15 +29,15 @@ from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
 from loopkit.serving.http.endpoints import (
-    ONLY_SHOWS,
-    STATUSES,
     WHICH,
     Call,
     Endpoint,
     Parameter,
     as_offered_machine,
+    page_of,
     routes,
     version_in,
+    wanted_in,
 )
 from loopkit.serving.http.library import (
     BaseRoute,
@@ -43,9 +46,9 @@ from loopkit.serving.http.library import (
     Request,
     Response,
 )
-from loopkit.serving.http.server import Site
-from loopkit.serving.shown_runs import run_in_page_thread
+from loopkit.serving.http.server import Site, run_in_page_thread
 from loopkit.text.json_text import canonical
+from loopkit.text.run_ids import batch_of
 from loopkit.views.page.fields import (
     LIMIT,
     Faults,
@@ -55,9 +58,14 @@ from loopkit.views.page.fields import (
     form_fields,
     read_fields,
     read_given,
+    typed_of,
 )
 from loopkit.views.page.rendering import asset, render
-from loopkit.views.page.run_page import RunPage, html_report, path_of
+from loopkit.views.page.run_page import compared, html_report, path_of
+from loopkit.views.plot import Plot, plot
+from loopkit.views.run_data import word_of
+from loopkit.views.run_view import STATUSES
+from loopkit.views.stats import OF_PHASES, MachineStats, RunStats, stats_of_machine
 
 LISTED = 50
 MOST = 20_000
@@ -67,7 +75,8 @@ MOST_ALONE = 200_000
 MOST_STEPS = 500
 MOST_EDITED = 100_000
 """Characters of an artifact that is editable at once; a longer one is behind a link."""
-MOST_STARTS = 1_000
+ID_CHARS = 10
+"""Those of the id of a run that a form starts: so many that no two forms start one run."""
 MOST_BYTES = 20_000_000
 """The size of a form: browsers encode many characters of an artifact as three or nine bytes."""
 MOST_FIELDS = 10_000
@@ -83,26 +92,61 @@ PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit"}
 
 
 async def show_runs(call: Call) -> Response:
-    machine = call.query["machine"] or None
-    status = call.query["status"] or None
-    before = call.query["before"] or None
     place = await call.site.stored.journal.newest()
-    runs, older = await call.site.runs.summaries(machine, status, before, LISTED)
-    parameters = {"machine": machine, "status": status, "before": older}
-    query = urlencode({name: value for name, value in parameters.items() if value})
+    before = call.query["before"] or None
+    looks, older = await call.site.runs.looks(wanted_in(call), before, LISTED)
+    runs = [look.summary for look in looks]
+    query = {name: value for name, value in call.query.items() if value}
     machines = [as_offered_machine(loaded) for loaded in call.site.machines]
     names = {
         "runs": runs,
-        "next": f"/?{query}" if older else "",
-        "machine": machine,
-        "status": status,
-        "before": before,
+        "next": f"/?{urlencode({**query, 'before': older})}" if older else "",
+        "query": call.query,
         "statuses": STATUSES,
+        "batches": [*filter(None, dict.fromkeys(batch_of(one.run) for one in runs))],
         "known_machines": sorted({*(one.machine for one in runs), *(one.name for one in machines)}),
         "machines": machines if call.site.host is not None else [],
         "from": place,
     }
     return await page(call, "runs.html", names)
+
+
+async def show_batch(call: Call) -> Response:
+    place = await call.site.stored.journal.newest()
+    runs, is_cut = await call.site.runs.batch(call.path["batch"])
+    usage = reduce(Usage.plus, (one.usage for one in runs))
+    counts = Counter(word_of(one.status, one.success) for one in runs)
+    names = {"batch": call.path["batch"], "runs": runs, "is_cut": is_cut, "counts": counts}
+    return await page(call, "batch.html", {**names, "usage": usage, "from": place})
+
+
+async def show_stats(call: Call) -> Response:
+    machine = call.query["machine"] or None
+    by_machine: dict[str, list[RunStats]] = {}
+    for run in await call.site.runs.stats(machine):
+        by_machine.setdefault(run.machine, []).append(run)
+
+    def figures() -> list[tuple[MachineStats, Plot]]:
+        named = sorted(by_machine.items())
+        return [(stats_of_machine(name, runs), plot(runs)) for name, runs in named]
+
+    names = {
+        "machine": machine,
+        "machines": await run_in_page_thread(figures),
+        "counted": sum(map(len, by_machine.values())),
+        "of_phases": OF_PHASES,
+    }
+    return await page(call, "stats.html", names)
+
+
+async def compare(call: Call) -> Response:
+    named = call.request.query_params.getlist("run")
+    if len(named) != 2 or "\0" in "".join(named):
+        raise BadRequest("choose two runs in the list of runs")
+    first, second = [await call.site.runs.view(run) for run in named]
+    parts = await run_in_page_thread(lambda: compared(first, second))
+    names = {"pages": (first, second), "parts": parts, "most": MOST}
+    return await page(call, "compare.html", names)
 
 
 async def show_waiting(call: Call) -> Response:
@@ -118,7 +162,7 @@ async def show_waiting(call: Call) -> Response:
 
 async def show_call(call: Call) -> Response:
     shown, seq = await page_of(call), call.path["seq"]
-    calls = (one for step in shown.steps.all for one in step.calls)
+    calls = (one for _, one in shown.steps.every_call())
     found = next((one for one in calls if str(one.seq) == seq), None)
     if found is None:
         raise BadRequest(f"there is no call {seq} in this run", 404)
@@ -134,8 +178,8 @@ async def show_version(call: Call) -> Response:
 
 
 async def show_report(call: Call) -> Response:
-    facts = replace((await page_of(call)).facts, now=time.time())
-    return HTMLResponse(await run_in_page_thread(lambda: html_report(facts)))
+    shown = replace(await page_of(call), now=time.time())
+    return HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
 
 
 async def show_run(
@@ -162,6 +206,8 @@ async def show_run(
         "since": since,
         "most": MOST,
         "from": place,
+        "batch": batch_of(shown.run),
+        "may_start": not shown.parent and call.site.may_start(shown.machine),
         **_untyped(call),
     }
     return await page(call, "run.html", {**known, **(names or {})}, status)
@@ -182,10 +228,14 @@ async def show_start(
     status: int = 200,
 ) -> Response:
     loaded = _machine(call)
+    fields = _fields(loaded)
+    if typed is None and (run := call.query.get("from")):
+        state = await call.site.stored.state_of(run)
+        typed = typed_of(fields, state.input, PREFIX, once=secrets.token_urlsafe(16))
     names = {
         "machine": call.path["machine"],
         "description": loaded.machine.description,
-        "fields": _fields(loaded),
+        "fields": fields,
         "typed": typed,
         "faults": faults or {},
         "told": message,
@@ -218,10 +268,10 @@ async def give(call: Call) -> Response:
     shown, question = await page_of(call), typed.one("question")
     asked = await run_in_page_thread(lambda: shown.asked)
     if asked is None or asked.question.question != question:
-        before = given_before(shown.facts.history)[0].get(question)
+        before = given_before(shown.history)[0].get(question)
         if before is None:
             return await _tell_late(call, typed, "This is no longer open.")
-        if _is_same(before, typed, shown.facts.engine.program.machine):
+        if _is_same(before, typed, shown.engine.program.machine):
             return to_page(call, run)
         return await _tell_late(call, typed, f"{who_gave(before)}.")
     given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
@@ -254,8 +304,7 @@ async def resume_run(call: Call) -> Response:
 
 
 async def ask_whether(call: Call) -> Response:
-    if call.site.host is None:
-        raise BadRequest(ONLY_SHOWS, 403)
+    assert call.host
     shown = await page_of(call)
     if shown.state.is_over or shown.parent:
         return await to_run(call)
@@ -275,9 +324,15 @@ async def cancel_run(call: Call) -> Response:
 
 PAGES: Sequence[Endpoint] = (
     Endpoint("GET", "/", "List runs.", show_runs, WHICH),
+    Endpoint("GET", "/compare", "Show two runs side by side.", compare),
+    Endpoint("GET", "/batches/{batch}", "Show the runs of a batch.", show_batch),
+    Endpoint("GET", "/stats", "Show figures of machines.", show_stats, WHICH[:1]),
     Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
     Endpoint("GET", "/assets/{name}", "Send a style sheet or script.", show_asset),
-    Endpoint("GET", "/start/{machine}", "Show what a machine needs.", show_start),
+    Endpoint(
+        "GET", "/start/{machine}", "Show what a machine needs.", show_start,
+        [Parameter("from", "string", "The run whose input is filled in.")],
+    ),
     Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
     Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
     Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),
@@ -304,10 +359,6 @@ PAGES: Sequence[Endpoint] = (
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
     return routes(site, PAGES)
-
-
-async def page_of(call: Call) -> RunPage:
-    return await call.site.runs.page(call.path["run"])
 
 
 def _untyped(call: Call) -> dict[str, Any]:
@@ -355,17 +406,13 @@ async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
 
 async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
     """The run that a form starts: the same run, however often the same form is sent."""
-    machine, starts = call.path["machine"], call.site.starts
-    key = once, digest_of(canonical([machine, inputs]))
-    if not once or key not in starts:
-        starts[key] = asyncio.create_task(call.host.start(machine, inputs))
-        while len(starts) > MOST_STARTS:
-            del starts[next(iter(starts))]
+    machine = call.path["machine"]
+    digest = digest_of(canonical([once, machine, inputs]))[:ID_CHARS]
+    run = f"{machine}-{digest}" if once else ""
     try:
-        return await starts[key]
-    except Exception:
-        starts.pop(key, None)
-        raise
+        return await call.host.start(machine, inputs, run)
+    except RunExists:
+        return run
 
 
 def _machine(call: Call) -> Loaded:

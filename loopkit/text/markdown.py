@@ -352,3 +352,47 @@ def _text_between(outline: _Outline, start: int, stop: int) -> str | None:
     lines = outline.lines[start:stop]
     indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     return "\n".join(line[min(indents) :].rstrip() for line in lines).strip("\n")
+
+
+LONGEST_SHOWN = 20_000
+"""Characters of a text that is shown as Markdown."""
+_MOST_CELLS = 5_000
+_SHOWN_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
+_CODE_LINE = re.compile(r"[ \t]{4}|.*[{};(]\s*$|\s*(?:def|class|import|from|return|#include|</?)\b")
+
+
+@lru_cache(maxsize=64)
+def as_html(text: str) -> str:
+    """A text as HTML if it is written in Markdown and may be shown so, else empty.
+
+    Of HTML in the text nothing passes. An image is a link to it, because a browser would fetch it;
+    links lead to the web or to an address of mail only. Headings have the lowest levels of a page.
+    """
+    lines = text.splitlines()
+    cells = len(lines) * max((line.count("|") for line in lines), default=0)
+    of_code = sum(_CODE_LINE.match(line) is not None for line in lines)
+    if len(text) > LONGEST_SHOWN or cells > _MOST_CELLS or 3 * of_code > len(lines):
+        return ""
+    parser = _shown()
+    tokens = parser.parse(text)
+    used = {one.type for token in tokens for one in (token, *(token.children or ()))}
+    if used <= {"paragraph_open", "inline", "paragraph_close", "text", "softbreak", "hardbreak"}:
+        return ""
+    for token in tokens:
+        if token.type.startswith("heading"):
+            token.tag = f"h{min(int(token.tag[1]) + 4, 6)}"
+    return str(parser.renderer.render(tokens, parser.options, {}))
+
+
+@cache
+def _shown() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - as above
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    # Its documentation says so.
+    parser.validateLink = _is_shown  # type: ignore[method-assign]
+    return parser
+
+
+def _is_shown(url: str) -> bool:
+    return _SHOWN_LINK.fullmatch(url) is not None

@@ -91,8 +91,15 @@ def _in_units(most: int, unit: str, rest: int, smaller: str) -> str:
 
 
 def moment(at: float) -> str:
-    """A Unix time in the local time zone, rounded up to a second."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(math.ceil(at)))
+    """A Unix time in the local time zone, which is named, rounded up to a second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(math.ceil(at)))
+
+
+def day_and_hour(at: float) -> str:
+    """A Unix time in a list, in the local time zone: without its hour if it is of another year."""
+    then = time.localtime(at)
+    is_near = then.tm_year == time.localtime().tm_year
+    return time.strftime("%m-%d %H:%M" if is_near else "%Y-%m-%d", then)
 
 
 def age(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A run as lines on a console: the text of each event, live and afterwards, and of its children."""
+"""A run on a console: the text of each event, and where it stands now."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
@@ -35,22 +34,25 @@ from loopkit.engine.records import Usage
 from loopkit.text import one_line, or_empty, plural
 from loopkit.text.run_ids import KEY_WIDTH, place_of
 from loopkit.validators.judges.prompt import reask_reason
-from loopkit.views.amounts import money, until, usage_suffix
-from loopkit.views.progress import MODEL_WIDTH, WAIT_RANK, WHOLE, Part, Progress, status
+from loopkit.views.amounts import duration, money, until, usage_suffix
 from loopkit.views.review import conflicts_of, origins_of, reviewers_of, weight
+from loopkit.views.steps import WHOLE, LineTone, Note, Pending, Step, Steps
 
+SEPARATOR = " · "
+WAIT_RANK = 1
+"""The rank of the part that says what the run waits for."""
+MODEL_WIDTH = 40
+COMMAND_WIDTH = 30
 NAME_WIDTH = 14
 MAX_LISTED = 10
 MAX_CHANGES = 30
 MOST_ARGUMENTS = 60
 """The characters that are shown of the arguments of a tool, and of its result."""
 NOT_BEFORE_TRIES = r"(?! \(\d+ tries\))"
-"""No number of tries may follow: it makes no sense without the failure before it."""
+"""No number of tries may follow, which needs the failure before it."""
 MESSAGE_WIDTH = 200
 RULE = re.compile(r"([=_*~#-])\1{9,}")
 """A rule that a program draws in its output: on one line it leaves no room for what it says."""
-
-LineTone = Literal["plain", "good", "bad", "odd", "faint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,26 @@ OF_SUCCESS: dict[bool, tuple[str, LineTone]] = {
 }
 
 
-def lines(before: Progress, stored: Stored) -> Iterator[Line]:
-    """The lines about an event, given the progress before it; some events have none."""
+def lines(before: Steps, stored: Stored) -> Iterator[Line]:
+    """The lines about an event, given the steps before it; some events have none."""
     if lines_for := LINES.get(stored.event.type):
-        yield from lines_for(stored.event, before, stored.at)
+        yield from lines_for(stored.event, before.step, stored.at)
+
+
+NOTED = frozenset(
+    ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
+     "repaired", "reread", "resumed", "refused", "merged", "cancelled")
+)  # fmt: skip
+NOTE_WIDTH = 400
+
+
+def noted(before: Steps, stored: Stored) -> Iterator[Note]:
+    """What a page shows of an event beside the calls and the work of its step."""
+    if stored.event.type in NOTED:
+        name = before.step.state
+        for line in lines(before, stored):
+            text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{name} ").lstrip(": ")
+            yield Note(stored.at, text, line.tone)
 
 
 def _lines_for_baselined(event: Baselined, *_: object) -> Iterator[Line]:
@@ -92,7 +110,7 @@ def _lines_for_baselined(event: Baselined, *_: object) -> Iterator[Line]:
     yield _row(event.state, f"before the first work, `{event.validator}` finds {found}")
 
 
-def _lines_for_intended(event: Intended, before: Progress, _: float) -> Iterator[Line]:
+def _lines_for_intended(event: Intended, before: Step, _: float) -> Iterator[Line]:
     if event.role == "run":
         yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
         return
@@ -109,7 +127,7 @@ def _lines_for_intended(event: Intended, before: Progress, _: float) -> Iterator
     yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}{again}")
 
 
-def _reask_suffix(event: Intended, before: Progress) -> str:
+def _reask_suffix(event: Intended, before: Step) -> str:
     if event.role == "judge":
         reason = reask_reason(event.prompt)
         return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
@@ -119,7 +137,7 @@ def _reask_suffix(event: Intended, before: Progress) -> str:
     return " again" if event.goes_on else f" again: {one_line(event.prompt, MOST_ARGUMENTS)}"
 
 
-def _lines_for_held(event: Held, before: Progress, at: float) -> Iterator[Line]:
+def _lines_for_held(event: Held, before: Step, at: float) -> Iterator[Line]:
     known = before.pending.get(event.task)
     if known is not None and known.provider == event.provider:
         # The same wait is prolonged: the status line goes on counting.
@@ -133,13 +151,13 @@ def _lines_for_held(event: Held, before: Progress, at: float) -> Iterator[Line]:
         yield _row(event.state, text, word="waits", tone="odd")
 
 
-def _lines_for_replied(event: Replied, before: Progress, _: float) -> Iterator[Line]:
+def _lines_for_replied(event: Replied, before: Step, _: float) -> Iterator[Line]:
     """The answer of a judge or a tool; that of an author is printed with its artifact."""
     call = before.call(event.key)
     cost = usage_suffix(event.usage)
-    role = call.role if call is not None else ""
+    role = call.intent.role if call is not None else ""
     if call is not None and role == "judge" and cost:
-        yield _row("", f"`{call.agent}` answered ({call.asked_at}){cost}")
+        yield _row("", f"`{call.intent.agent}` answered ({call.intent.asked_at}){cost}")
     if event.thoughts and event.raw:
         yield _row("", f"answered with {plural(len(event.thoughts), 'character', ',')} of thoughts")
     elif role == "tool":
@@ -160,10 +178,11 @@ def _tool_result(event: Replied) -> tuple[str, LineTone]:
     return one_line(event.text, MOST_ARGUMENTS), tone
 
 
-def _lines_for_failed(event: Failed, before: Progress, at: float) -> Iterator[Line]:
+def _lines_for_failed(event: Failed, before: Step, at: float) -> Iterator[Line]:
     call = before.call(event.key)
-    who = f"`{call.agent}` " if call is not None and call.role in ("judge", "tool") else ""
-    who += f"({call.asked_at}) " if call is not None and call.role == "judge" else ""
+    role = call.intent.role if call is not None else ""
+    who = f"`{call.intent.agent}` " if call is not None and role in ("judge", "tool") else ""
+    who += f"({call.intent.asked_at}) " if call is not None and role == "judge" else ""
     again = "" if event.retry_at is None else f" · again {until(event.retry_at - at)}"
     again = " · the next call begins a fresh session" if event.begins_anew else again
     tone: LineTone = "odd" if again else "bad"
@@ -205,7 +224,7 @@ def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
     yield from (_row("", f"- {one_line(told, WHOLE)}") for told in conflicts_of(event.result))
 
 
-def _lines_for_suspended(event: Suspended, before: Progress, at: float) -> Iterator[Line]:
+def _lines_for_suspended(event: Suspended, before: Step, at: float) -> Iterator[Line]:
     if event.reason == "waiting":
         yield _row(event.state, one_line(event.message, WHOLE))
         return
@@ -248,7 +267,7 @@ def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
 
 
-def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Line]:
+def _lines_for_worked(event: Worked, before: Step, _: float) -> Iterator[Line]:
     if event.report is not None:
         yield from _report_lines(before, event.report, usage_suffix(Usage(time_s=event.time_s)))
     elif event.outcome != "done" and event.artifact is None:
@@ -263,7 +282,7 @@ def _lines_for_worked(event: Worked, before: Progress, _: float) -> Iterator[Lin
         yield _row(event.state, f"{_artifact_text(before, event.artifact, event.facts)}{cost}")
 
 
-def _artifact_text(before: Progress, artifact: Artifact, facts: Mapping[str, Any]) -> str:
+def _artifact_text(before: Step, artifact: Artifact, facts: Mapping[str, Any]) -> str:
     if artifact.fault:
         size = _without_known_faults(before, artifact.fault) or "nothing"
     elif artifact.tree:
@@ -283,7 +302,7 @@ def _counts(findings: Sequence[Finding]) -> list[str]:
     return [plural(count, noun) for noun, count in counts.items() if count]
 
 
-def _report_lines(before: Progress, report: Report, cost: str) -> Iterator[Line]:
+def _report_lines(before: Step, report: Report, cost: str) -> Iterator[Line]:
     stalled = "no progress" if report.stalled else ""
     counts = [*_counts(report.findings), stalled, _without_known_faults(before, report.reason)]
     text = "".join(f" · {count}" for count in filter(None, counts)) + cost
@@ -305,7 +324,7 @@ def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:
     yield _row("", "", word=f"→ {event.target}{reason}", tone="faint")
 
 
-def _without_known_faults(before: Progress, message: str) -> str:
+def _without_known_faults(before: Step, message: str) -> str:
     """A message without the failures that were already printed for this state."""
     line = one_line(message, WHOLE)
     for fault in filter(None, before.faults):
@@ -319,7 +338,7 @@ def _row(name: str, text: str, *, who: str = "", word: str = "", tone: LineTone 
     return Line(f"  {name:<{NAME_WIDTH}} {who}", word, text, tone)
 
 
-LINES: dict[str, Callable[[Any, Progress, float], Iterable[Line]]] = {
+LINES: dict[str, Callable[[Any, Step, float], Iterable[Line]]] = {
     "started": lambda event, *_: [Line(f"run {event.run}")],
     "baselined": _lines_for_baselined,
     "held": _lines_for_held,
@@ -365,44 +384,132 @@ def event_line(run: str, stored: Stored) -> str:
     return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)
 
 
+class Part(NamedTuple):
+    text: str
+    rank: int
+    """If space runs out, the part with the highest rank is dropped first."""
+
+
+def status(steps: Steps, now: float) -> tuple[Part, ...]:
+    return _shown(_place_parts(steps, steps.step.state or "starts", now), [steps])
+
+
+def _place_parts(steps: Steps, name: str, now: float) -> tuple[Part, ...]:
+    step, back = steps.step, steps.step.revision
+    models = {p.call.model for p in step.pending.values() if p.call}
+    return (
+        Part(name, 0),
+        Part(f"attempt {step.attempt}" if step.attempt else "", 4),
+        Part(f"revision {back.revision} of {back.max_revisions}" if back else "", 3),
+        _wait_part(steps, now),
+        Part(one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else "", 6),
+    )
+
+
+def _shown(parts: Sequence[Part], runs: Iterable[Steps]) -> tuple[Part, ...]:
+    """The parts that say something, and what these runs have spent together."""
+    calls, usage = 0, Usage()
+    for one in runs:
+        calls, usage = calls + one.calls, usage.plus(one.usage)
+    spent = (
+        Part(plural(calls, "call") if calls else "", 5),
+        Part(", ".join(money(usage)), 2),
+    )
+    return tuple(part for part in (*parts, *spent) if part.text)
+
+
+def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str:
+    """The parts on one line of `width` cells, without those that do not fit.
+
+    The state and what the run waits for are never dropped; `measure` gives the number of cells that
+    a text takes on the terminal.
+    """
+    line = SEPARATOR.join(part.text for part in parts)
+    least = max(parts, key=lambda part: part.rank)
+    if measure(line) <= width or least.rank <= WAIT_RANK:
+        return line
+    return fit([part for part in parts if part is not least], width, measure)
+
+
+def _wait_part(steps: Steps, now: float) -> Part:
+    waits = list(steps.step.pending.values())
+    if len(waits) == 1:
+        [one] = waits
+        lasting = _lasting(one.since, now)
+        if one.until is not None:
+            lasting = f"{',' if one.provider else ''} again {until(one.until - now)}"
+        return Part(f"{_wait_text(one)}{lasting}", WAIT_RANK)
+    if waits:
+        oldest = _lasting(min(pending.since for pending in waits), now)
+        places = ", ".join(_judge_place(pending, now) for pending in waits)
+        return Part(f"asks {len(waits)} judges{oldest}: {places}", WAIT_RANK)
+    if steps.step.waiting is not None:
+        return Part("waits for a person", WAIT_RANK)
+    lasting = _lasting(steps.since, now)
+    return Part(f"works{lasting}" if lasting and steps.step.state else "", WAIT_RANK)
+
+
+def _wait_text(pending: Pending) -> str:
+    call = pending.call
+    if pending.provider or call is None:
+        return f"waits for {one_line(pending.provider, MODEL_WIDTH)}"
+    if call.role == "run":
+        return f"runs {one_line(call.prompt, COMMAND_WIDTH)}"
+    if call.role == "tool":
+        return f"calls {call.agent}"
+    if call.role == "outside":
+        return f"waits for {call.agent}, from outside"
+    which = f", fallback {call.fallback}" if call.fallback else ""
+    task = f" to judge {call.asked_at}" if call.role == "judge" else ""
+    return f"asks {call.agent}{which}{task}"
+
+
+def _judge_place(pending: Pending, now: float) -> str:
+    name = pending.call.asked_at if pending.call else one_line(pending.provider, MODEL_WIDTH)
+    return name if pending.until is None else f"{name} (again {until(pending.until - now)})"
+
+
+def _lasting(since: float, now: float) -> str:
+    """` 12 s`; empty in the first second."""
+    return f" {duration(now - since)}" if now - since >= 1 else ""
+
+
 IDLE = ("suspended", *ENDS)
 """After one of these events a child neither works nor waits until its next event."""
 
 
 @dataclass(slots=True)
-class _Child:
-    """A child that has not ended."""
+class _Member:
+    """A run of a family that has not ended."""
 
-    parent: str
-    key: str
+    parent: str = ""
+    key: str = ""
     """Empty if the state that began it has no other."""
-    place: str
-    """In the family."""
-    progress: Progress = field(default_factory=Progress)
+    place: str = ""
+    """In the family; empty for its root."""
+    steps: Steps = field(default_factory=lambda: Steps(is_kept=False))
     works: bool | None = None
     """None if it neither works nor waits for somebody."""
 
 
 class FamilyProgress:
+    """Where a run and those that it has begun stand."""
+
     def __init__(self) -> None:
-        self._own = Progress()
-        self._children: dict[str, _Child] = {}
+        self._root = _Member()
+        self._children: dict[str, _Member] = {}
 
     def take(self, run: str, stored: Stored) -> None:
-        event, child = stored.event, self._children.get(run)
-        if child is None:
-            self._own = self._own.after(stored)
-        else:
-            child.progress = child.progress.after(stored)
-            child.works = None if event.type in IDLE else event.type != "waiting"
+        event, member = stored.event, self._children.get(run, self._root)
+        member.steps.take(stored)
+        member.works = None if event.type in IDLE else event.type != "waiting"
         if isinstance(event, ChildStarted):
-            place = place_of(event.state, event.key, child.place if child else "")
-            self._children[event.child] = _Child(run, event.key, place)
+            place = place_of(event.state, event.key, member.place)
+            self._children[event.child] = _Member(run, event.key, place)
         elif isinstance(event, ChildEnded):
             every = self._children.items()
-            ended = [of for of, one in every if (one.parent, one.key) == (run, event.key)]
-            for of in ended:
-                del self._children[of]
+            for ended in [of for of, one in every if (one.parent, one.key) == (run, event.key)]:
+                del self._children[ended]
 
     def begin(self, run: str, events: Iterable[Stored]) -> None:
         for stored in events:
@@ -414,10 +521,10 @@ class FamilyProgress:
         """The lines about the next event; those about a child begin with its place."""
         child = self._children.get(run)
         if child is None:
-            yield from lines(self._own, stored)
+            yield from lines(self._root.steps, stored)
         elif stored.event.type not in ENDS:
             # The parent reports the end of a child, with its cost.
-            for line in lines(child.progress, stored):
+            for line in lines(child.steps, stored):
                 yield replace(line, before=f"{child.place} {line.before.removeprefix('  ')}")
 
     def few_lines(self, run: str, stored: Stored) -> Iterator[Line]:
@@ -429,30 +536,23 @@ class FamilyProgress:
             yield from self.lines(run, stored)
 
     def status(self, now: float) -> tuple[Part, ...]:
-        own, children = self._own, self._children.values()
+        own, children = self._root.steps, self._children.values()
+        runs = [own, *(child.steps for child in children)]
         for only in children:
             if only.parent == own.run and not only.key and only.works:
-                name = f"{own.state}/{only.progress.state or 'starts'}"
-                return status(replace(self._total(only.progress), state=name), now)
-        if not own.items:
+                name = f"{own.step.state}/{only.steps.step.state or 'starts'}"
+                return _shown(_place_parts(only.steps, name, now), runs)
+        if not own.step.items:
             return status(own, now)
-        total = self._total(Progress())
         working = sum(child.works is True for child in children)
         asking = sum(child.works is False for child in children)
+        ended = len(own.step.ended_children)
         parts = (
-            Part(f"{own.state} {own.ended:,}/{own.items:,}", 0),
+            Part(f"{own.step.state} {ended:,}/{own.step.items:,}", 0),
             Part(f"{working} running" if working else "", WAIT_RANK),
             Part(f"{asking} waiting" if asking else "", 3),
-            Part(plural(total.calls, "call") if total.calls else "", 5),
-            Part(", ".join(money(total.usage)), 2),
         )
-        return tuple(part for part in parts if part.text)
-
-    def _total(self, one: Progress) -> Progress:
-        """The progress of one run, with the usage of the whole family."""
-        every = [self._own, *(child.progress for child in self._children.values())]
-        usage = reduce(Usage.plus, (each.usage for each in every))
-        return replace(one, calls=sum(each.calls for each in every), usage=usage)
+        return _shown(parts, runs)
 
     def _is_alone(self, run: str) -> bool:
         """Whether no other run of the family can work at the same time as a run."""

@@ -60,8 +60,8 @@ def _artifacts(run: RunState, artifacts: dict[str, Artifact]) -> Iterator[str]:
 
 
 def _report_with_history(run: RunState, report: Report, items: ReportItems | None) -> Iterator[str]:
-    yield f"Verdict of {report.state}: {verdict_text(report)}{_stalling(report)}"
     names = short_ids(report.findings)
+    yield _verdict(report, report.state)
     for finding in report.findings:
         yield _finding(finding, items, history_of(finding, run, report), names[finding.id])
     for answer in report.answers:
@@ -72,8 +72,9 @@ def _report_with_history(run: RunState, report: Report, items: ReportItems | Non
     yield from round_lines(run, report)
 
 
-def _stalling(report: Report) -> str:
-    return ", the last revisions made no progress" if report.stalled else ""
+def _verdict(report: Report, judged_by: str) -> str:
+    stalled = ", the last revisions made no progress" if report.stalled else ""
+    return f"Verdict of {judged_by}: {verdict_text(report)}{stalled}"
 
 
 def report_lines(
@@ -82,7 +83,7 @@ def report_lines(
     """A report as lines: the verdict of a state or validator, then every finding."""
     if report is None:
         return
-    yield f"Verdict of {judged_by or report.state}: {verdict_text(report)}{_stalling(report)}"
+    yield _verdict(report, judged_by or report.state)
     yield from (_finding(finding, items) for finding in report.findings)
     if report.reason:
         yield indent_lines(report.reason, "  ")

@@ -250,13 +250,13 @@ OF_DEFECTS = (
 
 def machine_text(stats: MachineStats) -> Iterator[str]:
     yield f"{stats.machine}: {plural(stats.runs, 'run', ',')}, {stats.finished:,} finished"
-    yield from columns(list(_figures(stats)), "<<<")
+    yield from columns(list(figures_of(stats)), "<<<")
     if stats.phases:
         yield ""
-        yield from columns([OF_PHASES, *map(_phase, stats.phases)], "<" + ">" * 8)
+        yield from columns([OF_PHASES, *map(phase_cells, stats.phases)], "<" + ">" * 8)
 
 
-def _figures(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
+def figures_of(stats: MachineStats) -> Iterator[tuple[str, str, str]]:
     def part(name: str, count: int, whole: int, noun: str) -> tuple[str, str, str]:
         return f"  {name}", percent(count, whole), f"{count:,} of {plural(whole, noun, ',')}"
 
@@ -281,7 +281,7 @@ def percent(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else NONE
 
 
-def _phase(phase: PhaseStats) -> tuple[str, ...]:
+def phase_cells(phase: PhaseStats) -> tuple[str, ...]:
     return (
         f"  {phase.state}",
         f"{phase.works:,}",

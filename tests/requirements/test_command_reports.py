@@ -18,7 +18,7 @@ from loopkit.engine.events import Baselined, Worked
 from loopkit.engine.state import RunState
 from loopkit.language.load import load
 from loopkit.views.console import lines
-from loopkit.views.progress import Progress
+from loopkit.views.steps import Steps
 from tests.machines import loop
 from tests.support import Desk, Played, QuickClock, scenario
 from tests.warm import ran_loopkit
@@ -430,10 +430,10 @@ def test_what_is_new_among_very_many_old_ones_is_found(desk: Desk) -> None:
 def test_the_baseline_is_told_in_the_log_of_a_run(desk: Desk) -> None:
     desk.write("a.txt", "bad old\n")
     played = ruled(desk, LINTED, "done")
-    told, progress = [], Progress()
+    told, steps = [], Steps()
     for stored in played.stored:
-        told += [line.text for line in lines(progress, stored)]
-        progress = progress.after(stored)
+        told += [line.text for line in lines(steps, stored)]
+        steps.take(stored)
     said = "judge before the first work, `checked` finds 1 finding that will not block"
     assert " ".join(told[1].split()) == said
 

@@ -9,9 +9,8 @@ import pytest
 
 from loopkit.engine.events import Decided, Emitted, Intended, Worked
 from loopkit.views.console import lines
-from loopkit.views.plan.planned import prompt_lines
-from loopkit.views.progress import Progress
-from loopkit.views.run_data import diff_lines, summary, versions_of
+from loopkit.views.run_text import diff_lines, prompt_lines, result_lines
+from loopkit.views.steps import Steps
 from tests.support import Desk, Played, scenario
 
 MACHINE = """
@@ -361,7 +360,7 @@ def test_an_event_is_plain_data_with_its_run_and_its_time(desk: Desk) -> None:
 def test_events_and_fallbacks_are_shown_to_whoever_looks(desk: Desk) -> None:
     """S3.11, S3.21 and S3.25: in `runs logs` and `runs show`."""
     played = play(desk, nodes("search", "search"), retries=0, phase="replan")
-    shown = [line.text.strip() for s in played.stored for line in lines(Progress(), s)]
+    shown = [line.text.strip() for s in played.stored for line in lines(Steps(), s)]
     assert [line for line in shown if line.startswith("event ")] == [
         "event run_began · phase replan",
         "event plan_requested · plan version 1, attempt 1, phase replan",
@@ -370,8 +369,8 @@ def test_events_and_fallbacks_are_shown_to_whoever_looks(desk: Desk) -> None:
         " · 2 findings · 1 warning",
         "event plan_generated · plan version 2, attempt 1, phase replan, fallback: exhausted",
     ]
-    told_of = summary(played.state, (), played.state.usage, is_driven=False)
-    assert "result plan (version 2, phase replan, fallback: exhausted):" in "\n".join(told_of)
+    told_of = "\n".join(result_lines(played.state))
+    assert "result plan (version 2, phase replan, fallback: exhausted):" in told_of
 
 
 TOOL = """
@@ -463,7 +462,7 @@ def test_versions_are_kept_with_their_diagnostics_and_can_be_compared(
 ) -> None:
     """S3.30: any two of them, over authors and fallbacks."""
     played = play(desk, nodes("search"), nodes("answer", "search"), retries=1)
-    versions = versions_of(played.events)["plan"]
+    versions = Steps().after(played.stored).versions["plan"]
     assert [version.title for version in versions] == [
         "plan 1, attempt 1 by plan (phase initial): fail, 1 blocking finding",
         "plan 2, attempt 2 by plan (phase initial): fail, 1 blocking finding, 1 warning",
@@ -486,7 +485,7 @@ def test_the_size_of_each_prompt_is_recorded(desk: Desk) -> None:
     assert [(size.system, size.prompt) for size in sizes] == [(9, 5), (9, 0), (9, 0)]
     assert sizes[0].turns == 0 < sizes[0].schemas
     assert sizes[0].total < sizes[1].total < sizes[2].total
-    [heading, line] = prompt_lines(played.events)
+    [heading, line] = prompt_lines(Steps().after(played.stored))
     assert heading == "prompts:"
     assert line.startswith(f"  plan, attempt 1: {sizes[2].total} characters (system 9, earlier")
     assert line.endswith(", 3 calls")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from loopkit.engine.events import Decided, Failed
-from loopkit.views.plan.planned import fresh_session_lines
+from loopkit.views.run_text import fresh_session_lines
+from loopkit.views.steps import Steps
 from tests.machines import loop
 from tests.recording import assert_same, taped
 from tests.support import (
@@ -127,7 +128,7 @@ def test_a_lost_session_is_begun_anew_with_the_whole_prompt(
         console_lines(played)
     )
     why = f"fresh session of author at draft, visit 3: {failed.message}"
-    assert list(fresh_session_lines(played.events)) == [why]
+    assert list(fresh_session_lines(Steps().after(played.stored))) == [why]
     assert_same(taped(desk, played), played)
     # The plan of the machine knows of it: here, each of five attempts has one try.
     known = sound(desk.folder / "machine.yaml").machine

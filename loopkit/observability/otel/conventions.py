@@ -1,4 +1,4 @@
-"""Names of OpenTelemetry's conventions for GenAI, and our own.
+"""Names of OpenTelemetry's conventions for GenAI.
 
 The former have moved to a repository that publishes no package, so they are written down here: as
 of version 1.41, with the names of 0.1.0 of that repository beside them where it has others.
@@ -37,29 +37,6 @@ INVOKE_WORKFLOW = "invoke_workflow"
 INVOKE_AGENT = "invoke_agent"
 CHAT = "chat"
 EXECUTE_TOOL = "execute_tool"
-
-RUN = "loopkit.run"
-MACHINE = "loopkit.machine"
-STATE = "loopkit.state"
-VISIT = "loopkit.visit"
-ATTEMPT = "loopkit.attempt"
-REVISION = "loopkit.revision"
-ROLE = "loopkit.role"
-PLACE = "loopkit.place"
-COST = "loopkit.cost_usd"
-CALLS = "loopkit.calls"
-TOOL_CALLS = "loopkit.tool_calls"
-TOKENS = "loopkit.tokens"
-FALLBACK = "loopkit.fallback"
-PLAYED = "loopkit.played"
-EXIT_CODE = "loopkit.exit_code"
-ARTIFACT = "loopkit.artifact"
-VERSION = "loopkit.artifact_version"
-VERDICT = "loopkit.verdict"
-FINDINGS = "loopkit.findings"
-BLOCKING = "loopkit.blocking"
-OUTCOME = "loopkit.outcome"
-SUCCESS = "loopkit.success"
 
 PROVIDERS = {
     "azure": "azure.ai.openai",

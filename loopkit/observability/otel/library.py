@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
 
@@ -52,7 +53,7 @@ class Emitter:
             self._tracer = cast("Any", tracers.get_tracer(SCOPE, __version__))
             # Only for our own tracer: those of the application keep theirs.
             self._tracer.id_generator = DerivedIds()
-        self._instruments = _instruments(meters) if meters else {}
+        self._records = _records(meters) if meters else {}
 
     def emit(
         self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
@@ -83,25 +84,20 @@ class Emitter:
         return sampler is None or bool(sampler.should_sample(*asked).decision.is_sampled())
 
     def record(self, measure: Measure) -> None:
-        instrument = self._instruments.get(measure.instrument.name)
-        if instrument is None:
-            return
-        if measure.instrument.kind == "counter":
-            instrument.add(measure.value, measure.attributes)
+        if (record := self._records.get(measure.instrument)) is not None:
+            record(measure.value, measure.attributes)
+
+
+def _records(meters: metrics.MeterProvider) -> dict[str, Callable[..., None]]:
+    """By the name of an instrument: the function that takes a value and attributes."""
+    meter, records = meters.get_meter(SCOPE, __version__), dict[str, Callable[..., None]]()
+    for name, (unit, description, boundaries) in INSTRUMENTS.items():
+        if boundaries:
+            limits = {"explicit_bucket_boundaries_advisory": boundaries}
+            records[name] = meter.create_histogram(name, unit, description, **limits).record
         else:
-            instrument.record(measure.value, measure.attributes)
-
-
-def _instruments(meters: metrics.MeterProvider) -> dict[str, Any]:
-    meter, instruments = meters.get_meter(SCOPE, __version__), {}
-    for one in INSTRUMENTS:
-        head = one.name, one.unit, one.description
-        instruments[one.name] = (
-            meter.create_counter(*head)
-            if one.kind == "counter"
-            else meter.create_histogram(*head, explicit_bucket_boundaries_advisory=one.boundaries)
-        )
-    return instruments
+            records[name] = meter.create_counter(name, unit, description).add
+    return records
 
 
 def application_emitter() -> Emitter | None:

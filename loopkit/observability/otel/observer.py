@@ -18,7 +18,6 @@ from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
     Alerted,
     Cancelled,
-    ChildEnded,
     Decided,
     Emitted,
     Entered,
@@ -37,6 +36,7 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Answer
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
+from loopkit.engine.telemetry import usd_without_held
 from loopkit.observability.logs import LOGGER
 from loopkit.observability.otel import conventions as names
 from loopkit.observability.otel.library import Emitter, Link, current_link
@@ -48,10 +48,12 @@ from loopkit.observability.otel.spans import (
     Trace,
     measures_of_event,
     measures_of_span,
+    ours,
 )
 from loopkit.outside.redaction import Redact
 from loopkit.text.run_ids import ancestors_of, is_child, root_of
 from loopkit.values import Mutable
+from loopkit.views.steps import Call, Steps
 
 _LOGGER = LOGGER.getChild("telemetry")
 
@@ -150,84 +152,63 @@ MOST_EVENTS = 128
 class RunSpans:
     def __init__(self, run: str, redact: Redact | None = None) -> None:
         """With `redact` the spans have the prompts and replies, without secrets."""
-        self.born = 0.0
-        """Unix time of its first event; 0 before that."""
-        self.machine = ""
         self._run = run
         self._redact = redact
-        self._entered: Entered | None = None
+        self._steps = Steps(is_kept=False)
         self._since = 0, 0.0
         """The number and the time of the event that began or resumed the present state's work."""
-        self._revision = 0
-        self._calls: dict[str, OpenCall] = {}
         self._works: dict[str, OpenWork] = {}
         """By task: the work of agents in the present state."""
-        self._usage = Usage()
         self._happened: deque[SpanEvent] = deque(maxlen=MOST_EVENTS)
+
+    @property
+    def born(self) -> float:
+        """Unix time of its first event; 0 before that."""
+        return self._steps.born
+
+    @property
+    def machine(self) -> str:
+        return self._steps.machine
 
     def after(self, stored: Stored) -> list[Span]:
         if (happened := happening(stored)) is not None:
             self._happened.append(happened)
-        self._begin(stored)
+        self._steps.take(stored)
+        event = stored.event
+        if isinstance(event, Entered | Resumed):
+            # Work after a resume has spans of its own.
+            self._since = (stored.seq, stored.at)
+        elif isinstance(event, Intended) and event.is_of_agent:
+            self._works.setdefault(event.task, OpenWork(event, stored.seq, stored.at))
         return list(self._end(stored))
-
-    def _begin(self, stored: Stored) -> None:
-        match stored.event:
-            case Started() as event:
-                self.machine = event.machine
-                self.born = stored.at
-            case Entered() as event:
-                self._entered = event
-                self._since = (stored.seq, stored.at)
-            case Resumed():
-                # Work after a resume has spans of its own.
-                self._since = stored.seq, stored.at
-            case Decided() as event:
-                self._revision = event.revision.revision if event.revision else 0
-            case ChildEnded() as event:
-                self._usage = self._usage.plus(event.usage)
-            case Intended() as event:
-                self._intend(stored, event)
-
-    def _intend(self, stored: Stored, event: Intended) -> None:
-        call = self._calls[event.key] = OpenCall(event, stored.seq, stored.at)
-        if event.is_of_agent:
-            work = self._works.setdefault(event.task, OpenWork(event, stored.seq, stored.at))
-            call.within = work.own
-        elif (author := self._works.get(event.task.partition(":tool:")[0])) is not None:
-            call.within, call.tool_call = author.own, author.tool_call(event.task)
 
     def _end(self, stored: Stored) -> Iterator[Span]:
         match stored.event:
             case Replied() | Failed() | InDoubt() as event:
-                yield from self._end_call(stored, event.key, event)
+                if (call := self._steps.step.call(event.key)) is not None:
+                    yield from self._end_call(call, stored.at)
             case Worked() as event:
-                yield from self._end_work(stored, event)
+                yield from self._end_work(stored.at, event)
             case Suspended():
-                yield from self._end_work(stored, None)
+                yield from self._end_work(stored.at, None)
             case Finished() as event:
-                yield from self._end_run(stored, event.outcome, event.success)
+                yield from self._end_run(stored.at, event.outcome, event.success)
             case Cancelled() as event:
-                yield from self._end_run(stored, event.type, False)
+                yield from self._end_run(stored.at, event.type, False)
 
-    def _end_call(
-        self, stored: Stored, key: str, ended: Replied | Failed | InDoubt | None
-    ) -> Iterator[Span]:
-        call = self._calls.pop(key, None)
-        if call is None:
-            return
-        usage = ended.usage if isinstance(ended, Replied | Failed) else Usage()
-        self._usage = self._usage.plus(usage)
-        if (work := self._works.get(call.intended.task)) is not None:
-            work.after(stored.at, ended, usage)
-        if call.intended.role != "outside":
-            span = call_span(call, ended, stored.at, self._redact)
-            yield self._with_place(span, call.intended.state, call.intended.visit)
+    def _end_call(self, call: Call, at: float) -> Iterator[Span]:
+        intent = call.intent
+        if (work := self._works.get(intent.task)) is not None:
+            work.after(call, at)
+        if intent.role != "outside":
+            author = work or self._works.get(intent.task.partition(":tool:")[0])
+            span = call_span(call, author, at, self._redact)
+            yield self._with_place(span, intent.state, intent.visit)
 
-    def _end_work(self, stored: Stored, worked: Worked | None) -> Iterator[Span]:
+    def _end_work(self, at: float, worked: Worked | None) -> Iterator[Span]:
         """The spans of a state whose work has ended, finally or until the run is resumed."""
-        entered, (since, start) = self._entered, self._since
-        if entered is None:
+        step, (since, start) = self._steps.step, self._since
+        if not step.state:
             return
         validate = f"validate:{since}"
         works, self._works = self._works, {}
@@ -235,50 +216,44 @@ class RunSpans:
             is_judge = work.intended.role == "judge"
             span = work_span(work, validate if is_judge else RUN_SPAN)
             if not is_judge:
-                span.attributes[names.ATTEMPT] = entered.attempt
-                if self._revision:
-                    span.attributes[names.REVISION] = self._revision
-            yield self._with_place(span, entered.state, entered.visit)
+                span.attributes.update(ours(attempt=step.attempt))
+                if step.revision:
+                    span.attributes.update(ours(revision=step.revision.revision))
+            yield self._with_place(span, step.state, step.visit)
         has_report = worked is not None and worked.report is not None
         if has_report or any(work.intended.role == "judge" for work in works.values()):
-            span = validate_span(entered, worked, validate, start, stored.at)
-            yield self._with_place(span, entered.state, entered.visit)
+            span = validate_span(step.state, worked, validate, start, at)
+            yield self._with_place(span, step.state, step.visit)
 
-    def _end_run(self, stored: Stored, outcome: str, success: bool) -> Iterator[Span]:
-        for key in list(self._calls):
-            yield from self._end_call(stored, key, None)
-        yield from self._end_work(stored, None)
+    def _end_run(self, at: float, outcome: str, success: bool) -> Iterator[Span]:
+        for call in self._steps.step.calls:
+            if call.status == "open":
+                yield from self._end_call(call, at)
+        yield from self._end_work(at, None)
+        usage = self._steps.usage
         yield Span(
             name=f"{names.INVOKE_WORKFLOW} {self.machine}",
             own=RUN_SPAN,
             within="",
             start=self.born,
-            end=stored.at,
+            end=at,
             attributes={
                 names.OPERATION: names.INVOKE_WORKFLOW,
                 names.WORKFLOW: self.machine,
                 names.AGENT: self.machine,
                 names.CONVERSATION: self._run,
-                names.RUN: self._run,
-                names.MACHINE: self.machine,
-                names.CALLS: self._usage.agent_calls,
-                names.TOOL_CALLS: self._usage.tool_calls,
-                names.TOKENS: self._usage.tokens,
-                **cost_attributes(self._usage),
-                names.OUTCOME: outcome,
-                names.SUCCESS: success,
+                **ours(run=self._run, machine=self.machine),
+                **ours(calls=usage.agent_calls, tool_calls=usage.tool_calls),
+                **ours(tokens=usage.tokens - usage.held_tokens),
+                **cost_attributes(usage),
+                **ours(outcome=outcome, success=success),
             },
             error="" if success else outcome,
             events=tuple(self._happened),
         )
 
     def _with_place(self, span: Span, state: str, visit: int) -> Span:
-        place: Attributes = {
-            names.RUN: self._run,
-            names.MACHINE: self.machine,
-            names.STATE: state,
-            names.VISIT: visit,
-        }
+        place = ours(run=self._run, machine=self.machine, state=state, visit=visit)
         if names.OPERATION in span.attributes:
             place[names.CONVERSATION] = self._run
         return span.replace(attributes={**span.attributes, **place})
@@ -286,14 +261,6 @@ class RunSpans:
 
 NO_REPLY = "cancelled"
 """The error of a call that had no reply when its run ended."""
-
-
-class OpenCall(Mutable):
-    intended: Intended
-    seq: int
-    since: float
-    within: str = RUN_SPAN
-    tool_call: ToolCall | None = None
 
 
 class OpenWork(Mutable):
@@ -318,55 +285,49 @@ class OpenWork(Mutable):
         at = int(number) - 1 if number.isdecimal() else -1
         return self.tool_calls[at] if 0 <= at < len(self.tool_calls) else None
 
-    def after(self, at: float, ended: Replied | Failed | InDoubt | None, usage: Usage) -> None:
+    def after(self, call: Call, at: float) -> None:
         self.ended = at
-        self.usage = self.usage.plus(usage)
-        self.error = error_of(ended)
-        if isinstance(ended, Replied):
-            self.tool_calls += ended.tool_calls
-            if ended.counted is not None:
-                self.input += ended.counted.input
-                self.output += ended.counted.output
+        self.usage = self.usage.plus(call.usage)
+        self.error = error_of(call)
+        if (reply := call.reply) is not None:
+            self.tool_calls += reply.tool_calls
+            if reply.counted is not None:
+                self.input += reply.counted.input
+                self.output += reply.counted.output
 
 
-def error_of(ended: Replied | Failed | InDoubt | None) -> str:
-    match ended:
-        case Replied():
-            return ""
-        case Failed():
-            return ended.error_class
-        case InDoubt():
-            return ended.type
-    return NO_REPLY
+def error_of(call: Call) -> str:
+    if call.failure is not None:
+        return call.failure.error_class
+    return {"answered": "", "in doubt": InDoubt.type}.get(call.status, NO_REPLY)
 
 
 def cost_attributes(usage: Usage) -> Attributes:
-    return {} if usage.cost_usd is None else {names.COST: usage.cost_usd}
+    usd = usd_without_held(usage)
+    return {} if usd is None else ours(cost_usd=usd)
 
 
-def call_span(
-    call: OpenCall, ended: Replied | Failed | InDoubt | None, at: float, redact: Redact | None
-) -> Span:
+def call_span(call: Call, author: OpenWork | None, at: float, redact: Redact | None) -> Span:
     """The span of a call that has ended; the caller sets its place."""
-    intended = call.intended
-    attributes = _request_attributes(call)
+    intent, reply = call.intent, call.reply
+    attributes = _request_attributes(intent, author)
     if redact is not None:
-        attributes |= request_contents(intended, redact)
-    if isinstance(ended, Replied):
-        attributes |= _reply_attributes(intended, ended)
+        attributes |= request_contents(intent, redact)
+    if reply is not None:
+        attributes |= _reply_attributes(intent, reply)
         if redact is not None:
-            attributes |= reply_contents(intended, ended)
-    if isinstance(ended, Replied | Failed) and intended.role != "tool":
-        attributes |= cost_attributes(ended.usage)
+            attributes |= reply_contents(intent, reply)
+    if (reply or call.failure) and intent.role != "tool":
+        attributes |= cost_attributes(call.usage)
     return Span(
-        name=_name(intended),
+        name=_name(intent),
         own=f"call:{call.seq}",
-        within=call.within,
-        start=call.since,
+        within=author.own if author is not None else RUN_SPAN,
+        start=call.began,
         end=at,
         attributes=attributes,
-        error=error_of(ended),
-        is_call=bool(intended.model),
+        error=error_of(call),
+        is_call=bool(intent.model),
     )
 
 
@@ -383,9 +344,7 @@ def work_span(work: OpenWork, within: str) -> Span:
         attributes={
             names.OPERATION: names.INVOKE_AGENT,
             names.AGENT: intended.agent,
-            names.ROLE: intended.role,
-            names.PLACE: intended.asked_at,
-            names.CALLS: work.usage.agent_calls,
+            **ours(role=intended.role, place=intended.asked_at, calls=work.usage.agent_calls),
             **_model(intended),
             **(counted if work.input else {}),
             **cost_attributes(work.usage),
@@ -410,14 +369,14 @@ def _model(intended: Intended) -> Attributes:
     return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
 
 
-def _request_attributes(call: OpenCall) -> Attributes:
-    intended = call.intended
+def _request_attributes(intended: Intended, author: OpenWork | None) -> Attributes:
     if intended.role == "tool":
         agent, _, tool = intended.agent.partition(".")
-        named: Attributes = {names.TOOL_CALL: call.tool_call.id} if call.tool_call else {}
+        asked = author.tool_call(intended.task) if author is not None else None
+        named: Attributes = {names.TOOL_CALL: asked.id} if asked else {}
         called = {names.TOOL: tool, names.TOOL_TYPE: "function", names.AGENT: agent}
         return {names.OPERATION: names.EXECUTE_TOOL, **called, **named}
-    attributes: Attributes = {names.ROLE: intended.role}
+    attributes = ours(role=intended.role)
     if intended.asks_agent:
         attributes[names.AGENT] = intended.agent
     if not intended.model:
@@ -426,14 +385,14 @@ def _request_attributes(call: OpenCall) -> Attributes:
     if intended.cap is not None:
         attributes[names.REQUEST_MAX_TOKENS] = intended.cap
     if intended.fallback:
-        attributes[names.FALLBACK] = intended.fallback
+        attributes.update(ours(fallback=intended.fallback))
     return attributes
 
 
 def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
     if not intended.asks_agent:
-        return {} if reply.exit_code is None else {names.EXIT_CODE: reply.exit_code}
-    attributes: Attributes = {names.PLAYED: True} if reply.played else {}
+        return {} if reply.exit_code is None else ours(exit_code=reply.exit_code)
+    attributes = ours(played=True) if reply.played else {}
     if intended.model:
         attributes[names.FINISH_REASONS] = [finish_reason(reply)]
     if reply.model:
@@ -451,21 +410,21 @@ def happening(stored: Stored) -> SpanEvent | None:
     attributes: Attributes = {}
     match event := stored.event:
         case Decided():
-            attributes = {names.STATE: event.source, "loopkit.edge": event.edge}
-            attributes |= {"loopkit.target": event.target, "loopkit.revises": bool(event.spends)}
+            attributes = ours(state=event.source, edge=event.edge, target=event.target)
+            attributes |= ours(revises=bool(event.spends))
         case Waiting():
-            attributes = {names.STATE: event.state, "loopkit.question": event.question}
+            attributes = ours(state=event.state, question=event.question)
         case Worked(answer=answer) if answer is not None:
-            attributes = {names.STATE: event.state, "loopkit.choice": answer.choice}
+            attributes = ours(state=event.state, choice=answer.choice)
         case Suspended():
-            attributes = {names.STATE: event.state, "loopkit.reason": event.reason}
+            attributes = ours(state=event.state, reason=event.reason)
         case Emitted():
-            version: Attributes = {names.ARTIFACT: event.artifact} if event.artifact else {}
-            version |= {names.VERSION: event.artifact_version, names.ATTEMPT: event.attempt}
-            head: Attributes = {names.STATE: event.state, "loopkit.emitted": event.name}
-            attributes = {**head, **version, names.FINDINGS: len(event.findings)}
+            attributes = ours(state=event.state, emitted=event.name)
+            attributes |= ours(artifact=event.artifact) if event.artifact else {}
+            attributes |= ours(artifact_version=event.artifact_version, attempt=event.attempt)
+            attributes |= ours(findings=len(event.findings))
         case Alerted():
-            attributes = {"loopkit.figure": event.figure, "loopkit.value": event.value}
+            attributes = ours(figure=event.figure, value=event.value)
         case Resumed() | Repaired():
             pass
         case _:
@@ -474,19 +433,17 @@ def happening(stored: Stored) -> SpanEvent | None:
     return SpanEvent(f"loopkit.{name}", stored.at, attributes)
 
 
-def validate_span(
-    entered: Entered, worked: Worked | None, own: str, start: float, end: float
-) -> Span:
+def validate_span(state: str, worked: Worked | None, own: str, start: float, end: float) -> Span:
     """The span of a validate state; without a report if the run was suspended in it."""
     report = worked.report if worked is not None else None
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
     attributes: Attributes = {}
     if report is not None:
-        attributes = {names.ARTIFACT: report.artifact, names.VERSION: report.version}
-        attributes |= {names.VERDICT: report.verdict, names.FINDINGS: len(report.findings)}
-        attributes[names.BLOCKING] = len(report.blocking)
+        attributes = ours(artifact=report.artifact, artifact_version=report.version)
+        attributes |= ours(verdict=report.verdict, findings=len(report.findings))
+        attributes |= ours(blocking=len(report.blocking))
     return Span(
-        name=f"validate {entered.state}",
+        name=f"validate {state}",
         own=own,
         within=RUN_SPAN,
         start=start,
@@ -501,7 +458,7 @@ def _evaluation(answer: Answer, at: float) -> SpanEvent:
     attributes: Attributes = {
         names.EVALUATION_NAME: answer.validator,
         names.EVALUATION_LABEL: answer.verdict,
-        names.FINDINGS: len(answer.findings),
+        **ours(findings=len(answer.findings)),
     }
     if answer.score is not None:
         attributes[names.EVALUATION_SCORE] = answer.score

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from loopkit.engine.events import Decided, Event, InDoubt
 from loopkit.observability.otel import conventions as names
@@ -64,55 +64,53 @@ SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20
 TOKENS = tuple(float(4**power) for power in range(14))
 
 
-class Instrument(Value, frozen=True):
-    name: str
-    kind: Literal["counter", "histogram"]
+class Instrument(NamedTuple):
     unit: str
     description: str
     boundaries: tuple[float, ...] = ()
+    """Of a histogram; a counter has none."""
 
 
-class Measure(Value, frozen=True):
-    instrument: Instrument
+INSTRUMENTS: Mapping[str, Instrument] = {
+    "gen_ai.client.token.usage": Instrument(
+        "{token}", "Number of input and output tokens used.", TOKENS
+    ),
+    "gen_ai.client.operation.duration": Instrument("s", "GenAI operation duration.", SECONDS),
+    "gen_ai.invoke_agent.duration": Instrument(
+        "s", "Duration of an agent's work, or of a run.", SECONDS
+    ),
+    "gen_ai.execute_tool.duration": Instrument("s", "Duration of a tool's call.", SECONDS),
+    "loopkit.runs": Instrument("{run}", "Runs that have ended."),
+    "loopkit.calls": Instrument("{call}", "Calls of agents and programs."),
+    "loopkit.cost": Instrument("{USD}", "What calls have cost, where it is known."),
+    "loopkit.revisions": Instrument("{revision}", "Revisions."),
+    "loopkit.verdicts": Instrument("{verdict}", "Verdicts of validate states."),
+}
+
+
+class Measure(NamedTuple):
+    instrument: str
     value: float
     attributes: Attributes
 
 
-TOKEN_USAGE = Instrument(
-    "gen_ai.client.token.usage", "histogram", "{token}",
-    "Number of input and output tokens used.", TOKENS,
-)  # fmt: skip
-OPERATION_DURATION = Instrument(
-    "gen_ai.client.operation.duration", "histogram", "s", "GenAI operation duration.", SECONDS
-)
-AGENT_DURATION = Instrument(
-    "gen_ai.invoke_agent.duration", "histogram", "s",
-    "Duration of an agent's work, or of a run.", SECONDS,
-)  # fmt: skip
-TOOL_DURATION = Instrument(
-    "gen_ai.execute_tool.duration", "histogram", "s", "Duration of a tool's call.", SECONDS
-)
-RUNS = Instrument("loopkit.runs", "counter", "{run}", "Runs that have ended.")
-CALLS = Instrument("loopkit.calls", "counter", "{call}", "Calls of agents and programs.")
-COST = Instrument("loopkit.cost", "counter", "{USD}", "What calls have cost, where it is known.")
-REVISIONS = Instrument("loopkit.revisions", "counter", "{revision}", "Revisions.")
-VERDICTS = Instrument("loopkit.verdicts", "counter", "{verdict}", "Verdicts of validate states.")
-INSTRUMENTS = (
-    TOKEN_USAGE, OPERATION_DURATION, AGENT_DURATION, TOOL_DURATION, RUNS, CALLS, COST, REVISIONS,
-    VERDICTS,
-)  # fmt: skip
+def ours(**values: str | bool | int | float) -> Attributes:
+    """Attributes that no convention names."""
+    return {f"loopkit.{name}": value for name, value in values.items()}
+
+
 DURATIONS = {
-    names.CHAT: OPERATION_DURATION,
-    names.EXECUTE_TOOL: TOOL_DURATION,
-    names.INVOKE_AGENT: AGENT_DURATION,
-    names.INVOKE_WORKFLOW: AGENT_DURATION,
+    names.CHAT: "gen_ai.client.operation.duration",
+    names.EXECUTE_TOOL: "gen_ai.execute_tool.duration",
+    names.INVOKE_AGENT: "gen_ai.invoke_agent.duration",
+    names.INVOKE_WORKFLOW: "gen_ai.invoke_agent.duration",
 }
 OF_DURATION = (
     names.OPERATION, names.PROVIDER, names.REQUEST_MODEL, names.RESPONSE_MODEL, names.AGENT,
     names.TOOL,
 )  # fmt: skip
 OF_TOKENS = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL, names.RESPONSE_MODEL)
-OF_CALL = (names.MACHINE, names.ROLE, names.AGENT, names.REQUEST_MODEL)
+OF_CALL = ("loopkit.machine", "loopkit.role", names.AGENT, names.REQUEST_MODEL)
 
 
 def measures_of_span(span: Span) -> Iterator[Measure]:
@@ -124,21 +122,27 @@ def measures_of_span(span: Span) -> Iterator[Measure]:
     if operation == names.CHAT:
         for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
             if isinstance(value := span.attributes.get(name), int):
-                yield Measure(TOKEN_USAGE, value, _of(span, *OF_TOKENS) | {names.TOKEN_TYPE: kind})
+                yield Measure(
+                    "gen_ai.client.token.usage",
+                    value,
+                    _of(span, *OF_TOKENS) | {names.TOKEN_TYPE: kind},
+                )
     if span.own.startswith("call:"):
-        yield Measure(CALLS, 1, _of(span, *OF_CALL))
-        if isinstance(cost := span.attributes.get(names.COST), float) and cost:
-            yield Measure(COST, cost, _of(span, *OF_CALL))
-    if names.VERDICT in span.attributes:
-        yield Measure(VERDICTS, 1, _of(span, names.MACHINE, names.STATE, names.VERDICT))
+        yield Measure("loopkit.calls", 1, _of(span, *OF_CALL))
+        if isinstance(cost := span.attributes.get("loopkit.cost_usd"), float) and cost:
+            yield Measure("loopkit.cost", cost, _of(span, *OF_CALL))
+    if "loopkit.verdict" in span.attributes:
+        about = _of(span, "loopkit.machine", "loopkit.state", "loopkit.verdict")
+        yield Measure("loopkit.verdicts", 1, about)
     if operation == names.INVOKE_WORKFLOW:
-        yield Measure(RUNS, 1, _of(span, names.MACHINE, names.OUTCOME, names.SUCCESS))
+        about = _of(span, "loopkit.machine", "loopkit.outcome", "loopkit.success")
+        yield Measure("loopkit.runs", 1, about)
 
 
 def measures_of_event(event: Event, machine: str) -> Iterator[Measure]:
     """What an event adds to the metrics besides the spans that end with it."""
     if isinstance(event, Decided) and event.spends:
-        yield Measure(REVISIONS, 1, {names.MACHINE: machine, names.STATE: event.source})
+        yield Measure("loopkit.revisions", 1, ours(machine=machine, state=event.source))
 
 
 def _of(span: Span, *kept: str) -> Attributes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from loopkit.document.problems import did_you_mean
@@ -19,7 +20,6 @@ from loopkit.engine.records import Record
 from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
-from loopkit.machine.graph import Graph
 from loopkit.serving.host import THIS_SERVER, Host
 from loopkit.serving.http.answers import (
     EVENTS,
@@ -34,20 +34,20 @@ from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.server import Site
 from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
+from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
 from loopkit.views.diagram import FORMATS
-from loopkit.views.diagram.model import drawing
 from loopkit.views.page.fields import LONGEST_NAME, is_name
+from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_data import (
     AskedQuestion,
-    KeptVersion,
     RunData,
     RunSummary,
     ShownVersion,
     as_shown_version,
-    status_of,
-    versions_of,
 )
+from loopkit.views.run_view import STATUSES, Wanted
+from loopkit.views.steps import KeptVersion
 
 ONLY_SHOWS = "this server only shows runs; start it with `--answer`"
 Kind: TypeAlias = Literal["string", "integer"]
@@ -138,13 +138,13 @@ CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for texts of models: browsers never run them, whatever they look like."""
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
-STATUSES = (
-    "new", "running", "waiting", "suspended", "interrupted", "finished", "cancelled", "damaged",
-    "unreadable",
-)  # fmt: skip
 WHICH = (
     Parameter("machine", "string", "Only runs of this machine."),
-    Parameter("status", "string", "Only runs of this status, such as `waiting`."),
+    Parameter("status", "string", "Only runs of this status, such as `waiting` or `failed`."),
+    Parameter("outcome", "string", "Only runs that have ended in this state."),
+    Parameter("text", "string", "Only runs with this in their id, input, question or result."),
+    Parameter("since", "string", "Only runs that began then or later: a date, or with a time."),
+    Parameter("until", "string", "Only runs that began then or earlier."),
     Parameter("before", "string", "Only runs that were started before this one."),
 )
 
@@ -198,20 +198,34 @@ class MachineList(Record, frozen=True, kw_only=True):
 
 
 async def list_runs(call: Call) -> Response:
-    query = call.query
-    if query["status"] and query["status"] not in STATUSES:
-        hint = did_you_mean(query["status"], STATUSES)
-        raise BadRequest(f"there is no status `{query['status']}`; {hint}")
-    runs, before = await call.site.runs.summaries(
-        query["machine"], query["status"], query["before"], max(query["limit"], 1)
-    )
-    return json_answer(RunList(runs=tuple(runs), next=before))
+    limit = max(call.query["limit"], 1)
+    looks, before = await call.site.runs.looks(wanted_in(call), call.query["before"], limit)
+    return json_answer(RunList(runs=tuple(look.summary for look in looks), next=before))
+
+
+def wanted_in(call: Call) -> Wanted:
+    """Which runs a query asks for; raises BadRequest."""
+    named: dict[str, Any] = {name: call.query[name] or None for name in Wanted._fields}
+    if (status := named["status"]) and status not in STATUSES:
+        raise BadRequest(f"there is no status `{status}`; {did_you_mean(status, STATUSES)}")
+    return Wanted(**{**named, "since": _time(call, "since"), "until": _time(call, "until")})
+
+
+def _time(call: Call, name: str) -> float | None:
+    """A moment in a query, of a date its beginning or, for the end of a span, its end."""
+    if not (written := call.query[name]):
+        return None
+    try:
+        at = datetime.fromisoformat(written)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        is_day = name == "until" and len(written) == len("2026-11-30")
+        return at.timestamp() + (DAY_S if is_day else 0)
+    except (ValueError, OverflowError) as error:
+        raise BadRequest(f"`{name}` has to be a date such as `2026-11-30`") from error
 
 
 async def list_questions(call: Call) -> Response:
-    waiting = await call.site.runs.waiting()
-    asked = (AskedQuestion(run=one.run, place=one.place, question=one.question) for one in waiting)
-    return json_answer(QuestionList(questions=tuple(asked)))
+    return json_answer(QuestionList(questions=tuple(await call.site.runs.waiting())))
 
 
 async def list_machines(call: Call) -> Response:
@@ -268,13 +282,13 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
 
 
 async def list_artifacts(call: Call) -> Response:
-    kept = await _versions(call)
-    every = (as_shown_version(one) for versions in kept.values() for one in versions)
+    kept = (await page_of(call)).steps.versions.values()
+    every = (as_shown_version(one) for versions in kept for one in versions)
     return json_answer(VersionList(versions=tuple(every)))
 
 
 async def show_artifact(call: Call) -> Response:
-    versions = (await _versions(call)).get(call.path["artifact"], [])
+    versions = (await page_of(call)).steps.versions.get(call.path["artifact"], [])
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     headers = {"content-security-policy": CONTENT_POLICY}
@@ -290,19 +304,16 @@ def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
     return found
 
 
-async def _versions(call: Call) -> dict[str, list[KeptVersion]]:
-    events = await call.site.stored.events(call.path["run"])
-    return versions_of(one.event for one in events)
+async def page_of(call: Call) -> RunPage:
+    """The run of a path; raises UnknownRun and RunUnreadable."""
+    return await call.site.runs.view(call.path["run"])
 
 
 async def show_diagram(call: Call) -> Response:
     form = call.query["format"]
     if form not in FORMATS:
         raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    row = await call.site.runs.row(call.path["run"])
-    state = await call.site.stored.state_of(row.run)
-    graph = Graph(await call.site.stored.machine_of(state))
-    text = FORMATS[form](drawing(graph, state, status=status_of(state, is_driven=True)))
+    text = FORMATS[form]((await page_of(call)).drawing)
     policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
     return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
 

@@ -10,9 +10,11 @@ import asyncio
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import open_journal
@@ -22,8 +24,10 @@ from loopkit.serving.host import Host
 from loopkit.serving.http.answers import Follower
 from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
 from loopkit.serving.metrics import Metrics
-from loopkit.serving.shown_runs import ShownRuns
+from loopkit.views.page.run_page import RunPage
+from loopkit.views.run_view import RunViews
 
+T = TypeVar("T")
 BACKLOG = 512
 AT_ONCE = 16
 """Connections that are accepted before it is checked whether there is room for them."""
@@ -158,6 +162,14 @@ class Connection(H11Protocol):
             self._too_late = None
 
 
+_THREAD = ThreadPoolExecutor(1, "pages")
+"""In which pages are made: an engine can be used by one thread only."""
+
+
+async def run_in_page_thread(make: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, make)
+
+
 @dataclass
 class Site:
     stored: StoredRuns
@@ -170,15 +182,13 @@ class Site:
     longest_send_s: float = 20.0
     """The time that a client may take to read a piece of a stream."""
     room: Room = field(default_factory=Room)
-    runs: ShownRuns = field(init=False)
+    runs: RunViews[RunPage] = field(init=False)
     follower: Follower = field(init=False)
     metrics: Metrics = field(init=False)
-    starts: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
-    """The runs that forms have started, by form and input: a form that is sent twice starts one."""
     _following: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.runs = ShownRuns(self.stored)
+        self.runs = RunViews(self.stored, RunPage, run_in_page_thread)
         self.follower = Follower(self.stored.journal)
         self.metrics = Metrics(self.stored.journal, follows=True)
 
@@ -216,6 +226,9 @@ class Site:
             await self.host.close()
         else:
             await self.stored.journal.close()
+
+    def may_start(self, machine: str) -> bool:
+        return self.host is not None and machine in self.host.machines
 
     def stop(self) -> None:
         """End all streams, and stop runs after their current step."""

@@ -1,6 +1,6 @@
-"""The server of a site: its application with all of its routes, and the description of its API.
+"""The server of a site: its application with all of its routes, and an OpenAPI document of its API.
 
-That is an OpenAPI document made of its table, and a page that shows it.
+That is made of its table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING, Endpoint
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     BaseRoute,
-    HTMLResponse,
     HTTPException,
     Request,
     Response,
@@ -32,7 +31,6 @@ from loopkit.serving.http.library import (
     Starlette,
 )
 from loopkit.serving.http.server import HttpServer, Site
-from loopkit.views.page.rendering import render
 from loopkit.views.schemas import records_of
 
 TABLE: Sequence[Endpoint] = (*READING, *WATCHING, *CHANGING)
@@ -123,34 +121,20 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def api_routes() -> Sequence[BaseRoute]:
-
-    async def show_document(_: Request) -> Response:
-        return json_answer(await to_thread(document))
-
-    async def show_page(_: Request) -> Response:
-        return HTMLResponse(_page(await to_thread(document)))
-
-    return [
-        Route("/api/openapi.json", show_document, methods=["GET"]),
-        Route("/api", show_page, methods=["GET"]),
-    ]
-
-
-def _page(api: dict[str, Any]) -> str:
-    schemas = {
-        name: (schema["description"], json.dumps(schema.get("properties", {}), indent=2))
-        for name, schema in api["components"]["schemas"].items()
-    }
-    names = {"version": __version__, "about": ABOUT, "table": TABLE, "schemas": schemas}
-    return render("api.html", {"place": "/api", **names})
+async def show_document(_: Request) -> Response:
+    return json_answer(await to_thread(document))
 
 
 class SiteServer(HttpServer):
     def __init__(self, site: Site, pages: Sequence[BaseRoute]) -> None:
         """`pages` are those of the viewer, of which one has `/`."""
         app = Starlette(
-            routes=[*sign_in_routes(site.access), *api_routes(), *routes(site, TABLE), *pages],
+            routes=[
+                *sign_in_routes(site.access),
+                Route("/api/openapi.json", show_document, methods=["GET"]),
+                *routes(site, TABLE),
+                *pages,
+            ],
             exception_handlers={
                 HTTPException: tell_http,
                 Exception: bug_teller(site.say),

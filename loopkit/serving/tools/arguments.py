@@ -53,14 +53,6 @@ def _near(name: str, known: Collection[str]) -> str:
     return did_you_mean(name, known) or "there is none"
 
 
-def text_argument(arguments: Mapping[str, Any], name: str, source: str) -> str:
-    """An argument that is a text; `source` says where its value comes from. Raises CallRefused."""
-    value = arguments.get(name)
-    if not isinstance(value, str):
-        raise CallRefused(f"`{name}` has to be a text: {source}")
-    return value
-
-
 @dataclass(frozen=True)
 class ServedTool:
     name: str
@@ -69,6 +61,19 @@ class ServedTool:
     """JSON Schema of its arguments."""
     changes_nothing: bool = False
     """Whether it is read-only: it starts no program and makes no call."""
+
+    def refuse(self, given: Mapping[str, Any]) -> None:
+        """Refuse arguments that it does not have, and what should be a text and is none."""
+        known = self.arguments["properties"]
+        refuse_unknown(given, known)
+        for name, schema in known.items():
+            is_needed = name in given or name in self.arguments.get("required", ())
+            if (
+                is_needed
+                and schema.get("type") == "string"
+                and not isinstance(given.get(name), str)
+            ):
+                raise CallRefused(f"`{name}` has to be a text: {schema['description']}")
 
 
 class CallRefused(Exception):

@@ -40,10 +40,8 @@ from loopkit.serving.tools.arguments import (
     ServedTool,
     UserAsked,
     UserReply,
-    refuse_unknown,
     refuse_unknown_tool,
     standing,
-    text_argument,
 )
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
@@ -145,7 +143,10 @@ class MachineToolbox:
         return plain
 
     async def _dispatch(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        refuse_unknown_tool(name, [*self._machines, *(tool.name for tool in self._common)])
+        common = {tool.name: tool for tool in self._common}
+        refuse_unknown_tool(name, [*self._machines, *common])
+        if name in common:
+            common[name].refuse(arguments)
         if name == SUBMIT.name:
             return await self._submit(arguments, call)
         if call.caller.reply is not None:
@@ -156,8 +157,7 @@ class MachineToolbox:
             return await self._drive_until_stop(
                 await self._host.start(name, arguments), Place(), call
             )
-        refuse_unknown(arguments, ("run",))
-        run = root_of(text_argument(arguments, "run", "the id of a run"))
+        run = root_of(arguments["run"])
         before = await self._newest(run)
         if name == "status" or await self._host.go_on(run) != THIS_SERVER:
             return await standing(self._host.app, run, self._pages)
@@ -165,7 +165,7 @@ class MachineToolbox:
 
     async def _next(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         """The request of a run; an interrupted run is continued first."""
-        run = await run_to_lead(self._host, arguments)
+        run = arguments.get("run") or await run_to_lead(self._host)
         before = await self._newest(run)
         state = await self._host.app.state_of(root_of(run))
         [row] = await self._host.app.journal.runs(run=state.run)
@@ -175,12 +175,12 @@ class MachineToolbox:
         return await self._lead(run, before, call)
 
     async def _submit(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
-        run, request = request_in(arguments)
+        run, request = arguments["run"], arguments["request"]
         before = await self._newest(run)
         if call.caller.reply is not None:
             answer = await self._take_reply(call.caller.reply, call)
         else:
-            await deliver(self._host, run, request, arguments, call.caller.program)
+            await deliver(self._host, arguments, call.caller.program)
             answer = await self._lead(run, before, call)
         if isinstance(answer, UserAsked):
             return answer
@@ -294,12 +294,7 @@ class _Call:
     is_given_up: bool = False
 
 
-_OF_RUN: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"run": {"type": "string", "description": "The id of a run."}},
-    "required": ["run"],
-    "additionalProperties": False,
-}
+_OF_RUN = parse_record({"run": {"type": "str", "description": "the id of a run"}}).schema
 OF_RUNS = (
     ServedTool(
         name="status",
@@ -419,14 +414,14 @@ NEXT = ServedTool(
     description="What a run wants from you now, with the prompt and the feedback on the last "
     "attempt; or that it waits for a person, or is over.",
     arguments={
-        "type": "object",
+        **_OF_RUN,
         "properties": {
             "run": {
                 "type": "string",
-                "description": "The id of the run. Left out: the only one that wants something.",
+                "description": "the id of a run; left out: the only one that wants something",
             }
         },
-        "additionalProperties": False,
+        "required": [],
     },
 )
 SUBMIT = ServedTool(
@@ -434,17 +429,16 @@ SUBMIT = ServedTool(
     description="Deliver what `next` asked for. The validators of the machine judge it; the answer "
     "has their verdict, and what is next.",
     arguments={
-        "type": "object",
+        **_OF_RUN,
         "properties": {
-            "run": {"type": "string", "description": "`request.run` of `next`."},
-            "request": {"type": "string", "description": "`request.id` of `next`."},
+            "run": {"type": "string", "description": "`request.run` of `next` says which"},
+            "request": {"type": "string", "description": "`request.id` of `next` says which"},
             "artifact": {
-                "description": "The whole text, or the data. Leave it out to deliver the workspace "
-                "as it is, for a file or a folder."
+                "description": "the whole text, or the data; leave it out to deliver the workspace "
+                "as it is, for a file or a folder"
             },
         },
         "required": ["run", "request"],
-        "additionalProperties": False,
     },
 )
 OF_OUTSIDE = (NEXT, SUBMIT)
@@ -455,11 +449,8 @@ LEADING = (
 )
 
 
-async def run_to_lead(host: Host, arguments: Mapping[str, Any]) -> str:
-    refuse_unknown(arguments, ("run",))
-    if "run" in arguments:
-        return text_argument(arguments, "run", "the id of a run")
-    # Without a name: the one run that waits for a delivery.
+async def run_to_lead(host: Host) -> str:
+    """The one run that waits for a delivery; raises CallRefused."""
     wanting: list[str] = []
     for row in await host.app.journal.runs(limit=MOST_LISTED, skipping=ENDS):
         if row.machine in host.machines:
@@ -474,14 +465,12 @@ async def run_to_lead(host: Host, arguments: Mapping[str, Any]) -> str:
     raise CallRefused(f"several runs want something; name one as `run`: {', '.join(wanting)}")
 
 
-async def deliver(
-    host: Host, run: str, request: str, arguments: Mapping[str, Any], program: str
-) -> None:
+async def deliver(host: Host, arguments: Mapping[str, Any], program: str) -> None:
     """Deliver the arguments of `submit`, and wait until the run has accepted them.
 
     Raises AnswerRefused and NotRunnable if the run waits for something else.
     """
-    artifact = arguments.get("artifact")
+    run, request, artifact = arguments["run"], arguments["request"], arguments.get("artifact")
     text = None if artifact is None else text_or_json(artifact)
     await host.post(run, Delivery(text=text, by=program), request)
     for _ in range(ceil(TAKEN_WITHIN_S / LOOK_AGAIN_S)):
@@ -506,12 +495,6 @@ async def verdicts_on(app: App, run: str, request: str) -> list[dict[str, Any]]:
         for event in judged
         if isinstance(event, Worked) and event.report is not None
     ]
-
-
-def request_in(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    refuse_unknown(arguments, ("run", "request", "artifact"))
-    source = "`request` of `next` says which"
-    return text_argument(arguments, "run", source), text_argument(arguments, "request", source)
 
 
 def has_outside_agents(machine: Machine) -> bool:

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from loopkit.engine.events import Waiting
@@ -22,7 +21,7 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.json_schema.equality import NotJudged
 from loopkit.text import one_line, printable
 from loopkit.text.editing import apply_edit, editable, plain_ends
-from loopkit.text.json_text import NoJson, parse_json
+from loopkit.text.json_text import NoJson, parse_json, text_or_json
 from loopkit.views.hints import waiting_hints
 from loopkit.views.page.rendering import Difference, difference
 from loopkit.views.review import (
@@ -33,7 +32,7 @@ from loopkit.views.review import (
     version_suffix,
     weight,
 )
-from loopkit.views.run_data import KeptVersion
+from loopkit.views.steps import KeptVersion
 
 Control = Literal["choice", "choices", "bool", "number", "line", "text", "lines", "json"]
 ABOUT_WIDTH = 400
@@ -191,6 +190,25 @@ def _field_text(value: object, control: Control) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
+def typed_of(
+    fields: Sequence[FormField], values: Mapping[str, Any], prefix: str, **more: str
+) -> Typed:
+    """What has to be typed into fields for some values, which may be of another machine."""
+    pairs = {name: [text] for name, text in more.items()}
+    for field in fields:
+        value = values.get(field.name)
+        if isinstance(value, Mapping) and field.datatype.is_file:
+            value = value.get("path")
+        if value is None:
+            continue
+        texts = value if isinstance(value, list) else [value]
+        if field.control != "choices":
+            is_odd = field.control == "lines" and not isinstance(value, list)
+            texts = [_field_text(value, "text" if is_odd else field.control)]
+        pairs[f"{prefix}{field.name}"] = [*map(text_or_json, texts)]
+    return Typed(pairs)
+
+
 def read_fields(
     fields: Sequence[FormField], typed: Typed, prefix: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -277,7 +295,6 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
 WIDTH = 250
 DEPTHS = (8, 3, 2, 1)
 """Parts are shown to the first of these depths at which the example is short enough."""
-as_json = partial(json.dumps, ensure_ascii=False)
 WORDS = {"str": "text", "int": 1, "num": 1.5, "bool": True}
 
 
@@ -286,27 +303,28 @@ def example_text(datatype: DataType) -> str:
 
     Parts that lie too deep are a `…`.
     """
-    texts = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
+    values = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
+    texts = (json.dumps(value, ensure_ascii=False) for value in values)
     return next((text for text in texts if len(text) <= WIDTH), "")
 
 
-def _example(datatype: DataType, depth: int) -> str:
+def _example(datatype: DataType, depth: int) -> object:
     if datatype.has_default and datatype.default is not None:
-        return as_json(datatype.default)
-    if datatype.values:
-        return as_json(datatype.values[0])
-    if datatype.scalar is not None:
+        return datatype.default
+    if datatype.scalar is not None or datatype.values:
         bound = datatype.maximum if datatype.minimum is None else datatype.minimum
-        return as_json(WORDS[datatype.scalar] if bound is None else bound)
+        return next(
+            iter(datatype.values), WORDS[datatype.scalar or "str"] if bound is None else bound
+        )
+    if not depth:
+        return "…"
     if datatype.items is not None:
-        return f"[{_example(datatype.items, depth - 1) if depth else '…'}]"
+        return [_example(datatype.items, depth - 1)]
     if _is_open(datatype):
-        return as_json("anything")
-    fields = dict(datatype.fields or {})
-    if not fields and datatype.others is not None:
-        fields["name"] = datatype.others
-    inner = (f"{as_json(name)}: {_example(one, depth - 1)}" for name, one in fields.items())
-    return f"{{{', '.join(inner) if depth else '…'}}}"
+        return "anything"
+    others = {"name": datatype.others} if datatype.others is not None else {}
+    fields = datatype.fields or others
+    return {name: _example(one, depth - 1) for name, one in fields.items()}
 
 
 def _is_open(datatype: DataType) -> bool:

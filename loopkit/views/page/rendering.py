@@ -19,14 +19,19 @@ from markupsafe import Markup
 
 from loopkit.text import one_line, plural, printable, shorten
 from loopkit.text.editing import changed_lines, editable
+from loopkit.text.json_text import parse_json
+from loopkit.text.markdown import LONGEST_SHOWN, as_html
 from loopkit.views.amounts import cost, duration, usage_parts, usage_text
 from loopkit.views.diagram.svg import style_sheet
 from loopkit.views.review import artifact_lines, origins_of, verdict_text, weight
-from loopkit.views.run_data import KeptVersion, filled_in
+from loopkit.views.run_data import call_title, filled_in, word_of
+from loopkit.views.stats import figures_of, phase_cells
+from loopkit.views.steps import KeptVersion
 
 MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 """Characters that may have a meaning in Markdown; a backslash escapes each of them."""
 LINE_WIDTH = 300
+MOST_INDENTED = 10 * LONGEST_SHOWN
 NO_ID = re.compile(r"[^\w.-]")
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 CODE = Markup("<code>{}</code>")
@@ -83,6 +88,25 @@ def tone_of(status: str, success: bool | None) -> Tone:
     return TONES.get(status, "good" if success else "bad")
 
 
+def label(text: str) -> str:
+    """The names of states and choices in a text, as a person reads them; code stays as it is."""
+    parts = QUOTED.split(text)
+    return "".join(f"`{one}`" if at % 2 else one.replace("_", " ") for at, one in enumerate(parts))
+
+
+def readable(text: str) -> Markup:
+    """A text as it reads best: Markdown set, data indented; empty if that is the text itself."""
+    clean = printable(text)
+    if clean.lstrip()[:1] in ("{", "[") and len(clean) <= LONGEST_SHOWN:
+        value = parse_json(clean)
+        is_data = isinstance(value, dict | list)
+        indented = json.dumps(value, indent=2, ensure_ascii=False) if is_data else ""
+        if is_data and indented != clean.strip() and len(indented) <= MOST_INDENTED:
+            return Markup('<pre tabindex="0">{}</pre>').format(indented)
+    # As Markdown, a text can also name characters that it does not contain.
+    return Markup(printable(as_html(clean)))  # noqa: S704 - it is escaped where it is made
+
+
 def anchor(name: str) -> str:
     """The name of a field as part of an HTML id, which may not have blanks."""
     return NO_ID.sub("_", name)
@@ -114,13 +138,14 @@ def environment() -> Environment:
         auto_reload=False,
     )
     templates.filters |= {
-        "anchor": anchor, "cost": cost,
+        "anchor": anchor, "called": call_title, "cost": cost,
         "beginning": partial(one_line, width=LINE_WIDTH), "counted": verdict_text,
         "change_in": difference, "diff_text": diff_text, "duration": duration, "editable": editable,
-        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "filled_in": filled_in,
-        "iso": iso, "json": partial(json.dumps, indent=2, ensure_ascii=False), "md": markdown,
-        "moment": moment, "origins": origins_of, "plural": plural,
-        "prose": prose, "spent": usage_text, "tone": tone_of, "weight": weight,
+        "excerpt": excerpt, "expense": usage_parts, "fence": fence, "figures": figures_of,
+        "filled_in": filled_in, "iso": iso, "label": label, "md": markdown, "moment": moment,
+        "json": partial(json.dumps, indent=2, ensure_ascii=False), "origins": origins_of,
+        "phase_cells": phase_cells, "plural": plural, "prose": prose, "readable": readable,
+        "spent": usage_text, "tone": tone_of, "weight": weight, "word": word_of,
     }  # fmt: skip
     return templates
 
@@ -164,5 +189,9 @@ def difference(versions: Sequence[KeptVersion], number: int) -> Difference | Non
         changed = printable(after.artifact.fields["last_change"]).splitlines()
     else:
         changed = changed_lines(artifact_lines(before.artifact), artifact_lines(after.artifact))
+    return as_difference(before.number, changed)
+
+
+def as_difference(number: int, changed: Sequence[str]) -> Difference:
     shown = [shorten(line, CHANGED_LINE_WIDTH) for line in changed[:MOST_LINES]]
-    return Difference(before.number, shown, len(changed) - len(shown))
+    return Difference(number, shown, len(changed) - len(shown))

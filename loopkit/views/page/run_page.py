@@ -8,52 +8,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-from loopkit.drive.stored_runs import OpenQuestion, Stored
-from loopkit.engine.events import (
-    Cancelled,
-    ChildEnded,
-    ChildStarted,
-    Claimed,
-    Decided,
-    Entered,
-    Failed,
-    Finished,
-    InDoubt,
-    Intended,
-    Replied,
-    Waiting,
-    Worked,
-)
+from loopkit.drive.stored_runs import OpenQuestion
 from loopkit.engine.findings import Finding, Report, Status
 from loopkit.engine.payloads import Best
-from loopkit.engine.records import Usage
-from loopkit.text import one_line, plural
+from loopkit.text import plural
+from loopkit.text.editing import changed_lines
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import ancestors_of, resume_line
-from loopkit.views.console import LineTone, lines
+from loopkit.text.run_ids import ancestors_of
 from loopkit.views.diagram.mermaid import mermaid
 from loopkit.views.diagram.model import Drawing, drawing
 from loopkit.views.diagram.svg import svg_in_page
-from loopkit.views.page.facts import RunFacts
 from loopkit.views.page.fields import QuestionForm, question_form
-from loopkit.views.page.rendering import Tone, asset, render, tone_of
-from loopkit.views.progress import Progress
-from loopkit.views.review import verdict_text, version_suffix
-from loopkit.views.run_data import (
-    KeptVersion,
-    Row,
-    rows_of,
-    rows_to_show,
-    standing_of,
-    status_of,
-    versions_of,
-)
+from loopkit.views.page.rendering import Difference, Tone, as_difference, asset, render, tone_of
+from loopkit.views.review import artifact_lines, verdict_text, version_suffix
+from loopkit.views.run_data import Row, rows_of, rows_to_show, word_of
+from loopkit.views.run_view import RunView
+from loopkit.views.steps import Call, KeptVersion, Step
 
 
 def path_of(run: str) -> str:
@@ -75,27 +51,16 @@ class ChildRows:
     left_out: int
 
 
-class RunPage:
-    """The content of the page of a run. Each part is made once, when it is first used."""
-
-    def __init__(self, facts: RunFacts, steps: Steps | None = None) -> None:
-        self.facts = facts
-        self._steps = steps
-        self.state = facts.state
-        self.run = facts.state.run
-        self.machine = facts.state.machine
-        self.usage = facts.usage
-        self.path = path_of(self.run)
-        self.parent = next(ancestors_of(self.run), "")
+class RunPage(RunView):
+    """The page of a run, each part made once, when it is first used."""
 
     @property
-    def status(self) -> str:
-        return status_of(self.state, is_driven=self.facts.is_driven)
+    def path(self) -> str:
+        return path_of(self.run)
 
     @property
-    def is_live(self) -> bool:
-        """Whether the run may continue without anyone acting."""
-        return self.status in ("new", "running")
+    def parent(self) -> str:
+        return next(ancestors_of(self.run), "")
 
     @property
     def tone(self) -> Tone:
@@ -103,26 +68,15 @@ class RunPage:
         return tone_of(self.status, finished is not None and finished.success)
 
     @property
-    def standing(self) -> str:
-        return standing_of(self.state)
+    def word(self) -> str:
+        finished = self.state.finished
+        return word_of(self.status, finished is not None and finished.success)
 
     @property
-    def began(self) -> float:
-        return self.facts.history[0].at
-
-    @property
-    def last(self) -> float:
-        """Unix time of the last event, claims aside."""
-        events = reversed(self.facts.history)
-        return next((each.at for each in events if not isinstance(each.event, Claimed)), self.began)
-
-    @property
-    def seq(self) -> int:
-        return self.facts.history[-1].seq
-
-    @cached_property
-    def steps(self) -> Steps:
-        return self._steps or Steps().after(self.facts.history)
+    def open_calls(self) -> list[Call]:
+        """The calls that are being answered now."""
+        calls = self.steps.all[-1].calls if self.is_live and self.steps.all else []
+        return [call for call in calls if call.status == "open"]
 
     @cached_property
     def longest(self) -> float:
@@ -135,11 +89,11 @@ class RunPage:
             return 0.0
         if step.seconds is not None:
             return step.seconds
-        return max(self.facts.now - step.began, 0.0) if self.is_live else 0.0
+        return max(self.now - step.began, 0.0) if self.is_live else 0.0
 
     def kind(self, state: str) -> str:
         """The kind of a state in diagrams; empty if the present machine has no such state."""
-        found = self.facts.engine.program.graph.states.get(state)
+        found = self.engine.program.graph.states.get(state)
         return found.drawn_as if found is not None else ""
 
     def words(self, step: Step) -> str:
@@ -158,17 +112,17 @@ class RunPage:
 
     def guard(self, edge: str) -> str:
         """The guard of a transition, or the error or limit that it catches."""
-        found = self.facts.engine.program.graph.by_id.get(edge)
+        found = self.engine.program.graph.by_id.get(edge)
         if found is None:
             return ""
         if found.event == "done":
             return found.guard or ""
         return "a limit was reached" if found.event == "limit" else f"{found.event} error"
 
-    @cached_property
+    @property
     def artifacts(self) -> Mapping[str, list[KeptVersion]]:
         """All versions of each artifact, oldest first."""
-        return versions_of(stored.event for stored in self.facts.history)
+        return self.steps.versions
 
     @cached_property
     def findings(self) -> list[FindingTable]:
@@ -185,11 +139,11 @@ class RunPage:
 
     @cached_property
     def asked(self) -> QuestionForm | None:
-        return question_form(self.facts.engine, self.state, self.artifacts)
+        return question_form(self.engine, self.state, self.artifacts)
 
     @property
     def asked_elsewhere(self) -> list[OpenQuestion]:
-        return [each for each in self.facts.asked if each.state.run != self.run]
+        return [each for each in self.questions if each.state.run != self.run]
 
     @cached_property
     def diagram(self) -> str:
@@ -198,20 +152,7 @@ class RunPage:
 
     @property
     def drawing(self) -> Drawing:
-        return drawing(self.facts.engine.program.graph, self.state, status=self.status)
-
-    @property
-    def stopped(self) -> list[str]:
-        """Why it stopped, on the first line, then how to continue; empty if it did not stop."""
-        if self.state.suspended is not None:
-            return [self.state.suspended.message, *self.facts.hints]
-        if self.status == "interrupted":
-            gone = "The process that drove the run is gone."
-            return [gone, f"resume with: {resume_line(self.run)}"]
-        cancelled = self.facts.history[-1].event
-        if isinstance(cancelled, Cancelled) and cancelled.reason:
-            return [cancelled.reason]
-        return []
+        return drawing(self.engine.program.graph, self.state, status=self.status)
 
     @property
     def input(self) -> list[Value]:
@@ -237,153 +178,41 @@ class RunPage:
         return found
 
 
-NOTED = frozenset(
-    ("baselined", "held", "in_doubt", "settled", "kept", "alerted", "emitted", "suspended",
-     "repaired", "reread", "resumed", "refused", "merged", "cancelled")
-)  # fmt: skip
-NOTE_WIDTH = 400
-CallStatus = Literal["open", "answered", "failed", "in doubt"]
+MOST_COMPARED = 400_000
+"""Characters of two texts whose differences are shown."""
 
 
-@dataclass(slots=True)
-class Call:
-    seq: int
-    """The number of its first event, which is in the address of its texts."""
-    began: float
-    """Unix time."""
-    intent: Intended
-    status: CallStatus = "open"
-    ended: float | None = None
-    reply: Replied | None = None
-    failure: Failed | None = None
+class Compared(NamedTuple):
+    """An input, a result or an artifact of two runs."""
+
+    name: str
+    texts: tuple[str | None, str | None]
+    change: Difference | None = None
 
     @property
-    def usage(self) -> Usage:
-        settled = self.reply or self.failure
-        return settled.usage if settled is not None else Usage()
-
-    @property
-    def model(self) -> str:
-        """The model that answered, else the one that was asked."""
-        return (self.reply.model if self.reply else "") or self.intent.model
-
-    def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
-        """Set the result; the end of a call in doubt is unknown."""
-        match event:
-            case Replied():
-                self.status = "answered"
-                self.reply = event
-                self.ended = at
-            case Failed():
-                self.status = "failed"
-                self.failure = event
-                self.ended = at
-            case InDoubt():
-                self.status, self.ended = "in doubt", None
+    def is_same(self) -> bool:
+        return self.texts[0] == self.texts[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    at: float
-    text: str
-    tone: LineTone = "plain"
+def compared(first: RunPage, second: RunPage) -> list[Compared]:
+    """What went into two runs and what came of them; last the last versions of their artifacts."""
+    before, after = (_texts_of(page) for page in (first, second))
+    found: list[Compared] = []
+    for name in before | after:
+        one, other = before.get(name), after.get(name)
+        change = None
+        if one != other and one and other and len(one) + len(other) <= MOST_COMPARED:
+            change = as_difference(0, changed_lines(one.splitlines(), other.splitlines()))
+        found.append(Compared(name, (one, other), change))
+    return found
 
 
-@dataclass(slots=True)
-class Step:
-    seq: int
-    """The number of its first record."""
-    state: str
-    attempt: int
-    began: float
-    last: int = 0
-    """The number of its last record."""
-    ended: float | None = None
-    calls: list[Call] = field(default_factory=list)
-    work: Worked | None = None
-    decision: Decided | None = None
-    waiting: Waiting | None = None
-    question: str = ""
-    """The id of its last question."""
-    notes: list[Note] = field(default_factory=list)
-    children: list[ChildStarted] = field(default_factory=list)
-    ended_children: list[ChildEnded] = field(default_factory=list)
-
-    @property
-    def waits(self) -> str:
-        if self.waiting is None:
-            return ""
-        whom = "a person" if self.waiting.wanted is None else "somebody outside"
-        return f"waits for {whom}"
-
-    @property
-    def usage(self) -> Usage:
-        total = Usage(time_s=self.work.time_s if self.work else 0.0)
-        for call in self.calls:
-            total = total.plus(call.usage)
-        for child in self.ended_children:
-            total = total.plus(child.usage.replace(time_s=child.time_s))
-        return total
-
-    @property
-    def seconds(self) -> float | None:
-        return None if self.ended is None else self.ended - self.began
-
-    def take(self, stored: Stored) -> None:
-        match stored.event:
-            case Intended() as intent:
-                self.calls.append(Call(stored.seq, stored.at, intent))
-            case Replied() | Failed() | InDoubt() as settled:
-                calls = reversed(self.calls)
-                if call := next((call for call in calls if call.intent.key == settled.key), None):
-                    call.settle(settled, stored.at)
-            case Worked() as work:
-                self.work = work
-                self.ended = stored.at
-                self.waiting = None
-            case Decided() as decision:
-                self.decision, self.ended = decision, stored.at
-            case Waiting() as waiting:
-                self.waiting, self.question = waiting, waiting.question
-            case Finished() | Cancelled():
-                self.ended = stored.at
-            case ChildStarted() as child:
-                self.children.append(child)
-            case ChildEnded() as child:
-                self.ended_children.append(child)
-
-
-@dataclass(slots=True)
-class Steps:
-    """All steps of a run, oldest first; they grow with its events."""
-
-    all: list[Step] = field(default_factory=list)
-    before: list[Note] = field(default_factory=list)
-    _progress: Progress = field(default_factory=Progress)
-
-    def after(self, news: Iterable[Stored]) -> Self:
-        """These steps, to which the next events are added."""
-        for stored in news:
-            self._take(stored)
-        return self
-
-    def _take(self, stored: Stored) -> None:
-        event = stored.event
-        if isinstance(event, Entered):
-            self.all.append(Step(stored.seq, event.state, event.attempt, stored.at))
-        elif self.all:
-            self.all[-1].take(stored)
-        if event.type in NOTED:
-            state, notes = "", self.before
-            if self.all:
-                state = self.all[-1].state
-                notes = self.all[-1].notes
-            for line in lines(self._progress, stored):
-                text = one_line(line.text, NOTE_WIDTH).removeprefix(f"{state} ").lstrip(": ")
-                notes.append(Note(stored.at, text, line.tone))
-        if self.all:
-            self.all[-1].last = stored.seq
-        self._progress = self._progress.after(stored)
+def _texts_of(page: RunPage) -> dict[str, str]:
+    texts = {f"input {one.name}": one.text for one in page.input}
+    texts |= {f"result {one.name}": one.text for one in page.result}
+    given = {one.name for one in page.result}
+    last = (versions[-1].artifact for name, versions in page.artifacts.items() if name not in given)
+    return texts | {one.name: "\n".join(artifact_lines(one)) for one in last}
 
 
 MOST_ROUNDS = 12
@@ -454,16 +283,14 @@ MOST_STEPS, MOST_VERSIONS = 200, 30
 """How many steps and how many versions of each artifact are shown: the last ones."""
 
 
-def html_report(facts: RunFacts) -> str:
+def html_report(page: RunPage) -> str:
     """A self-contained page: it has no script and fetches nothing."""
-    page = RunPage(facts)
     style = asset("page.css")
     names = {"style": style, "style_hash": csp_hash(style), "diagram": page.diagram}
     return render("report.html", _names(page) | names)
 
 
-def markdown_report(facts: RunFacts) -> str:
-    page = RunPage(facts)
+def markdown_report(page: RunPage) -> str:
     return render("report.md", _names(page) | {"mermaid": mermaid(page.drawing)})
 
 
@@ -483,4 +310,4 @@ def csp_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-REPORTS: Mapping[str, Callable[[RunFacts], str]] = {".html": html_report, ".md": markdown_report}
+REPORTS: Mapping[str, Callable[[RunPage], str]] = {".html": html_report, ".md": markdown_report}

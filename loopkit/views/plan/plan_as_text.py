@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import chain
 
 from loopkit.agents.model.pricing import missing_prices
-from loopkit.engine.events import Event, Failed, Intended, Replied
 from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.agents import Agent
@@ -25,6 +24,7 @@ from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import columns, indent_lines, one_line, plural, printable
 from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
+from loopkit.views.steps import Steps
 
 LONGEST_PROMPT = 4_000
 """Characters of a first prompt that are shown."""
@@ -334,19 +334,12 @@ def _legend(plan: Plan) -> Iterator[str]:
         yield "- at least, at most: no run may take exactly this"
 
 
-PastRun = tuple[RunState, Sequence[Event]]
+PastRun = tuple[RunState, Steps]
 
 
 def past_of(runs: Iterable[PastRun]) -> list[PastRun] | None:
     """The finished runs whose agents no scenario played; None without any."""
     return [run for run in runs if run[0].finished and not run[0].script] or None
-
-
-def _call_costs(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
-    states = {event.key: event.state for event in events if isinstance(event, Intended)}
-    for event in events:
-        if isinstance(event, Replied | Failed) and (amount := usd_without_held(event.usage)):
-            yield states[event.key], amount
 
 
 def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
@@ -361,8 +354,9 @@ def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
     else:
         yield f"{mean}, {usd(sum(known) / count)}; at most {max(calls)}, {usd(max(known))}"
         by_state: dict[str, float] = defaultdict(float)
-        for name, amount in chain.from_iterable(_call_costs(events) for _, events in past):
-            by_state[name] += amount / count
+        for step, call in chain.from_iterable(steps.every_call() for _, steps in past):
+            if amount := usd_without_held(call.usage):
+                by_state[step.state] += amount / count
         for name, amount in by_state.items():
             yield f"  at {name}: {usd(amount)}"
     outcomes = Counter(state.finished.outcome for state, _ in past if state.finished)

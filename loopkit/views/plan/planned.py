@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -24,10 +24,8 @@ from loopkit.agents.model.pricing import (
     missing_bounds,
     usual_cost,
 )
-from loopkit.engine.events import Entered, Event, Failed, Intended
 from loopkit.engine.feedback import SHORT_BYTES
 from loopkit.engine.findings import Finding
-from loopkit.engine.payloads import PromptSize
 from loopkit.engine.state import RunState
 from loopkit.engine.template_values import plain_finding, render
 from loopkit.language.agents import Agent
@@ -48,7 +46,6 @@ from loopkit.proof.bounds.agent_calls import AgentCalls, Asked, Price
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.bounds.result import Bounds, Way
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.text import one_line, plural
 from loopkit.validators.data import JudgedArtifact
 from loopkit.validators.judges.prompt import form_of, judge_prompt
 
@@ -597,50 +594,3 @@ def tokens_of(text: str) -> int:
 
 
 _NUMBERS = ("revision", "max_revisions", "attempt")
-MOST_PROMPTS = 20
-MOST_REASON = 200
-"""Characters of the reason of a failure."""
-PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
-
-
-def prompt_lines(events: Iterable[Event]) -> Iterator[str]:
-    """The largest call of each attempt and of each judge's round, in the order of the run."""
-    sizes = _by_work(events)
-    if not sizes:
-        return
-    yield "prompts:"
-    if (earlier := len(sizes) - MOST_PROMPTS) > 0:
-        yield f"  … {plural(earlier, 'earlier one')}"
-    for work, calls in list(sizes.items())[-MOST_PROMPTS:]:
-        often = f", {plural(len(calls), 'call')}" if len(calls) > 1 else ""
-        yield f"  {work}: {_in_words(max(calls, key=lambda size: size.total))}{often}"
-
-
-def fresh_session_lines(events: Sequence[Event]) -> Iterator[str]:
-    """A line for each kept session that was begun anew, and why."""
-    asked = {event.key: event for event in events if isinstance(event, Intended)}
-    for event in events:
-        if isinstance(event, Failed) and event.begins_anew:
-            call = asked[event.key]
-            why = one_line(event.message, MOST_REASON)
-            yield f"fresh session of {call.agent} at {call.state}, visit {call.visit}: {why}"
-
-
-def _by_work(events: Iterable[Event]) -> dict[str, list[PromptSize]]:
-    sizes: dict[str, list[PromptSize]] = {}
-    attempt = 0
-    for event in events:
-        match event:
-            case Entered():
-                attempt = event.attempt
-            case Intended(role="author" | "judge") if event.size.total:
-                is_judge = event.role == "judge"
-                kind = f" ({event.asked_at}), round" if is_judge else ", attempt"
-                sizes.setdefault(f"{event.state}{kind} {attempt}", []).append(event.size)
-    return sizes
-
-
-def _in_words(size: PromptSize) -> str:
-    parts = [f"{name} {getattr(size, key):,}" for key, name in PARTS.items() if getattr(size, key)]
-    beside = f" ({', '.join(parts)})" if parts else ""
-    return f"{plural(size.total, 'character', ',')}{beside}"
