@@ -318,6 +318,18 @@ def test_inputs_with_too_many_combinations_are_left_open_and_none_is_taken_for_k
     assert many.runs.best.total == 1
 
 
+def test_codes_with_too_many_combinations_are_left_open_and_none_is_taken_for_absent() -> None:
+    rules = ", ".join(f"{{code: r{number}, not_matches: X{number}}}" for number in range(14))
+    others = " or ".join(f"'r{number}' in c.codes" for number in range(2, 14))
+    states = [
+        "d: {agent: writer, prompt: Write., next: c}",
+        f"c: {{validate: d, by: [{rules}], next: s}}",
+        "s: {transitions: [{guard: \"'r0' not in c.codes and 'r1' in c.codes\", target: failed}, "
+        f'{{guard: "{others}", target: failed}}, {{target: done}}]}}',
+    ]
+    assert bounds_of(loaded(states)).untaken == ()
+
+
 @pytest.mark.parametrize("most_parts", [1, 2, 5])
 def test_caps_with_too_many_combinations_are_left_open_and_no_figure_is_too_small(
     most_parts: int,

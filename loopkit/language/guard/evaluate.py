@@ -30,6 +30,13 @@ class Held(frozenset[str]):
         held.absent = frozenset(absent)
         return held
 
+    def __eq__(self, other: object) -> bool:
+        """Lists that hold the same may differ in what else they may hold."""
+        is_same = super().__eq__(other) is True
+        return is_same and getattr(other, "absent", self.absent) == self.absent
+
+    __hash__ = frozenset.__hash__
+
     def beside(self, other: Held) -> Held:
         return Held(self | other, self.absent | other.absent)
 

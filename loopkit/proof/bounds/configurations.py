@@ -139,15 +139,14 @@ class Explorer:
         for move, change in zip(plan.moves, plan.changes, strict=True):
             after = change.after(held) if change.target else 0
             known = numbers[change.target].get(after) if change.target else END
-            if known is None and change.is_split:
-                # Few states split the configurations that reach them.
-                parts = self.plans.parts(change.target, after)
-                found = [self._number(change.target, part) for part in parts]
-                targets += found
-                moves += [move] * len(found)
+            if known is not None:
+                targets.append(known)
+                moves.append(move)
                 continue
-            targets.append(self._number(change.target, after) if known is None else known)
-            moves.append(move)
+            parts = self.plans.parts(change.target, after)
+            found = [self._number(change.target, part) for part in parts]
+            targets += found
+            moves += [move] * len(found)
         # Equal moves are the same tuple, which is weighed once.
         return plan.moves if len(moves) == len(plan.moves) else tuple(moves), targets
 

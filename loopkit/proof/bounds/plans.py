@@ -39,8 +39,6 @@ class Change(NamedTuple):
     comes: int = 0
     spends: int = 0
     """The number that is added for counters that are read only for their room."""
-    is_split: bool = False
-    """Whether the target may split inputs."""
 
     def after(self, held: int) -> int:
         return (held & self.stays | self.comes) + self.spends
@@ -100,6 +98,8 @@ class Plans:
 
     def parts(self, name: str, held: int) -> list[int]:
         """The parts of a configuration after its state has split inputs."""
+        if not self._splitting.reads[name]:
+            return [held]
         known, key = self._split[name], held & self._bits[name]
         if key not in known:
             values = self.packing.unpack(key, self._deciding[name])
@@ -170,9 +170,8 @@ class Plans:
             held = {v: value for v, value in changed.items() if self._is_new(v, value, values)}
             stays = live_ahead & ~self.packing.mask(held)
             comes = self.packing.pack(held) & live_ahead
-            is_split = self._splitting.reads[edge.target]
             spends = sum(map(self.packing.one, going_up)) & live_ahead
-            yield Change(edge.target, stays, comes, spends, is_split)
+            yield Change(edge.target, stays, comes, spends)
 
     def _going_up(self, edge: Edge) -> list[Variable]:
         """The counters that an edge spends and that are read only for their room."""

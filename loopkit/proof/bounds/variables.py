@@ -235,14 +235,11 @@ class Variables:
     @cached_property
     def keeping_items(self) -> frozenset[str]:
         """The `each` states that may be entered again, so that items may be kept."""
-        ahead = {
-            name: {edge.target for edge in self.graph.outgoing[name]}
-            for name in self.graph.machine.states_of(EachState)
-        }
+        graph = self.graph
         return frozenset(
             name
-            for name, targets in ahead.items()
-            if any(name in self.graph.reachable(target) for target in targets)
+            for name in graph.machine.states_of(EachState)
+            if any(name in graph.reachable(edge.target) for edge in graph.outgoing[name])
         )
 
     def items(self, name: str) -> int | None:

@@ -363,11 +363,9 @@ class Panel:
     def _findings_of(self, origin: str) -> Hashable:
         """The same for origins with which the same reports are possible."""
         place = self._origins.place_of(origin)
-        return tuple(
-            (origin == self._origins.default_of(author), origin in s.origins, s.latest > place)
-            for author in self._authors
-            for _, s in self._sources_by((author,))
-        )
+        every = [found for who in self._authors for _, found in self._sources_by((who,))]
+        defaults = tuple(origin == self._origins.default_of(who) for who in self._authors)
+        return defaults, tuple((origin in s.origins, s.latest > place) for s in every)
 
     def is_possible(self, row: Row) -> bool:
         """Whether some report has these facts; missing facts may have any value."""
