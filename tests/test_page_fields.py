@@ -264,17 +264,18 @@ def test_what_is_typed_is_what_is_shown_of_the_edited_text(text: str, typed: str
     [
         ("a\r\nb\r\n", "a\r\nB\r\n", "a\r\nB\r\n"),
         ("a\nb\n", "a\r\nB\r\n", "a\nB\n"),
+        ("a\r\nb\nc\r\n", "a\r\nnew\r\nb\r\nc\r\n", "a\r\nnew\r\nb\nc\r\n"),
         ("\na  \n", "\r\na  \r\nb", "\na  \nb"),
-        ("a\u202e\r\nb\nc\r\n", "a\r\nB\r\n", "a\r\nB\r\n"),
+        ("a\u202e\r\nb\r\n", "a\r\nB\r\n", "a\u202e\r\nB\r\n"),
         ("a\n", "a", "a"),
         ("a", "a\r\n", "a\n"),
         ("", "a\r\nb", "a\nb"),
         ("a\nb", "", ""),
         ("one", "one \r\n\r\n", "one \n\n"),
-        ("\r0\r", "0\r\r", "0\r\r"),
+        ("\n0\r", "0\r\r", "0\r\r"),
     ],
 )
-def test_an_edited_text_keeps_the_ends_of_its_lines(text: str, typed: str, made: str) -> None:
+def test_only_lines_that_were_edited_change(text: str, typed: str, made: str) -> None:
     assert apply_edit(text, typed) == made
 
 

@@ -319,7 +319,7 @@ def test_a_gap_stands_for_anything_between(expected: list[str], taken: list[str]
 
 
 @given(WITH_GAPS, NAMES)
-def test_a_diff_holds_both_sides_whole_and_differs_only_where_they_do(
+def test_a_diff_holds_both_sides_whole_and_shows_where_they_differ(
     expected: list[str], taken: list[str]
 ) -> None:
     rows = align(expected, taken)

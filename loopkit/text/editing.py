@@ -6,13 +6,15 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
 from typing import Any
 
 from loopkit.text import printable
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = re.compile(r"(\r\n|\r|\n)")
 """The ends of lines as browsers see them, which give each back as they like."""
+_OFTEN = 50
+"""How often a line may come and still be looked for; to try all pairs of one takes too long."""
 
 
 def plain_ends(text: str) -> str:
@@ -26,10 +28,27 @@ def editable(text: str) -> str:
 
 
 def apply_edit(text: str, typed: str) -> str:
-    """The text after its editable form became `typed`, with the line ends that most lines had."""
-    ends = Counter(_LINE_END.findall(text)).most_common(1)
-    now = plain_ends(typed)
-    return text if now == editable(text) else now.replace("\n", ends[0][0] if ends else "\n")
+    """The text after its editable form became `typed`; lines left alone stay exactly as they were.
+
+    A new line ends as most lines do.
+    """
+    parts = _LINE_END.split(text)
+    lines, ends = parts[::2], [*parts[1::2], ""]
+    usual = Counter(ends[:-1] or ["\n"]).most_common(1)[0][0]
+    now = plain_ends(typed).split("\n")
+    made, times = [(line, usual) for line in now], Counter(now)
+    matcher = SequenceMatcher(
+        lambda line: times[line] > _OFTEN, list(map(printable, lines)), now, autojunk=False
+    )
+    for was, at, size in matcher.get_matching_blocks():
+        for index in range(size):
+            made[at + index] = (lines[was + index], ends[was + index] or usual)
+    told: list[str] = []
+    for line, end in made:
+        # The LF of an empty line would join the CR before it, and two ends would be one.
+        would_join = not line and end == "\n" and told[-1:] == ["\r"]
+        told += (line, "\r" if would_join else end)
+    return "".join(told[:-1])
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str], context: int = 3) -> list[str]:

@@ -216,6 +216,11 @@ class TextForm(AnswerForm, frozen=True, kw_only=True, dict=True):
         choices = ", ".join(map(quote, known))
         return f"A finding has the word {quote(word[:60])}, which is none of {choices}."
 
+    @cached_property
+    def failing(self) -> str:
+        words = (word for word, meant in self.words.items() if meant == "fail")
+        return f"(?i){_any_of((*words, *self.levels.severe))}"
+
     @property
     def instructions(self) -> str:
         reading, levels = self.reading, self.levels
@@ -290,7 +295,7 @@ def _without_fence(text: str) -> str:
 
 
 def end_of_words(messages: Sequence[str], form: TextForm) -> str:
-    """The end of the words, without what is met."""
+    """The end of the words, without what is met, after earlier lines that fail."""
     words = "\n\n".join(said for message in messages if (said := printable(message).strip()))
     # Where a pattern takes too long, the reason names it, and the words count as they are.
     with suppress(PatternTimeout):
@@ -301,7 +306,15 @@ def end_of_words(messages: Sequence[str], form: TextForm) -> str:
                 kept = match.end()
         words = "".join((*parts, words[kept:])).strip()
     end = end_of(words, OWN_WORDS_CHARS)
-    return end if end == words else f"…\n{end}"
+    before = words.removesuffix(end)
+    fails = []
+    room = OWN_WORDS_CHARS
+    with suppress(PatternTimeout):
+        for line in before.split("\n") if before else ():
+            if len(line) < room and next(occurrences(form.failing, line), None):
+                fails.append(line)
+                room -= len(line) + 1
+    return "\n".join((*fails, "…", end)) if before else end
 
 
 BY_STRICTNESS: Sequence[VerdictWord] = ("pass", "warn", "fail")
