@@ -218,7 +218,7 @@ def test_every_address_of_a_release_is_made_of_one_value(clone: Path, tmp_path: 
     urls = dict(line.split(", ") for line in said.get_all("Project-URL", []))
     assert {*urls} == {"Source", "Documentation", "Changelog", "Issues"}
     links = re.findall(r"\]\(([^)]*)\)", str(said.get_payload()))
-    assert f"{address}/blob/v{loopkit.__version__}/docs/language.md" in links
+    assert f"{address}/blob/v{loopkit.__version__}/docs/reference/index.md" in links
     assert [link for link in (*urls.values(), *links) if not link.startswith(address)] == []
 
 
