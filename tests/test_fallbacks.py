@@ -15,7 +15,7 @@ from loopkit.engine.events import Failed, Intended, Suspended
 from loopkit.language.load import load
 from loopkit.proof.bounds.exploring import explore
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.views.console import fit, status
+from loopkit.views.console import status
 from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import plan_of
 from tests.recording import assert_same, taped
@@ -127,9 +127,9 @@ def test_the_console_and_the_status_say_that_a_fallback_is_asked(desk: Desk) -> 
     assert "  draft          asks `writer`, fallback 1 (openai/two)" in shown
     at = [index for index, event in enumerate(run.events) if isinstance(event, Intended)][1]
     now = progress_of(run.stored[: at + 1])
-    assert "asks writer, fallback 1 5 s · openai/two" in fit(
-        status(now, run.stored[at].at + 5), 200, len
-    )
+    shown = status(now, run.stored[at].at + 5)
+    assert "asks writer, fallback 1 5 s" in shown
+    assert shown.endswith("openai/two")
 
 
 def test_what_each_of_them_said_is_not_told_again_when_the_run_stops(desk: Desk) -> None:

@@ -62,7 +62,7 @@ def test_a_text_that_is_as_it_reads_best_has_no_other_form(text: str) -> None:
     assert readable(text) in ("", "<h5></h5>\n")
 
 
-@pytest.mark.parametrize("text", ["[", "![", "*a_ ", "> ", "|", "- "])
+@pytest.mark.parametrize("text", ["[", "![", "*a_ ", "> ", "|", "- ", "a|\u2028", "|b\r"])
 def test_a_text_of_a_model_is_set_in_little_time_and_room(text: str) -> None:
     long = text * (LONGEST_SHOWN // len(text))
     began = time.process_time()

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.cells import cell_len
 
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Replied
 from loopkit.engine.records import Usage
 from loopkit.views.amounts import usage_suffix, usage_text
-from loopkit.views.console import fit, lines, status
+from loopkit.views.console import lines, status
 from loopkit.views.plan.plan_as_text import usd
 from loopkit.views.steps import Steps
 from tests.machines import loop
@@ -75,22 +74,22 @@ def until(played: Played, kind: type, number: int = 1) -> tuple[Steps, float]:
     return progress_of(played.stored[: at + 1]), played.stored[at].at
 
 
-def shown(progress: Steps, now: float, width: int = 200) -> str:
-    return fit(status(progress, now), width, len)
+def shown(progress: Steps, now: float) -> str:
+    return status(progress, now)
 
 
 def test_the_status_says_where_the_run_stands_and_whom_it_waits_for(desk: Desk) -> None:
     progress, at = until(desk.play(LOOP, REVISED), Intended, 4)
     assert shown(progress, at + 12.7) == (
-        "draft · attempt 2 · revision 1 of 2 · asks writer 12 s · openai/gpt-5-mini"
-        " · 4 calls · $0.0210"
+        "draft · asks writer 12 s · $0.0210 · revision 1 of 2 · attempt 2 · 4 calls"
+        " · openai/gpt-5-mini"
     )
 
 
 def test_the_first_second_of_a_call_is_not_counted(desk: Desk) -> None:
     progress, at = until(desk.play(LOOP, REVISED), Intended)
     assert shown(progress, at + 0.9) == (
-        "draft · attempt 1 · asks writer · openai/gpt-5-mini · 1 call"
+        "draft · asks writer · attempt 1 · 1 call · openai/gpt-5-mini"
     )
 
 
@@ -127,13 +126,13 @@ def test_a_provider_that_is_left_alone_is_what_the_run_waits_for(desk: Desk) -> 
 
 def test_a_command_is_shown_with_its_words(desk: Desk) -> None:
     progress, at = until(desk.play(COMMAND), Intended)
-    assert shown(progress, at + 3) == "tests · attempt 1 · runs sh -c echo sound 3 s"
+    assert shown(progress, at + 3) == "tests · runs sh -c echo sound 3 s · attempt 1"
 
 
 def test_work_that_is_no_call_is_shown_once_it_takes_time(desk: Desk) -> None:
     progress, at = until(desk.play(LOOP, REVISED), Replied, 3)
     assert "works" not in shown(progress, at + 0.5)
-    assert "check · attempt 1 · works 4 s" in shown(progress, at + 4)
+    assert "check · works 4 s" in shown(progress, at + 4)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ def test_judging_a_version_again_is_told_without_a_number(desk: Desk) -> None:
     led = [line.strip() for line in console_lines(played) if "→ check" in line]
     assert led == ["→ check", "→ check"]
     progress, at = until(played, Intended, 4)
-    assert shown(progress, at).startswith("check · attempt 2 · asks critic")
+    assert shown(progress, at).startswith("check · asks critic")
 
 
 @pytest.mark.parametrize("path", ["revised", "failed", "in doubt", "resumed", "command"])
@@ -195,16 +194,6 @@ def test_the_status_counts_what_the_run_itself_counts(path: str, durable: Desk) 
     assert progress.step.state == played.state.state
     open_calls = {intent.key for intent in played.state.open_calls.values()}
     assert {p.call.key for p in progress.step.pending.values() if p.call} == open_calls
-
-
-def test_the_status_leaves_out_what_has_no_room_and_keeps_what_is_waited_for(desk: Desk) -> None:
-    progress, at = until(desk.play(LOOP, REVISED), Intended, 4)
-    fits = {width: shown(progress, at + 12, width) for width in range(24, 100)}
-    assert all(len(line) <= width for width, line in fits.items())
-    assert fits[75] == "draft · attempt 2 · revision 1 of 2 · asks writer 12 s · 4 calls · $0.0210"
-    assert fits[60] == "draft · revision 1 of 2 · asks writer 12 s · $0.0210"
-    assert fits[40] == "draft · asks writer 12 s · $0.0210"
-    assert fits[24] == "draft · asks writer 12 s"
 
 
 WIDE_SPACE = """
@@ -230,15 +219,6 @@ def test_a_text_has_one_size_wherever_its_characters_are_counted(
     told += Path("run.md").read_text(encoding="utf-8")
     assert "post, attempt 1: 5 characters" in told
     assert set(re.findall(r"(\d+) characters", told)) == {"5"}
-
-
-def test_wide_characters_take_the_cells_that_they_take(desk: Desk) -> None:
-    wide = COMMAND.replace("echo sound", "echo 漢字漢字漢字漢字漢字")
-    progress, at = until(desk.play(wide), Intended)
-    for width in range(50, 80):
-        line = fit(status(progress, at + 3), width, cell_len)
-        assert cell_len(line) <= width
-        assert line.endswith(" 3 s")
 
 
 def test_a_call_that_failed_for_good_says_so_once(desk: Desk) -> None:
@@ -430,8 +410,8 @@ def test_at_a_terminal_the_last_line_is_live_and_gone_in_the_end() -> None:
     terminal = Terminal(SLOW_RUN, columns=200)
     assert terminal.end() == 0
     drawn = statuses(terminal.output)
-    assert "▸ draft · attempt 1 · asks writer 1 s · openai/gpt-5-mini · 1 call" in drawn
-    assert any(line.startswith("▸ draft · attempt 2 · revision 1 of 2") for line in drawn)
+    assert "▸ draft · asks writer 1 s · attempt 1 · 1 call · openai/gpt-5-mini" in drawn
+    assert any(" · revision 1 of 2 · attempt 2 · " in line for line in drawn)
     assert left_on(terminal)
 
 
@@ -571,8 +551,8 @@ def test_a_resumed_run_shows_what_it_did_and_spent_before() -> None:
     assert name
     second = Terminal(["resume", name[1]], columns=200)
     assert second.end() == 0
-    line = "▸ draft · attempt 2 · revision 1 of 2 · asks writer · openai/gpt-5-mini"
-    assert f"{line} · 4 calls · $0.0210" in statuses(second.output)
+    line = "▸ draft · asks writer · $0.0210 · revision 1 of 2 · attempt 2 · 4 calls"
+    assert f"{line} · openai/gpt-5-mini" in statuses(second.output)
 
 
 def test_an_error_leaves_no_live_line(folder: Path) -> None:

@@ -19,7 +19,7 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.http.answers import Follower, stream
 from tests.created import created
-from tests.http_site import ASKING, TOKEN, Message, all_of, messages, seqs, served, watching
+from tests.http_site import ASKING, TOKEN, Message, all_of, seqs, served, watching
 from tests.test_followed_logs import STEPS
 from tests.warm import Process
 
@@ -284,12 +284,3 @@ async def test_a_run_whose_process_was_killed_is_shown_as_interrupted_and_resume
         events = await all_of(site.client, f"/api/runs/{run}/events")
         assert events[-2].data["outcome"] == "failed"
         assert seqs(events) == list(range(1, len(events)))
-
-
-async def test_the_tests_read_streams_as_browsers_do() -> None:
-    async def lines() -> AsyncIterator[str]:
-        for line in (": ping", "", "id: 1.2", 'data: {"a": 1}', "", "id: 3"):
-            yield line
-
-    found = [one async for one in messages(lines())]
-    assert found == [Message("1.2", "", {"a": 1})]

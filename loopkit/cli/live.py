@@ -21,7 +21,7 @@ from loopkit.cli.watching import ERASE, PlainLines
 from loopkit.drive.stored_runs import Stored
 from loopkit.text import printable
 from loopkit.text.run_ids import is_child
-from loopkit.views.console import Line, fit
+from loopkit.views.console import Line
 from loopkit.views.steps import LineTone
 
 TICK_S = 0.25
@@ -114,8 +114,7 @@ class LiveLines(PlainLines):
 
     def _status(self) -> str:
         room = _width(self._terminal) - 1
-        parts = self._progress.status(time.time())
-        line = Text(MARK + fit(parts, room - cell_len(MARK), cell_len), style="cyan")
+        line = Text(MARK + self._progress.status(time.time()), style="cyan")
         line.truncate(room, overflow="ellipsis")
         with self._console.capture() as captured:
             self._console.print(line, end="\r", soft_wrap=True)

@@ -357,6 +357,7 @@ def _text_between(outline: _Outline, start: int, stop: int) -> str | None:
 LONGEST_SHOWN = 20_000
 """Characters of a text that is shown as Markdown."""
 _MOST_CELLS = 5_000
+_LINE_END = re.compile(r"\r\n?|\n")
 _SHOWN_LINK = re.compile(r"(?:https?://|mailto:)\S+", re.IGNORECASE)
 _CODE_LINE = re.compile(r"[ \t]{4}|.*[{};(]\s*$|\s*(?:def|class|import|from|return|#include|</?)\b")
 
@@ -368,7 +369,7 @@ def as_html(text: str) -> str:
     Of HTML in the text nothing passes. An image is a link to it, because a browser would fetch it;
     links lead to the web or to an address of mail only. Headings have the lowest levels of a page.
     """
-    lines = text.splitlines()
+    lines = _LINE_END.split(text)
     cells = len(lines) * max((line.count("|") for line in lines), default=0)
     of_code = sum(_CODE_LINE.match(line) is not None for line in lines)
     if len(text) > LONGEST_SHOWN or cells > _MOST_CELLS or 3 * of_code > len(lines):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.events import (
@@ -39,8 +39,6 @@ from loopkit.views.review import conflicts_of, origins_of, reviewers_of, weight
 from loopkit.views.steps import WHOLE, LineTone, Note, Pending, Step, Steps
 
 SEPARATOR = " · "
-WAIT_RANK = 1
-"""The rank of the part that says what the run waits for."""
 MODEL_WIDTH = 40
 COMMAND_WIDTH = 30
 NAME_WIDTH = 14
@@ -384,69 +382,51 @@ def event_line(run: str, stored: Stored) -> str:
     return json.dumps({**head, **stored.event.plain()}, ensure_ascii=False)
 
 
-class Part(NamedTuple):
-    text: str
-    rank: int
-    """If space runs out, the part with the highest rank is dropped first."""
+def status(steps: Steps, now: float) -> str:
+    """Where a run stands, the most important first: the end of a long line may be cut off."""
+    return _status(steps, steps.step.state or "starts", [steps], now)
 
 
-def status(steps: Steps, now: float) -> tuple[Part, ...]:
-    return _shown(_place_parts(steps, steps.step.state or "starts", now), [steps])
-
-
-def _place_parts(steps: Steps, name: str, now: float) -> tuple[Part, ...]:
+def _status(steps: Steps, name: str, runs: Iterable[Steps], now: float) -> str:
     step, back = steps.step, steps.step.revision
     models = {p.call.model for p in step.pending.values() if p.call}
-    return (
-        Part(name, 0),
-        Part(f"attempt {step.attempt}" if step.attempt else "", 4),
-        Part(f"revision {back.revision} of {back.max_revisions}" if back else "", 3),
-        _wait_part(steps, now),
-        Part(one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else "", 6),
+    calls, cost = _spent(runs)
+    parts = (
+        name,
+        _waits(steps, now),
+        cost,
+        f"revision {back.revision} of {back.max_revisions}" if back else "",
+        f"attempt {step.attempt}" if step.attempt else "",
+        calls,
+        one_line(models.pop(), MODEL_WIDTH) if len(models) == 1 else "",
     )
+    return SEPARATOR.join(filter(None, parts))
 
 
-def _shown(parts: Sequence[Part], runs: Iterable[Steps]) -> tuple[Part, ...]:
-    """The parts that say something, and what these runs have spent together."""
+def _spent(runs: Iterable[Steps]) -> tuple[str, str]:
+    """The calls and the cost of these runs together."""
     calls, usage = 0, Usage()
     for one in runs:
         calls, usage = calls + one.calls, usage.plus(one.usage)
-    spent = (
-        Part(plural(calls, "call") if calls else "", 5),
-        Part(", ".join(money(usage)), 2),
-    )
-    return tuple(part for part in (*parts, *spent) if part.text)
+    return plural(calls, "call") if calls else "", ", ".join(money(usage))
 
 
-def fit(parts: Sequence[Part], width: int, measure: Callable[[str], int]) -> str:
-    """The parts on one line of `width` cells, without those that do not fit.
-
-    The state and what the run waits for are never dropped; `measure` gives the number of cells that
-    a text takes on the terminal.
-    """
-    line = SEPARATOR.join(part.text for part in parts)
-    least = max(parts, key=lambda part: part.rank)
-    if measure(line) <= width or least.rank <= WAIT_RANK:
-        return line
-    return fit([part for part in parts if part is not least], width, measure)
-
-
-def _wait_part(steps: Steps, now: float) -> Part:
+def _waits(steps: Steps, now: float) -> str:
     waits = list(steps.step.pending.values())
     if len(waits) == 1:
         [one] = waits
         lasting = _lasting(one.since, now)
         if one.until is not None:
             lasting = f"{',' if one.provider else ''} again {until(one.until - now)}"
-        return Part(f"{_wait_text(one)}{lasting}", WAIT_RANK)
+        return f"{_wait_text(one)}{lasting}"
     if waits:
         oldest = _lasting(min(pending.since for pending in waits), now)
         places = ", ".join(_judge_place(pending, now) for pending in waits)
-        return Part(f"asks {len(waits)} judges{oldest}: {places}", WAIT_RANK)
+        return f"asks {len(waits)} judges{oldest}: {places}"
     if steps.step.waiting is not None:
-        return Part("waits for a person", WAIT_RANK)
+        return "waits for a person"
     lasting = _lasting(steps.since, now)
-    return Part(f"works{lasting}" if lasting and steps.step.state else "", WAIT_RANK)
+    return f"works{lasting}" if lasting and steps.step.state else ""
 
 
 def _wait_text(pending: Pending) -> str:
@@ -535,24 +515,26 @@ class FamilyProgress:
         if self._is_alone(run) or is_stopped or event.type == "waiting":
             yield from self.lines(run, stored)
 
-    def status(self, now: float) -> tuple[Part, ...]:
+    def status(self, now: float) -> str:
         own, children = self._root.steps, self._children.values()
         runs = [own, *(child.steps for child in children)]
         for only in children:
             if only.parent == own.run and not only.key and only.works:
                 name = f"{own.step.state}/{only.steps.step.state or 'starts'}"
-                return _shown(_place_parts(only.steps, name, now), runs)
+                return _status(only.steps, name, runs, now)
         if not own.step.items:
             return status(own, now)
         working = sum(child.works is True for child in children)
         asking = sum(child.works is False for child in children)
-        ended = len(own.step.ended_children)
+        calls, cost = _spent(runs)
         parts = (
-            Part(f"{own.step.state} {ended:,}/{own.step.items:,}", 0),
-            Part(f"{working} running" if working else "", WAIT_RANK),
-            Part(f"{asking} waiting" if asking else "", 3),
+            f"{own.step.state} {len(own.step.ended_children):,}/{own.step.items:,}",
+            f"{working} running" if working else "",
+            f"{asking} waiting" if asking else "",
+            cost,
+            calls,
         )
-        return _shown(parts, runs)
+        return SEPARATOR.join(filter(None, parts))
 
     def _is_alone(self, run: str) -> bool:
         """Whether no other run of the family can work at the same time as a run."""
