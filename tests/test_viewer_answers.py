@@ -345,7 +345,7 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
     await user.send(choice="send", comment="Fine & <good>.", by="ann", form__stamps="7")
     assert user.status == 409
     late = user.page.find(id="late")
-    assert "bob has answered it with `again`." in late.text
+    assert "bob has answered it with again." in late.text
     kept = zip(late.all("dt"), late.all("dd"), strict=True)
     assert {name.text: said.text for name, said in kept} == {
         "stamps": "7", "choice": "send", "comment": "Fine & <good>.",
@@ -364,7 +364,7 @@ async def test_who_answers_too_late_sees_who_did_and_loses_nothing(visitor: Any)
             "answer",
             {"choice": "drop"},
             {"choice": "send", "comment": "Fine."},
-            "bob has answered it with `drop`.",
+            "bob has answered it with drop.",
         ),
         (PLAIN, "reply", {"artifact": GOOD}, {"artifact": "Fine."}, "bob has delivered it."),
     ],
@@ -399,7 +399,7 @@ async def test_an_answer_on_its_way_counts_before_the_run_has_taken_it(visitor: 
     await user.send(choice="send", comment="Mine.", by="ann")
     assert user.status == 409
     late = user.page.find(id="late").text
-    assert "bob has answered it with `drop`" in late
+    assert "bob has answered it with drop" in late
     assert "Mine." in late
 
 

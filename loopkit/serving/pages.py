@@ -105,6 +105,7 @@ async def show_runs(call: Call) -> Response:
         "statuses": STATUSES,
         "batches": [*filter(None, dict.fromkeys(batch_of(one.run) for one in runs))],
         "known_machines": sorted({*(one.machine for one in runs), *(one.name for one in machines)}),
+        "known_outcomes": sorted({one.outcome for one in runs if one.outcome}),
         "machines": machines if call.site.host is not None else [],
         "from": place,
     }
