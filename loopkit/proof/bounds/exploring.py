@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from loopkit.proof.bounds.bracket import Bracket
 
 MOST_CONFIGURATIONS = 500_000
-MOST_WITHOUT_FIGURES = 100_000
+MOST_WITHOUT_FIGURES = 30_000
 """The most configurations that are explored where no figures are asked for."""
 ALL: tuple[Measure, ...] = ("runs", "calls", "cost", "tool_calls")
 
