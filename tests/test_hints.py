@@ -194,8 +194,8 @@ def test_a_provider_that_asks_for_a_long_wait_is_not_asked_before_it_is_over(
     fault = "[[{fault: rate_limit, retry_after: 1h}, long enough]]"
     before = time.time()
     [told] = stopped(cli, writer=fault, check="[{exit_code: 0}]", code=4)
-    found = re.fullmatch(r"resume after (\S+ \S+): (loopkit resume \S+)", told)
-    moment = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S"))
+    found = re.fullmatch(r"resume after (\S+ \S+ \S+): (loopkit resume \S+)", told)
+    moment = time.mktime(time.strptime(found[1], "%Y-%m-%d %H:%M:%S %Z"))
     assert before + 3599 <= moment <= time.time() + 3601
     assert pasted(told) == 0
 
