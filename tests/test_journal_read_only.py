@@ -102,7 +102,7 @@ def reads(name: str) -> list[list[str]]:
 
 def without_age(out: str) -> str:
     """The text without what the time changes: ages, and the width of their column."""
-    return re.sub(" {2,}", "  ", re.sub(r"\d+ s$", "AGE", out, flags=re.MULTILINE))
+    return re.sub(" {2,}", "  ", re.sub(r"\b\d+ (?:s|min)\b", "AGE", out, flags=re.MULTILINE))
 
 
 def contents() -> dict[str, bytes]:

@@ -106,7 +106,9 @@ def test_each_call_of_a_tool_is_a_line_with_what_it_gave(desk: Desk) -> None:
 def test_the_status_names_the_tool_and_counts_the_calls_of_agents(desk: Desk) -> None:
     run = played(desk)
     progress, at = until(run, Intended, 2)
-    assert "plan · calls planner.validate_plan 4 s · attempt 1 · 1 call" in shown(progress, at + 4)
+    assert "calls planner.validate_plan 4 s · $0.0100 · attempt 1 · 1 call" in shown(
+        progress, at + 4
+    )
     ended = progress_of(run.stored)
     assert ended.calls == 7
     usage = run.state.usage

@@ -13,10 +13,10 @@ from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
 from loopkit.journal.errors import RunUnreadable
 from loopkit.text import plural
-from loopkit.views import stats
 from loopkit.views.stats import (
     MachineStats,
     RunStats,
+    as_csv,
     children_of,
     defect_table,
     machine_text,
@@ -68,7 +68,7 @@ def stats_command(
     if form == "json":
         _print_json(runs, machines)
     elif form == "csv":
-        _print_csv(runs, of_defects=defects)
+        print(as_csv(runs, of_defects=defects), end="")
     else:
         _print_tables(machines, runs if defects or run else ())
     if left_out:
@@ -131,9 +131,3 @@ def _print_json(runs: Sequence[RunStats], machines: Sequence[MachineStats]) -> N
     lines = ",\n".join(json.dumps(run.plain(), ensure_ascii=False) for run in runs)
     figures = json.dumps([machine.plain() for machine in machines], ensure_ascii=False)
     print(f'{{"runs": [\n{lines}\n], "machines": {figures}}}')
-
-
-def _print_csv(runs: Sequence[RunStats], *, of_defects: bool) -> None:
-    print(stats.header(of_defects=of_defects), end="")
-    for run in runs:
-        print(*stats.rows(run, of_defects=of_defects), sep="", end="")

@@ -337,9 +337,8 @@ class RunViews(Generic[View]):
         # Lists need no engine, and what it loads.
         from loopkit.views.hints import hints_for  # noqa: PLC0415
 
-        row = await self.row(run)
         async with self._one_at_a_time:
-            kept = await self.read(run)
+            kept, row = await self.read(run), await self.row(run)
             if kept.view is not None:
                 return kept.view
             state, now, stored = kept.state, time.time(), self.stored

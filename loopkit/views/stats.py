@@ -324,23 +324,27 @@ def attempts(defect: Defect) -> str:
 
 LISTS = ("phases", "defects", "overrides")
 SINGLE = [name for name in RunStats.__struct_fields__ if name not in LISTS]
-OF_RUN = ("run", "machine")
+OF_DEFECT = Defect.__struct_fields__
 
 
-def header(*, of_defects: bool) -> str:
-    return _line([*OF_RUN, *Defect.__struct_fields__] if of_defects else [*SINGLE, "overrides"])
-
-
-def rows(run: RunStats, *, of_defects: bool) -> Iterator[str]:
+def as_csv(runs: Iterable[RunStats], *, of_defects: bool) -> str:
+    """A row for each run, or for each defect, under the names of the columns."""
+    rows: list[list[object]]
     if of_defects:
-        for defect in run.defects:
-            values = {name: getattr(defect, name) for name in Defect.__struct_fields__}
+        rows = [["run", "machine", *OF_DEFECT]]
+        for of, defect in ((run, defect) for run in runs for defect in run.defects):
+            values = {name: getattr(defect, name) for name in OF_DEFECT}
             values["attempts"] = attempts(defect)
-            yield _line([run.run, run.machine, *map(_cell, values.values())])
-        return
-    plain = {name: getattr(run, name) for name in SINGLE}
-    plain["started"] = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
-    yield _line([*map(_cell, plain.values()), len(run.overrides)])
+            rows.append([of.run, of.machine, *values.values()])
+    else:
+        rows = [[*SINGLE, "overrides"]]
+        for run in runs:
+            began = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+            plain = {name: getattr(run, name) for name in SINGLE} | {"started": began}
+            rows.append([*plain.values(), len(run.overrides)])
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    return written.getvalue()
 
 
 def _cell(value: object) -> object:
@@ -353,9 +357,3 @@ def _cell(value: object) -> object:
             return printable(value)
         case _:
             return value
-
-
-def _line(cells: Iterable[object]) -> str:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerow(cells)
-    return written.getvalue()
