@@ -796,7 +796,7 @@ def test_every_command_works_on_the_journal_in_the_database(
     assert "done (success)" in cli(0, "answer", run, "yes").err
     cli(0, "runs", "record", run, "m.scenario.yaml")
     cli(5, "run", "m.yaml")
-    other = cli(0, "runs", "ls").out.split()[5]
+    other = cli(0, "runs", "ls").out.splitlines()[1].split()[0]
     cli(0, "runs", "diff", run)
     cli(0, "cancel", other)
     cli(0, "runs", "rm", other)

@@ -605,7 +605,7 @@ def test_how_long_a_lost_call_took_is_not_measured() -> None:
         attributes={"gen_ai.operation.name": "chat"}, error="in_doubt",
     )  # fmt: skip
     assert [measure.instrument for measure in measures_of_span(span)] == ["loopkit.calls"]
-    names = [measure.instrument.name for measure in measures_of_span(span.replace(error="fatal"))]
+    names = [measure.instrument for measure in measures_of_span(span.replace(error="fatal"))]
     assert names == ["gen_ai.client.operation.duration", "loopkit.calls"]
 
 
