@@ -253,6 +253,7 @@ def test_runs_are_found_by_their_status_their_end_and_their_age(cli: CommandLine
     assert row.endswith("  Go on?")
     assert cli(0, "runs", "ls", "--outcome", "done").err == "no such runs\n"
     assert "such as 30d" in cli(2, "runs", "ls", "--since", "2999-01-01").err
+    assert "leave out what selects" in cli(2, "runs", "ls", asking, "--status", "waiting").err
 
 
 TALK = """

@@ -212,6 +212,8 @@ def ls_command(
 
     The process of an `interrupted` run is gone; `loopkit resume` continues the run.
     """
+    if run is not None and (machine or status or outcome or since):
+        raise click.UsageError("with RUN all that it has begun is listed: leave out what selects")
     faults: list[RunUnreadable] = []
 
     async def read(stored: StoredRuns) -> list[Cells]:
@@ -227,9 +229,9 @@ def ls_command(
 
     rows = with_runs(read)
     if not rows[1:]:
-        kind = "no such runs" if status or outcome or since else "no runs yet"
-        of_machine = f"no runs of `{machine}`" if machine and kind == "no runs yet" else kind
-        terminal.say(f"`{run}` has begun no other runs" if run else of_machine)
+        none = f"no runs of `{machine}`" if machine else "no runs yet"
+        none = "no such runs" if status or outcome or since else none
+        terminal.say(f"`{run}` has begun no other runs" if run else none)
         return terminal.OK
     for line in _table(rows):
         terminal.echo(in_colour(line, sys.stdout))
