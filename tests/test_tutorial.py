@@ -22,6 +22,7 @@ CHANGES = {
     r"-[0-9a-f]{6}\b": "-ID",
     r"workspace: .*": "workspace: FOLDER",
     r"\d+(\.\d+)? m?s\b": "TIME",
+    r"\d\d-\d\d \d\d:\d\d\b": "DATE",
     r"\$\d+\.\d+": "PRICE",
     r" +$": "",
 }
