@@ -132,7 +132,6 @@ class Breakers:
         return 0.0
 
     def failures(self, provider: str) -> int:
-        """Transient failures in a row."""
         circuit = self._circuits.get(provider)
         return circuit.failures if circuit else 0
 

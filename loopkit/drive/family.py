@@ -541,7 +541,6 @@ class Schedule:
             yield self._items[key]
 
     def leave(self, key: str) -> None:
-        """Free the place of an item that has no work for now."""
         del self._running[key]
 
     def end(self, key: str, outcome: str) -> None:

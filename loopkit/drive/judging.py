@@ -185,7 +185,6 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
 
 
 def _may_apply(active: ActiveRun, guard: str | None) -> bool:
-    """Whether the rule may be asked, as far as the input alone decides."""
     if guard is None:
         return True
     facts = facts_of(active.state.input, active.program.input_type, "input.")

@@ -203,7 +203,6 @@ def storable_output(redact: Redact, written: Written) -> Written:
 
 
 def _output(text: str) -> str:
-    """The output of a program; without its middle if it is too long to be stored with others."""
     is_short = len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES
     return text if is_short or size_as_json(text) <= MOST_BYTES else shorten(text)
 

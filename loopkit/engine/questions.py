@@ -69,7 +69,6 @@ class Questions:
         return "no transition of the state takes this answer"
 
     def _is_for_another(self, run: RunState, edge: Edge) -> bool:
-        """Whether an edge leads to another origin than the earliest one."""
         earliest_one = earliest_origin(self.program, run, edge.source)
         return edge.origin not in (None, earliest_one)
 

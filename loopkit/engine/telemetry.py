@@ -133,7 +133,6 @@ class Figures:
 
     @property
     def defects(self) -> list[Defect]:
-        """All defects, in the order in which they were found first."""
         return [self._defect(known) for known in self._known.values()]
 
     @property
@@ -246,7 +245,6 @@ class Figures:
             )
 
     def _go_back(self, best: Best) -> None:
-        """Make an earlier version the current one again, with the findings in it."""
         for finding in best.withdrawn:
             for known in self._named.get(finding.id, ()):
                 known.end = "withdrawn"
