@@ -82,7 +82,7 @@ class ServerFailed(Exception):
         self.transient = transient
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Connection:
     """One server, connected when it is first used, and again after it was lost.
 
