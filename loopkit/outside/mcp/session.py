@@ -553,14 +553,14 @@ CLOSING_S = 3.0
 """How long the server may take to end by itself."""
 
 
-async def answer_requests(sock: socket.socket) -> None:
+async def respond_to_requests(sock: socket.socket) -> None:
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
     session = Session()
     try:
         writer.write(b"\n")
         while line := await reader.readline():
-            answer = await _answer(session, line)
-            writer.write(json.dumps(answer).encode() + b"\n")
+            response = await _respond(session, line)
+            writer.write(json.dumps(response).encode() + b"\n")
             await writer.drain()
     finally:
         with suppress(TimeoutError):
@@ -568,7 +568,7 @@ async def answer_requests(sock: socket.socket) -> None:
                 await session.close()
 
 
-async def _answer(session: Session, line: bytes) -> Mapping[str, Any]:
+async def _respond(session: Session, line: bytes) -> Mapping[str, Any]:
     try:
         request = json.loads(line)
         if "list" in request:
@@ -587,7 +587,7 @@ def main() -> None:
     # The answers contain what the client would log about a server.
     logging.disable(logging.CRITICAL)
     try:
-        asyncio.run(answer_requests(socket.socket(fileno=0)))
+        asyncio.run(respond_to_requests(socket.socket(fileno=0)))
     finally:
         os._exit(0)
 
