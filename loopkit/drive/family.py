@@ -46,7 +46,6 @@ NOT_MERGED = (
     "what they have left in:"
 )
 ONLY = Item(key="", value=None, location="")
-"""The item of the only child."""
 Inputs = Mapping[str, dict[str, Any]]
 """The input of each child, by the key of its item."""
 

@@ -319,7 +319,6 @@ OF_SCORE = "judge.score"
 """The rule of the finding from a judge's score that does not pass."""
 
 OF_JUDGES = (OF_JUDGE, OF_CHECK, OF_SCORE)
-"""The rules of what judges find."""
 
 
 class Defect(Value, frozen=True):

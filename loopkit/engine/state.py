@@ -92,11 +92,9 @@ class Task(Record, frozen=True, kw_only=True):
     """Calls in doubt; one that is made again has the same key."""
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
-    """The tools that were called in all of them."""
     renewed: int = 0
     """Exchanges before the last resume, which no longer count against re-asks."""
     failed: Failed | None = None
-    """The last try, if it failed."""
 
     def after_intent(self, event: Intended) -> Task:
         if event.fallback != self.fallback:
@@ -151,7 +149,6 @@ class RunState(Mutable):
     run: str = ""
     machine: str = ""
     definition: str = ""
-    """The digest of the current definition."""
     repairs: int = 0
     """How often the definition was replaced."""
     script: str | None = None
@@ -168,7 +165,6 @@ class RunState(Mutable):
     """How often each state has completed its work, content faults included."""
     counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
-    """How often each state has kept its artifact."""
     artifacts: dict[str, Artifact] = NOTHING
     versions: dict[str, int] = NOTHING
     """How often each artifact has been written, by any author."""
@@ -235,13 +231,10 @@ class RunState(Mutable):
     isolated: Mapping[str, Isolated] = NOTHING
     """By workspace: the tree in which the run works instead, until it is merged."""
     merging: Mapping[str, Merging] = NOTHING
-    """By workspace: the merges that are in progress."""
     merged: frozenset[str] = frozenset()
-    """The workspaces that the run was merged into."""
     unrestored: Mapping[str, Artifact] = NOTHING
     """Folders that have to be restored as of the round that was picked as the best."""
     restored_in: str = ""
-    """The state in which folders were last restored."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     adding: Adding | Setting | None = None

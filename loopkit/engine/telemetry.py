@@ -92,7 +92,6 @@ class Figures:
         """When each validate state reported last."""
         self._phases: dict[str, Counter[str]] = {}
         self._last = Verdict("", [], [])
-        """The result of the last report."""
         self._verdicts: dict[tuple[str, str, int], Verdict] = {}
         """The result of every version that was judged: by state, author and attempt."""
         self._answer: tuple[HumanAnswer, float] | None = None

@@ -54,7 +54,6 @@ class OfferedTool:
     name: str
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict)
-    """JSON Schema of its arguments."""
     digest: str = ""
     """`sha256:` of its name, its description and its schema."""
     fault: str = ""
