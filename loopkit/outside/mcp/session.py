@@ -65,8 +65,7 @@ class Session:
     async def connect(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Connect with a `program` or a `website`."""
         kind, connect = ("program", program) if "program" in request else ("website", website)
-        transport = connect(request[kind], self._heard)
-        client = mcp.Client(_mended(transport, self._heard), cache=None)
+        client = mcp.Client(connect(request[kind], self._heard), cache=None)
         self._owner = asyncio.create_task(self._hold(client))
         await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
         return {"connected": True}
@@ -282,17 +281,12 @@ class Heard:
         return "; ".join(facts)
 
 
-@asynccontextmanager
-async def _mended(transport: Any, heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a transport, whose results are mended before the client judges them.
+class _Mended:
+    """A stream of messages, whose results are mended before the client judges them.
 
     The client refuses a whole list for one malformed tool.
     """
-    async with transport as (read, write):
-        yield _Mended(read, heard), write
 
-
-class _Mended:
     def __init__(self, stream: Any, heard: Heard) -> None:
         self._stream = stream
         self._heard = heard
@@ -340,7 +334,7 @@ async def program(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         tasks.start_soon(_write, process, outgoing)
         tasks.start_soon(heard.listen, process.stderr)
         try:
-            yield read, write
+            yield _Mended(read, heard), write
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process)
@@ -430,9 +424,9 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         ) as client,
         streamable_http_client(
             address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
-        ) as streams,
+        ) as (read, write),
     ):
-        yield streams
+        yield _Mended(read, heard), write
 
 
 async def _bound(heard: Heard, response: httpx2.Response) -> None:
