@@ -14,9 +14,8 @@ import pytest
 import loopkit
 from loopkit.journal.contents import host_label
 from loopkit.journal.errors import LostContent
-from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import Database
-from loopkit.journal.postgres.store import PostgresJournal, open_postgres
+from loopkit.journal.postgres.store import PostgresJournal, SharedContents, open_postgres
 from loopkit.journal.records import NOW
 from loopkit.outside.trees import Folder, Tree
 from tests.created import created

@@ -20,7 +20,8 @@ from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
 from loopkit.cli import invoke as run
-from loopkit.outside.mcp.connection import Connection, Program, ServerFailed, Website
+from loopkit.outside.mcp.connection import Connection, ServerFailed, website
+from loopkit.outside.mcp.connection import program as at_program
 from loopkit.outside.processes import command_environment
 from tests.waiting import is_alive, until_so
 
@@ -38,7 +39,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
         def connect(behaviour: str, timeout_s: float = 30) -> Connection:
             env = command_environment((), {"NOTES": str(tmp_path / "notes")})
             command = [sys.executable, str(BY_HAND), behaviour]
-            connection = Connection("files", Program(command, env, tmp_path), timeout_s)
+            connection = Connection("files", at_program(command, env, tmp_path), timeout_s)
             opened.push_async_callback(connection.close)
             return connection
 
@@ -50,7 +51,7 @@ async def obedient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Co
     """A connection for many calls, with the server by hand, which behaves as a call asks it to."""
     folder = tmp_path_factory.mktemp("obedient")
     env = command_environment((), {"NOTES": str(folder / "notes")})
-    program = Program([sys.executable, str(BY_HAND), "as asked"], env, folder)
+    program = at_program([sys.executable, str(BY_HAND), "as asked"], env, folder)
     connection = Connection("files", program, 30)
     yield connection
     await connection.close()
@@ -75,7 +76,9 @@ async def failure(work: Awaitable[object]) -> ServerFailed:
 
 async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
     pytest.importorskip("mcp_server_time")
-    program = Program([sys.executable, "-m", "mcp_server_time"], command_environment(), Path.cwd())
+    program = at_program(
+        [sys.executable, "-m", "mcp_server_time"], command_environment(), Path.cwd()
+    )
     clock = Connection("clock", program, 30)
     try:
         offered = await clock.tools()
@@ -328,7 +331,7 @@ async def test_a_server_on_the_network_is_reached_as_the_environment_says(
     async with serving(refuse) as url:
         monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/mcp"))
         monkeypatch.setenv("no_proxy", "")
-        address = Website("http://mcp.example/mcp", {})
+        address = website("http://mcp.example/mcp", {})
         await failure(Connection("walls", address, 30).tools())
     assert set(asked) == {"mcp.example"}
 
@@ -338,12 +341,12 @@ async def test_servers_end_with_a_loopkit_that_is_killed(tmp_path: Path) -> None
 import asyncio, sys
 from pathlib import Path
 from loopkit.cli import invoke as run
-from loopkit.outside.mcp.connection import Connection, Program
+from loopkit.outside.mcp.connection import Connection, program as at_program
 from loopkit.outside.processes import command_environment
 
 async def main():
     env = command_environment((), {{"NOTES": {str(tmp_path / "notes")!r}}})
-    program = Program([sys.executable, {str(BY_HAND)!r}, "stubborn"], env, Path.cwd())
+    program = at_program([sys.executable, {str(BY_HAND)!r}, "stubborn"], env, Path.cwd())
     await Connection("files", program, 30).tools(["look"])
     print("connected", flush=True)
     await asyncio.sleep(1000)
@@ -362,7 +365,7 @@ asyncio.run(main())
 
 
 async def test_a_program_that_does_not_exist_is_fatal() -> None:
-    nowhere = Program(["no-such-program"], command_environment(), Path.cwd())
+    nowhere = at_program(["no-such-program"], command_environment(), Path.cwd())
     failed = await failure(Connection("files", nowhere, 30).tools())
     assert not failed.transient
     assert "its program was not started: no-such-program: No such file" in failed.message
@@ -407,7 +410,7 @@ def painter() -> Any:
 
 async def test_a_server_on_the_network_is_called_and_lost_when_it_ends() -> None:
     async with serving(painter()) as url:
-        connection = Connection("walls", Website(url, {}), 30)
+        connection = Connection("walls", website(url, {}), 30)
         tools = await connection.tools(["paint", "lengthen"])
         given = await connection.call("paint", {"colour": "red"}, tools["paint"].digest, 30)
         assert (given.text, given.is_error) == ("The wall is red.", False)
@@ -434,11 +437,11 @@ async def test_a_server_that_lets_nobody_in_is_fatal_and_one_that_is_down_is_not
 
     async with serving(guarded) as url:
         for token, transient, said in (("wrong", False, "401"), ("right", True, "503")):
-            address = Website(url, {"Authorization": f"Bearer {token}"})
+            address = website(url, {"Authorization": f"Bearer {token}"})
             failed = await failure(Connection("walls", address, 30).tools())
             assert failed.transient is transient
             assert f"HTTP status {said}" in failed.message
     assert {b"Bearer wrong", b"Bearer right"} == set(seen)
-    failed = await failure(Connection("walls", Website(url, {}), 30).tools())
+    failed = await failure(Connection("walls", website(url, {}), 30).tools())
     assert failed.transient
     assert "ConnectError" in failed.message

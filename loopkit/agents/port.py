@@ -115,32 +115,22 @@ class Request(Mutable):
 
 
 class Reply(Value, frozen=True):
+    """What a call gave; the event `replied` says what each field means that it has as well."""
+
     text: str
     said: tuple[str, ...] = ()
-    """All messages of a judge's transcript, if there are more than `text`."""
     thoughts: str = ""
-    """What the model wrote for itself, which is no part of `text`."""
     raw: str = ""
-    """The whole answer, where thoughts or repetitions were taken out of it."""
     loops: bool = False
-    """It says the same again and again, up to its end; `text` has it once."""
     cut_off: bool = False
     in_words: str = ""
-    """Why the schema was asked for in words for the first time, though the model takes schemas."""
     prompt_cut: str = ""
-    """That the server left out a part of the prompt, and the remedy."""
     played: bool = False
-    """It comes from a scenario, which was written before the run."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """In order; the agent goes on once it has their results."""
     kept: Mapping[str, Any] = NOTHING
-    """What the provider wants back unchanged if the conversation goes on."""
     has_no_tools: bool = False
-    """The agent can't call tools, and was offered none."""
     found_clean: str | None = None
-    """Of a tool that validates: the digest of the draft in which nothing blocks, else empty."""
     findings: tuple[Finding, ...] = ()
-    """Of a tool that validates: what it found in the draft."""
     commands: tuple[Ran, ...] = ()
     """Of a tool: what the programs that it started did, in storable form."""
     exit_code: int | None = None
@@ -150,7 +140,6 @@ class Reply(Value, frozen=True):
     tokens: int = 0
     """In and out together."""
     counted: TokenUse | None = None
-    """None where they were not counted by kind."""
     held: bool = False
     """The tokens were not counted: tokens and cost are what was reserved."""
     workspace: str = ""

@@ -8,7 +8,6 @@ import hashlib
 import os
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -25,16 +24,15 @@ from errno import EEXIST
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loopkit.agents.port import AgentPort, Person, PlayedCommands
 from loopkit.drive.breakers import Breakers
 from loopkit.drive.limits import Budget, Line, WaitFor
 from loopkit.drive.retries import CallFailed
-from loopkit.drive.stored_runs import Stored, StoredRuns
+from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
-    ChildStarted,
     Event,
     Failed,
     InDoubt,
@@ -52,14 +50,16 @@ from loopkit.journal.journal import Claim, Journal
 from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, Settlement, refuse_text
 from loopkit.language.agents.tools import McpServer
 from loopkit.machine.program import Program
-from loopkit.outside.mcp.connection import Address, Connection, ServerFailed, Website
-from loopkit.outside.mcp.connection import Program as ServerProgram
+from loopkit.outside.mcp.connection import Address, Connection, ServerFailed, program, website
 from loopkit.outside.processes import command_environment
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
 from loopkit.scenario.cases import Scenario
 from loopkit.text.run_ids import is_child
+
+if TYPE_CHECKING:
+    from loopkit.drive.claimed_runs import ClaimedRuns
 
 
 class Servers:
@@ -89,9 +89,9 @@ class Servers:
 
 def _address(name: str, server: McpServer, folder: Path) -> Address:
     if server.command is not None:
-        return ServerProgram(server.command, command_environment(server.env), folder.absolute())
+        return program(server.command, command_environment(server.env), folder)
     try:
-        return Website(server.url or "", server.headers_with(os.environ))
+        return website(server.url or "", server.headers_with(os.environ))
     except KeyError as error:
         message = f"MCP server `{name}`: the environment variable `{error.args[0]}` is not set"
         raise ServerFailed(message, transient=False) from error
@@ -174,28 +174,6 @@ class ChildrenStopped(Exception):
 
 class WorkspaceTaken(CallFailed):
     """Another run works in the workspace; this run has to wait, even if an edge catches errors."""
-
-
-class ChildRuns(StoredRuns, ABC):
-    """The runs of other machines that runs begin: their children."""
-
-    inboxes: Inboxes
-
-    @abstractmethod
-    async def ready(self, parent: ActiveRun, state: str) -> None:
-        """Wait for what the children of a state need to call models, if they do."""
-
-    @abstractmethod
-    async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
-        """Begin or resume a child; returns the run to drive, or its state if it is over."""
-
-    @abstractmethod
-    async def drive(self, active: ActiveRun) -> RunState:
-        """Advance a run, release it, and return the state in which it stopped."""
-
-    @abstractmethod
-    async def cancel_child(self, run: str, reason: str) -> RunState | None:
-        """Cancel a child and its own children; returns its state, or None if it has not begun."""
 
 
 class Inboxes:
@@ -387,7 +365,8 @@ class ActiveRun:
     agents: Mapping[str, AgentPort]
     commands: PlayedCommands
     person: Person
-    children: ChildRuns
+    children: ClaimedRuns
+    """The runs of this process, in which it begins, drives and cancels its children."""
     scenario: Scenario | None = None
     breakers: Breakers = field(default_factory=Breakers)
     """Shared by all runs of this process, or of the journal."""
@@ -488,7 +467,6 @@ class ActiveRun:
             await self._stops.wait()
 
     async def pause(self, seconds: float) -> None:
-        """Sleep with nothing in flight; raises Stopped as `wait_for` does."""
         await self.wait_for(lambda: self.clock.sleep(seconds))
 
     async def wait_for(self, wait: Callable[[], Awaitable[object]]) -> None:

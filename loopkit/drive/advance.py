@@ -83,7 +83,9 @@ async def _advance(active: ActiveRun) -> None:
             return
         if active.state.status == "waiting" and not await take_answer(active):
             return
-        if active.state.isolated and not may_end(active):
+        state = active.program.machine.states.get(active.state.state)
+        if active.state.isolated and state and state.succeeds and not active.may_merge():
+            # Others merge first.
             return
         if active.state.doubts:
             await answers.ask_about_doubt(active)
@@ -323,12 +325,6 @@ async def end(active: ActiveRun, state: FinalState) -> None:
     before = active.mark()
     active.take(ended)
     await store(active, before, ())
-
-
-def may_end(active: ActiveRun) -> bool:
-    """Whether a run with trees of its own may end here, or has to let others merge first."""
-    state = active.program.machine.states.get(active.state.state)
-    return state is None or not state.succeeds or active.may_merge()
 
 
 async def _merge_trees(active: ActiveRun, state: FinalState) -> None:

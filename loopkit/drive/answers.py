@@ -58,7 +58,6 @@ from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside
 from loopkit.text import HALF, is_broken, one_line
 from loopkit.text.run_ids import delivery_line
 
-"""The limit that an answer may raise."""
 MOST_SHOWN = 200
 """Characters that are shown of the arguments of a tool call."""
 LONGEST_FAULT = 1_000
@@ -174,7 +173,6 @@ def consider_answer(
 
 
 def _limits_fault(engine: Engine, run: RunState, limits: Mapping[str, object]) -> str:
-    """Why limits are anything but more revisions with which the run can't get stuck."""
     program = engine.program
     if others := sorted(limits.keys() - {*OF_REVISIONS}):
         known, named = (", ".join(f"`limits.{n}`" for n in some) for some in (OF_REVISIONS, others))

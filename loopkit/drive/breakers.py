@@ -12,7 +12,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from math import inf
 
 from loopkit.agents.port import NotRunnable
@@ -47,13 +46,6 @@ def rates_in(text: str) -> Rates:
     return rates
 
 
-@dataclass
-class _Circuit:
-    failures: int = 0
-    open_until: float = 0.0
-    is_probed: bool = False
-
-
 class Breakers:
     """The circuits and the rates of all providers that were asked.
 
@@ -65,7 +57,10 @@ class Breakers:
     ) -> None:
         self._threshold = threshold
         self._cooldown_s = cooldown_s
-        self._circuits: dict[str, _Circuit] = {}
+        self._known: dict[str, Circuit] = {}
+        self._looked = 0.0
+        """The time at which that was known, from which its seconds count."""
+        self._probed: set[str] = set()
         self._rates = rates
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted, self._granted, self._calls = Counter[str](), Counter[str](), Counter[str]()
@@ -121,39 +116,43 @@ class Breakers:
 
     async def seconds_to_wait(self, provider: str, now: float) -> float:
         """Seconds until a call may be sent; 0 admits this one, whose result has to be recorded."""
-        circuit = self._circuits.get(provider)
-        if circuit is None or circuit.failures < self._threshold:
-            return 0.0
-        if now < circuit.open_until:
-            return circuit.open_until - now
-        if circuit.is_probed:
-            return PROBE_S
-        circuit.is_probed = True
-        return 0.0
+        await self._look(now)
+        circuit = self._known.get(provider)
+        left_s = self._looked + circuit.closed_s - now if circuit else 0.0
+        if circuit is None or left_s > 0 or circuit.failures < self._threshold:
+            return max(left_s, 0.0)
+        return 0.0 if await self._probe(provider) else PROBE_S
+
+    async def _look(self, now: float) -> None:
+        """See what other processes know by now."""
+
+    async def _probe(self, provider: str) -> bool:
+        """Whether this call may see if the provider answers again."""
+        is_first = provider not in self._probed
+        self._probed.add(provider)
+        return is_first
 
     def failures(self, provider: str) -> int:
-        """Transient failures in a row."""
-        circuit = self._circuits.get(provider)
+        circuit = self._known.get(provider)
         return circuit.failures if circuit else 0
 
     async def record_failure(
         self, provider: str, now: float, retry_after_s: float | None = None
     ) -> None:
         """Record a transient failure; a provider that refuses has answered."""
-        circuit = self._circuits.setdefault(provider, _Circuit())
-        circuit.failures += 1
-        circuit.open_until = now + self._cooldown_s
-        circuit.is_probed = False
+        failures = self.failures(provider) + 1
+        closed_s = now + self._cooldown_s if failures >= self._threshold else 0.0
+        self._known[provider] = Circuit(failures, closed_s)
+        self._probed.discard(provider)
 
     async def record_answer(self, provider: str) -> None:
         """Record that the provider answered, if only to refuse."""
-        self._circuits.pop(provider, None)
+        self._known.pop(provider, None)
+        self._probed.discard(provider)
 
     async def release_probe(self, provider: str) -> None:
         """Let another call probe, because this one ended without an answer or a failure."""
-        circuit = self._circuits.get(provider)
-        if circuit is not None:
-            circuit.is_probed = False
+        self._probed.discard(provider)
 
 
 class SharedBreakers(Breakers):
@@ -162,19 +161,16 @@ class SharedBreakers(Breakers):
     def __init__(self, limits: SharedLimits, rates: Rates) -> None:
         super().__init__(rates=rates)
         self._limits = limits
-        self._known: Mapping[str, Circuit] = {}
         self._looked = -inf
 
-    async def seconds_to_wait(self, provider: str, now: float) -> float:
+    async def _look(self, now: float) -> None:
         if now - self._looked > LOOK_AGAIN_S:
             self._looked = now
-            self._known = await self._limits.circuits()
-        circuit = self._known.get(provider)
-        left_s = self._looked + circuit.closed_s - now if circuit else 0.0
-        if circuit is None or left_s > 0 or circuit.failures < self._threshold:
-            return max(left_s, 0.0)
+            self._known = dict(await self._limits.circuits())
+
+    async def _probe(self, provider: str) -> bool:
         self._looked = -inf
-        return 0.0 if await self._limits.probe(provider) else PROBE_S
+        return await self._limits.probe(provider)
 
     async def _take(self, provider: str, wanted: int, rate: Rate, now: float) -> tuple[int, float]:
         return await self._limits.take_calls(provider, self._calls[provider], wanted, rate)
@@ -183,10 +179,6 @@ class SharedBreakers(Breakers):
         async with self._asking[provider]:
             await super()._give_back(provider, rate)
             await self._limits.take_calls(provider, self._calls[provider], 0, rate)
-
-    def failures(self, provider: str) -> int:
-        circuit = self._known.get(provider)
-        return circuit.failures if circuit else 0
 
     async def record_failure(
         self, provider: str, now: float, retry_after_s: float | None = None

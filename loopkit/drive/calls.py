@@ -530,7 +530,6 @@ def policy_of(called: State | Agent | Tool) -> Policy:
 
 
 def refusal(agent: str) -> str:
-    """Why a call in doubt gets no reply."""
     return f"the call to `{agent}` is in doubt and is not made again"
 
 

@@ -19,7 +19,6 @@ from loopkit.agents.players import Functions, Players, players_of
 from loopkit.agents.port import Person
 from loopkit.drive.active import (
     ActiveRun,
-    ChildRuns,
     Clock,
     Inboxes,
     Listener,
@@ -36,7 +35,7 @@ from loopkit.drive.judging import answer_without_rules
 from loopkit.drive.limits import Account, Budget
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
-from loopkit.drive.stored_runs import Stored, open_children
+from loopkit.drive.stored_runs import Stored, StoredRuns, open_children
 from loopkit.engine.events import ChildStarted, Replied, Resumed, Started
 from loopkit.engine.findings import Report
 from loopkit.engine.macrostep import Engine
@@ -60,7 +59,7 @@ from loopkit.scenario.cases import Scenario
 from loopkit.text.run_ids import batch_of, is_child, root_of
 
 
-class ClaimedRuns(ChildRuns):
+class ClaimedRuns(StoredRuns):
     def __init__(
         self,
         journal: Journal,
@@ -135,12 +134,14 @@ class ClaimedRuns(ChildRuns):
         return active
 
     async def ready(self, parent: ActiveRun, state: str) -> None:
+        """Wait for what the children of a state need to call models, if they do."""
         if parent.scenario is None:
             child = parent.program.children[state]
             if self._players(child.machine, child.digest, None).calls_models:
                 await client.ready()
 
     async def child(self, parent: ActiveRun, started: ChildStarted) -> ActiveRun | RunState:
+        """Begin or resume a child; returns the run to drive, or its state if it is over."""
         told = parent.scenario
         scenario = told and told.of_child(started.state, started.key, started.visit)
         if await self.journal.has(started.child):
@@ -173,6 +174,7 @@ class ClaimedRuns(ChildRuns):
         return child
 
     async def cancel_child(self, run: str, reason: str) -> RunState | None:
+        """Cancel a child and its own children; returns its state, or None if it has not begun."""
         if not await self.journal.has(run):
             return None
         state = await self.state_of(run)
@@ -188,6 +190,7 @@ class ClaimedRuns(ChildRuns):
         return await self.state_of(run)
 
     async def drive(self, active: ActiveRun) -> RunState:
+        """Advance a run, release it, and return the state in which it stopped."""
         if (task := asyncio.current_task()) is not None:
             # For whoever wants to know what blocks the event loop.
             task.set_name(f"run {active.claim.run}")
@@ -297,7 +300,7 @@ class ClaimedRuns(ChildRuns):
             keeps_texts=self.journal.keeps_texts,
         )
         # Its programs must not go on beside those of the next owner.
-        claim.on_loss(active.lose)
+        claim.tell = active.lose
         if is_root and active.notify and engine.program.machine.alert:
             active.listeners = (*active.listeners, alert_listener(active))
         if self._observers is None:

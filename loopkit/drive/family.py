@@ -46,7 +46,6 @@ NOT_MERGED = (
     "what they have left in:"
 )
 ONLY = Item(key="", value=None, location="")
-"""The item of the only child."""
 Inputs = Mapping[str, dict[str, Any]]
 """The input of each child, by the key of its item."""
 
@@ -541,7 +540,6 @@ class Schedule:
             yield self._items[key]
 
     def leave(self, key: str) -> None:
-        """Free the place of an item that has no work for now."""
         del self._running[key]
 
     def end(self, key: str, outcome: str) -> None:

@@ -158,7 +158,6 @@ def trees_of(active: ActiveRun) -> Path:
 async def _keep_tree(
     active: ActiveRun, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
 ) -> Tree:
-    """All that is in a workspace or a tree of the run's own; raises CallFailed."""
     keep = partial(active.contents.keep, active.state.run, folder, known, is_trusted=is_trusted)
     with _as_failed_call(repr(str(folder.root))):
         return await asyncio.to_thread(keep)
@@ -183,7 +182,6 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
 
 
 def captured_at(active: ActiveRun, place: str) -> Captured | None:
-    """What stood at a place before the last work there."""
     return next((c for c in reversed(active.state.captured.values()) if c.place == place), None)
 
 

@@ -174,22 +174,17 @@ async def take_baselines(active: ActiveRun) -> bool:
 
 def _due(active: ActiveRun) -> Iterator[_Due]:
     program = active.program
+    facts = facts_of(active.state.input, program.input_type, "input.")
     for name, state in program.graph.judges.items():
         for validator, rules in program.validators_of(state).items():
             known = active.state.baselines.get((name, validator), {})
             for place, rule in with_places(rules):
                 if not isinstance(rule, CommandRule) or not rule.baseline or place in known:
                     continue
-                if _may_apply(active, rule.guard):
+                guard = expand(parse(rule.guard or "true"), program.named_guards)
+                # As far as the input alone decides.
+                if truth(guard.tree, facts) is not False:
                     yield _Due(name, state, validator, place, rule)
-
-
-def _may_apply(active: ActiveRun, guard: str | None) -> bool:
-    """Whether the rule may be asked, as far as the input alone decides."""
-    if guard is None:
-        return True
-    facts = facts_of(active.state.input, active.program.input_type, "input.")
-    return truth(expand(parse(guard), active.program.named_guards).tree, facts) is not False
 
 
 async def _run_baseline(active: ActiveRun, due: _Due) -> Event:

@@ -65,7 +65,6 @@ async def _start(active: ActiveRun, asked: Sequence[OpenQuestion] = ()) -> str:
 
 
 def outcome_of(state: RunState, asked: Sequence[OpenQuestion] = ()) -> dict[str, Any]:
-    """Where a run stopped, and its results, as JSON data; `asked` are its children's questions."""
     finished = state.finished
     return {
         "run": state.run,

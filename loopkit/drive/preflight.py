@@ -17,7 +17,7 @@ from loopkit.journal.files import state_folder
 from loopkit.language.agents import Agent, CommandAgent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
-from loopkit.language.agents.tools import CommandTool, McpTool, Tool
+from loopkit.language.agents.tools import CommandTool
 from loopkit.language.guard.evaluate import compile_guard
 from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.machine import Machine
@@ -91,7 +91,6 @@ def needs_of(
 
 
 def _merged(needs: Sequence[Need]) -> Need:
-    """One need of several, told of those that surely have it, if there are such."""
     is_sure = any(need.is_sure for need in needs)
     who = dict.fromkeys(need.who for need in needs if need.is_sure or not is_sure)
     return replace(needs[0], who=", ".join(who), is_sure=is_sure)
@@ -183,16 +182,13 @@ class _Wanted:
                 yield from self._of_rules(validator, rules, f"validator `{validator}`{within}")
             if not self._plays(f"{name}.{called}"):
                 who = f"tool `{called}` of agent `{name}`{within}"
-                yield from self._of_tool(tool, who, is_sure=is_sure)
-
-    def _of_tool(self, tool: Tool, who: str, *, is_sure: bool) -> Iterator[Need]:
-        if isinstance(tool, CommandTool):
-            yield from self._program_of(tool.command, who, tool.env, is_sure=is_sure)
-        if isinstance(tool, McpTool) and (server := self.cast.machine.mcp.get(tool.server)):
-            if server.command is not None:
-                yield _program(server.command[0], who, server.env, is_sure=is_sure)
-            for variable in server.variables:
-                yield _key((variable,), who, "set it", is_sure=is_sure)
+                if isinstance(tool, CommandTool):
+                    yield from self._program_of(tool.command, who, tool.env, is_sure=is_sure)
+                server = self.cast.machine.mcp.get(getattr(tool, "server", ""))
+                if server is not None and server.command is not None:
+                    yield _program(server.command[0], who, server.env, is_sure=is_sure)
+                for variable in server.variables if server is not None else ():
+                    yield _key((variable,), who, "set it", is_sure=is_sure)
 
     def _program_of(
         self, argv: Sequence[str], who: str, env: Iterable[str], *, is_sure: bool
@@ -234,7 +230,6 @@ def _program(program: str, who: str, env: Iterable[str], *, is_sure: bool) -> Ne
 
 
 def _keys_of(agent: ModelAgent, who: str, *, is_sure: bool) -> Iterator[Need]:
-    """The key of a model, and as notes those of the other rungs of its ladder."""
     if agent.api_key_env is not None:
         yield _key((agent.api_key_env,), who, "set it", is_sure=is_sure)
         return

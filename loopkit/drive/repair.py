@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
@@ -43,7 +43,7 @@ from loopkit.machine.program import Program, flat_facts, validators_of, with_pla
 from loopkit.text.run_ids import is_child, root_of
 
 CODE = "does-not-fit"
-
+T = TypeVar("T")
 
 Misfit = tuple[DocPath, str, str]
 """What a run has done and another definition has no room for: where in that, in words, a remedy."""
@@ -168,23 +168,23 @@ def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str,
         input=added,
         limits=fitting.released,
     )
-    wanted.refuse(_stuck(fitting, repaired))
-    return repaired.replace(changes=tuple(_with_effects(fitting, repaired)))
+    ahead = run.copy()
+    apply(ahead, repaired)
+    wanted.refuse(_stuck(fitting, ahead))
+    return repaired.replace(changes=tuple(_with_effects(fitting, ahead, repaired.changes)))
 
 
 USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
 
 
-def _with_effects(fitting: Fitting, repaired: Repaired) -> Iterator[Change]:
-    run = fitting.run.copy()
-    apply(run, repaired)
+def _with_effects(fitting: Fitting, run: RunState, changes: Iterable[Change]) -> Iterator[Change]:
     program, front = Program(fitting.new, ""), [run.state]
     for name in front:
         edges = program.graph.outgoing.get(name, ())
         targets = (e.target for e in edges if not e.back or has_room(program, run, e))
         front += [target for target in dict.fromkeys(targets) if target not in front]
     users = {*_users(fitting.old), *_users(fitting.new)}
-    for change in repaired.changes:
+    for change in changes:
         effect, place = "", f"{change.place}."
         concerned = {name for at, name in users if place.startswith(at)} if run.state else set()
         again = [name for name in front if name in concerned]
@@ -356,9 +356,7 @@ def _limits(fitting: Fitting) -> Iterator[Misfit]:
         yield ("limits", name), message, "raise it"
 
 
-def _stuck(fitting: Fitting, repaired: Repaired) -> Iterator[Misfit]:
-    run = fitting.run.copy()
-    apply(run, repaired)
+def _stuck(fitting: Fitting, run: RunState) -> Iterator[Misfit]:
     if not run.state:
         # The checks of the machine hold from its start.
         return
@@ -373,8 +371,6 @@ OF_WAY: tuple[FittingRule, ...] = (_states, _agents, _edges, _artifacts, _childr
 """Asked first: what the run has used has to exist."""
 OF_SPENDING: tuple[FittingRule, ...] = (_facts, _baselines, _caps, _limits)
 
-_Sort = tuple[str, str, str, str, bool]
-
 
 def same_edges(old: Graph, new: Graph) -> dict[str, str]:
     """The id in the new graph of every edge of the old one that is still there.
@@ -382,19 +378,12 @@ def same_edges(old: Graph, new: Graph) -> dict[str, str]:
     An edge is known by its source, event, guard and target, wherever it stands. Several edges that
     have these in common are matched in order.
     """
-    known = _edges_by_sort(new)
-    return {edge.id: known[at].id for at, edge in _edges_by_sort(old).items() if at in known}
 
-
-def _edges_by_sort(graph: Graph) -> dict[tuple[_Sort, int], Edge]:
-    seen: Counter[_Sort] = Counter()
-    found: dict[tuple[_Sort, int], Edge] = {}
-    for edge in graph.edges:
+    def known_by(edge: Edge) -> object:
         guard = " ".join((edge.guard or "").split())
-        sort = (edge.source, edge.event, guard, edge.target, edge.back)
-        found[sort, seen[sort]] = edge
-        seen[sort] += 1
-    return found
+        return edge.source, edge.event, guard, edge.target, edge.back
+
+    return {edge.id: heir.id for edge, heir in _pair(old.edges, new.edges, known_by)}
 
 
 def counters_of_route(route: Iterable[str], graph: Graph) -> dict[str, int]:
@@ -457,15 +446,15 @@ def _moves(before: Sequence[_Seat], after: Sequence[_Seat]) -> Iterator[tuple[st
 
 
 def _pair(
-    before: Iterable[_Seat], after: Iterable[_Seat], key: Callable[[_Seat], object]
-) -> Iterator[tuple[_Seat, _Seat]]:
+    before: Iterable[T], after: Iterable[T], key: Callable[[T], object]
+) -> Iterator[tuple[T, T]]:
     """Those that have a key in common, the first with the first."""
-    free: dict[object, deque[_Seat]] = {}
-    for seat in after:
-        free.setdefault(key(seat), deque()).append(seat)
-    for seat in before:
-        if heirs := free.get(key(seat)):
-            yield seat, heirs.popleft()
+    free: dict[object, deque[T]] = {}
+    for one in after:
+        free.setdefault(key(one), deque()).append(one)
+    for one in before:
+        if heirs := free.get(key(one)):
+            yield one, heirs.popleft()
 
 
 def edge_path(machine: Machine, edge: Edge) -> DocPath:

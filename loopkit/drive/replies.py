@@ -30,7 +30,7 @@ from loopkit.text import HALF, is_broken, one_line, or_empty, storable, without_
 from loopkit.text.json_text import NoJson, entries_of, extract_json, mend, text_or_json
 from loopkit.text.markdown import code_blocks
 from loopkit.text.thoughts import WrittenCall, read_call, set_apart
-from loopkit.values import NOTHING, Value, replace
+from loopkit.values import NOTHING, Value
 
 ANSWERING = {*OF_AGENTS, *OF_AUTHORS}
 """The roles whose replies are inserted into prompts, which limits their length."""
@@ -105,7 +105,7 @@ def reply_event(
     session = reply.session
     # One that is too long is no name.
     session = storable(session) if session is not None and len(session) <= LONGEST_NAME else None
-    replied = Replied(
+    return Replied(
         key=request.key,
         text=shorten(text) if is_cut else text if is_agent else _output(text),
         said=tuple(map(clean, reply.said)),
@@ -126,20 +126,14 @@ def reply_event(
         workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
         counted=reply.counted,
+        found_clean=reply.found_clean,
+        findings=reply.findings,
+        commands=reply.commands,
+        artifact_text=written.text,
+        artifact_place=written.place,
+        artifact_fault=written.fault,
+        folder=written.folder,
     )
-    if request.role == "tool":
-        replied = replace(
-            replied, found_clean=reply.found_clean, findings=reply.findings, commands=reply.commands
-        )
-    if written is not NOTHING_WRITTEN:
-        replied = replace(
-            replied,
-            artifact_text=written.text,
-            artifact_place=written.place,
-            artifact_fault=written.fault,
-            folder=written.folder,
-        )
-    return replied
 
 
 def size_as_json(text: str) -> int:
@@ -203,7 +197,6 @@ def storable_output(redact: Redact, written: Written) -> Written:
 
 
 def _output(text: str) -> str:
-    """The output of a program; without its middle if it is too long to be stored with others."""
     is_short = len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES
     return text if is_short or size_as_json(text) <= MOST_BYTES else shorten(text)
 

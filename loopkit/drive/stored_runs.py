@@ -34,7 +34,6 @@ from loopkit.engine.records import Usage
 from loopkit.engine.state import Child, RunState
 from loopkit.journal.errors import (
     RunDamaged,
-    RunOfEarlierVersion,
     RunOfOtherVersion,
     UnknownDefinition,
     UnknownRun,
@@ -97,7 +96,7 @@ class StoredRuns:
     async def machine_of(self, state: RunState) -> Machine:
         machine = await definition(self.journal, state.run, state.definition, load_resolved)
         known = {*machine.states, *machine.agents}
-        named = [*state.visits, *(task.declared_as for task in state.tasks.values())]
+        named = [*state.visits, *(task.agent.partition(".")[0] for task in state.tasks.values())]
         if strange := next((name for name in named if name not in known), None):
             raise RunDamaged(state.run, f"it names `{strange}`, which its machine does not have")
         return machine
@@ -148,7 +147,6 @@ class StoredRuns:
         return chosen or every
 
     async def questions_of(self, state: RunState) -> list[OpenQuestion]:
-        """The open questions of a run in this state and of its children."""
         return [
             OpenQuestion(place, each, each.question)
             async for place, each in self._family(state)
@@ -196,8 +194,7 @@ def read_stored(run: str, record: Record) -> Stored:
     try:
         event = read_event(record.type, record.data)
     except EventOfOtherVersion as error:
-        kind = RunOfOtherVersion if error.is_newer else RunOfEarlierVersion
-        raise kind(run, f"record {record.seq} {error}") from error
+        raise RunOfOtherVersion(run, f"record {record.seq} {error}") from error
     except UnknownEvent as error:
         cause = f"record {record.seq} (`{record.type}`) cannot be read: {error}"
         raise RunDamaged(run, cause) from error

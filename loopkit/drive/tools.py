@@ -381,7 +381,6 @@ class Conversation(Value, frozen=True):
 
     @property
     def rounds(self) -> Sequence[Exchange]:
-        """The exchanges of this piece of work that count."""
         task = self.active.state.tasks.get(self.work.task)
         return task.exchanges[task.renewed :] if task else ()
 
@@ -392,7 +391,6 @@ class Conversation(Value, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether tool results may be sent after the next reply."""
         return self.asked.is_model and (bool(self.asked.tools) or self.has_called)
 
     def calls_left(self, rounds: Sequence[Exchange]) -> int:
@@ -513,7 +511,6 @@ def _next_without_tools(talk: Conversation, last: Exchange, *, is_over: bool) ->
 
 
 def counts_as_answer(talk: Conversation, rounds: Sequence[Exchange]) -> bool:
-    """Whether the last reply of a conversation that came to its end is an answer that counts."""
     last = rounds[-1]
     if last.reply.has_no_tools:
         judged = _next_without_tools(talk, last, is_over=True)

@@ -277,7 +277,6 @@ def _report(state: RunState, report: Report) -> None:
 
 
 def _without(known: Mapping[str, T], name: str) -> Mapping[str, T]:
-    """A mapping without a name; the same one if it does not have that."""
     if name not in known:
         return known
     return {other: value for other, value in known.items() if other != name}

@@ -54,7 +54,15 @@ class Event(Record, frozen=True, kw_only=True):
         cls.type = re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
 
 
-class Intended(Event, frozen=True, kw_only=True):
+class AtVisit(Event, frozen=True, kw_only=True):
+    """What happens while a state is active."""
+
+    state: str
+    visit: int
+    """How many times the state has been entered, including this time."""
+
+
+class Intended(AtVisit, frozen=True, kw_only=True):
     """A call is about to be made."""
 
     key: str
@@ -62,9 +70,6 @@ class Intended(Event, frozen=True, kw_only=True):
     it is made again because it is in doubt."""
     task: str
     """The piece of work, which is the same for all of its tries and re-asks."""
-    state: str
-    visit: int
-    """How many times the state had been entered."""
     role: Role
     """The role of the callee: author, judge, command or tool. `outside` is an author that is played
     from outside, which costs nothing and counts as no call."""
@@ -102,7 +107,6 @@ class Intended(Event, frozen=True, kw_only=True):
 
     @property
     def asks_agent(self) -> bool:
-        """Whether an agent is called, and no command or tool."""
         return self.role in OF_AGENTS
 
     @property
@@ -233,7 +237,6 @@ class InDoubt(Event, frozen=True, kw_only=True):
         return self.reason or "its process died"
 
     def charge(self, reserved: Usage) -> Usage:
-        """The usage that a call with this reservation is charged."""
         return reserved.as_held.replace(time_s=self.time_s)
 
 
@@ -309,21 +312,17 @@ class Restored(Event, frozen=True, kw_only=True):
     artifacts: tuple[str, ...]
 
 
-class Adding(Event, frozen=True, kw_only=True):
+class Adding(AtVisit, frozen=True, kw_only=True):
     """A state is about to append a text to a file. It does this once."""
 
-    state: str
-    visit: int
     file: str
     after: int
     """The size of the file in bytes before the text is appended."""
 
 
-class Setting(Event, frozen=True, kw_only=True):
+class Setting(AtVisit, frozen=True, kw_only=True):
     """A state is about to set values in a file. A resumed run sets the same ones."""
 
-    state: str
-    visit: int
     file: str
     where: dict[str, Any] = NOTHING
     """The values by which the item is known."""
@@ -331,27 +330,33 @@ class Setting(Event, frozen=True, kw_only=True):
     """The new values, by key."""
 
 
-class Started(Event, frozen=True, kw_only=True):
+class Beginning(Event, frozen=True, kw_only=True):
+    """What a run begins with, a child among them."""
+
+    definition: str
+    """The digest of the resolved definition."""
+    input: dict[str, Any]
+    """The complete input, including defaults."""
+    isolate: Literal["none", "copy", "worktree"] = "none"
+    """The kind of tree of its own in which the run works, whatever its machine says."""
+    feedback: Feedback | None = None
+    """The feedback for the first author of a child, if its state was entered again, or its item
+    runs again."""
+
+
+class Started(Beginning, frozen=True, kw_only=True):
     """A run begins."""
 
     run: str
     machine: str
-    definition: str
-    """The digest of the resolved definition."""
     script: str | None = None
     """The digest of the scenario that plays the agents."""
     folder: str
     """The project folder, which contains all workspaces."""
-    input: dict[str, Any]
-    """The complete input, including defaults."""
     artifacts: tuple[Artifact, ...] = ()
     """The artifacts that the run begins with; they have no author."""
     limits: dict[str, Any] = NOTHING
     """The limits from the command line, which replace those of the machine."""
-    isolate: Literal["none", "copy", "worktree"] = "none"
-    """The kind of tree of its own in which the run works, whatever its machine says."""
-    feedback: Feedback | None = None
-    """The feedback for the first author, if the run is a child that is run again."""
 
 
 class Claimed(Event, frozen=True, kw_only=True):
@@ -361,7 +366,22 @@ class Claimed(Event, frozen=True, kw_only=True):
     host: str = ""
 
 
-class Suspended(Event, frozen=True, kw_only=True):
+class Effort(Event, frozen=True, kw_only=True):
+    """What is known of a state's work besides its result, whether it is complete or not."""
+
+    time_s: float = 0.0
+    """The seconds of work outside of calls."""
+    remedy: str = ""
+    """A remedy for the error, for a person to apply."""
+    resume_at: float | None = None
+    """The Unix time from which it makes sense to continue."""
+    commands: tuple[Ran, ...] = ()
+    """The results of command validators, in order."""
+    refused: RefusedCall | None = None
+    """With `limit`: the call that was not made."""
+
+
+class Suspended(Effort, frozen=True, kw_only=True):
     """The run has stopped in its current state; `resume` continues it."""
 
     state: str
@@ -369,15 +389,6 @@ class Suspended(Event, frozen=True, kw_only=True):
     """Why the run stopped: a limit, a class of error, an interruption, or a child that waits for a
     person."""
     message: str
-    remedy: str = ""
-    resume_at: float | None = None
-    """The Unix time from which it makes sense to continue."""
-    commands: tuple[Ran, ...] = ()
-    """The results of command validators in the unfinished work."""
-    time_s: float = 0.0
-    """The seconds of unfinished work outside of calls."""
-    refused: RefusedCall | None = None
-    """With `limit`: the call that was not made."""
 
     @property
     def is_pause(self) -> bool:
@@ -449,7 +460,7 @@ class Cancelled(Event, frozen=True, kw_only=True):
 Outcome = Literal["done", "transient", "content", "fatal", "limit"]
 
 
-class Worked(Event, frozen=True, kw_only=True):
+class Worked(Effort, frozen=True, kw_only=True):
     """A state has completed its work."""
 
     state: str
@@ -463,20 +474,10 @@ class Worked(Event, frozen=True, kw_only=True):
     answer: HumanAnswer | None = None
     considered: Considered | None = None
     """For an answer: the report that it is about, if anything was judged before."""
-    time_s: float = 0.0
-    """The seconds of work outside of calls."""
     restored: dict[str, Artifact] = NOTHING
     """The artifacts that become current again because a person was shown the best version."""
     error: str = ""
     """The error message; empty if the outcome is `done`."""
-    remedy: str = ""
-    """A remedy for the error, for a person to apply."""
-    resume_at: float | None = None
-    """The Unix time from which the provider says that it makes sense to continue."""
-    commands: tuple[Ran, ...] = ()
-    """The results of command validators, in order."""
-    refused: RefusedCall | None = None
-    """With `limit`: the call that was not made."""
     made_from: str = ""
     """A digest of everything that the work depended on, if the state can keep its artifact."""
 
@@ -493,12 +494,10 @@ class Worked(Event, frozen=True, kw_only=True):
         )
 
 
-class Kept(Event, frozen=True, kw_only=True):
+class Kept(AtVisit, frozen=True, kw_only=True):
     """A state was entered again and keeps its artifact, because nothing of its work has changed."""
 
     # Its transitions are decided as after its last work.
-    state: str
-    visit: int
 
 
 class Baselined(Event, frozen=True, kw_only=True):
@@ -590,12 +589,9 @@ class Emitted(Event, frozen=True, kw_only=True):
     """Whether the report on the version found no progress."""
 
 
-class Entered(Event, frozen=True, kw_only=True):
+class Entered(AtVisit, frozen=True, kw_only=True):
     """A state becomes active."""
 
-    state: str
-    visit: int
-    """How many times the state has been entered, including this time."""
     attempt: int
     """How many times the state has worked, including this time."""
     by: str | None = None
@@ -626,7 +622,7 @@ class Waiting(Event, frozen=True, kw_only=True):
     """The artifact to deliver, if the run waits for one."""
 
 
-class ChildStarted(Event, frozen=True, kw_only=True):
+class ChildStarted(Beginning, frozen=True, kw_only=True):
     """A child run is about to begin. Its own records belong to its own run."""
 
     state: str
@@ -635,14 +631,6 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """The key of its item; empty if the state has only one child."""
     child: str
     """The id of the child run."""
-    definition: str
-    """The digest of its resolved definition."""
-    input: dict[str, Any]
-    """Its complete input, including defaults."""
-    isolate: Literal["none", "copy", "worktree"] = "none"
-    """The kind of tree of its own in which the run works, whatever its machine says."""
-    feedback: Feedback | None = None
-    """The feedback for its first author, if the state was entered again, or its item runs again."""
     again: bool = False
     """Whether its item runs once more, because what the first run left could not be merged."""
     index: int = 0
@@ -651,11 +639,9 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     """The number of items in the list."""
 
 
-class ChildEnded(Event, frozen=True, kw_only=True):
+class ChildEnded(AtVisit, frozen=True, kw_only=True):
     """A child run has ended."""
 
-    state: str
-    visit: int
     key: str
     result: dict[str, Any]
     """The child's part of the state's artifact."""
@@ -684,13 +670,8 @@ class UnknownEvent(Exception):
 
 
 class EventOfOtherVersion(UnknownEvent):
-    """A record of another version of the format; an earlier one counted otherwise."""
-
     def __init__(self, version: int) -> None:
-        self.is_newer = version > EVENT_VERSION
-        told = f"has version {version}, this loopkit reads version {EVENT_VERSION}"
-        earlier = ", which counts revisions for each author, not for each edge"
-        super().__init__(told if self.is_newer else told + earlier)
+        super().__init__(f"has version {version}, this loopkit reads version {EVENT_VERSION}")
 
 
 def read_event(event_type: str, data: str) -> Event:

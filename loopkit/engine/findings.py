@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from loopkit.engine.records import Failure, Record
+from loopkit.engine.records import Failure, Record, VersionId
 from loopkit.language.facts import (
     ACCEPTED,
     CODES,
@@ -153,7 +153,6 @@ def verdict_of(findings: Iterable[Finding]) -> Literal["pass", "warn", "fail"]:
 
 
 def latest_resume(answers: Iterable[Answer]) -> float | None:
-    """When it is worth asking again for all of them, where one says so."""
     return max((a.resume_at for a in answers if a.resume_at is not None), default=None)
 
 
@@ -165,23 +164,11 @@ def with_findings(answer: Answer, findings: Iterable[Finding]) -> Answer:
     return answer.replace(findings=found, verdict=verdict)
 
 
-class Report(Record, frozen=True, kw_only=True):
+class Report(VersionId, frozen=True, kw_only=True):
     """The result of one round of validation of an artifact."""
 
     state: str
     artifact: str
-    author: str
-    """The state that wrote the artifact."""
-    attempt: int
-    """How many times the author had worked when the artifact was judged."""
-    version: int = 0
-    """The version of the artifact that was judged."""
-    previous: int = 0
-    """The number of the version that was current before it; 0 if there was none."""
-    attempts: int = 0
-    """How many times authors had begun to work on the artifact by then."""
-    phase: str = ""
-    """The phase of the run in which the artifact was written."""
     fallback: str = ""
     """The reason for the fallback, if the artifact is one."""
     verdict: Verdict
@@ -257,7 +244,6 @@ MOST_TEXT_CHARS = 1_000
 
 
 def report_diagnostics(report: Report, most: int) -> dict[str, Any]:
-    """The verdict and the diagnostics of a report that is not `incomplete`."""
     data = {"verdict": report.verdict, **diagnostics(report.findings, most)}
     return {**data, "reason": shorten(report.reason, MOST_TEXT_CHARS)} if report.reason else data
 
@@ -333,7 +319,6 @@ OF_SCORE = "judge.score"
 """The rule of the finding from a judge's score that does not pass."""
 
 OF_JUDGES = (OF_JUDGE, OF_CHECK, OF_SCORE)
-"""The rules of what judges find."""
 
 
 class Defect(Value, frozen=True):

@@ -33,7 +33,7 @@ from loopkit.engine.findings import (
 )
 from loopkit.engine.findings import verdict_of as verdict_of_findings
 from loopkit.engine.payloads import Artifact
-from loopkit.engine.records import WORST_CLASS
+from loopkit.engine.records import WORST_CLASS, VersionId
 from loopkit.engine.rounds import Earlier, Round, what_blocks
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED, Severities
@@ -76,12 +76,7 @@ def complete(
     report = Report(
         state=name,
         artifact=artifact.name,
-        author=artifact.author,
-        attempt=artifact.attempt,
-        version=artifact.version,
-        previous=artifact.previous,
-        attempts=artifact.attempts,
-        phase=artifact.phase,
+        **{name: getattr(artifact, name) for name in VersionId.__struct_fields__},
         fallback=artifact.fallback_reason,
         verdict=verdict,
         severity=program.machine.severity_of(
@@ -148,11 +143,6 @@ def with_repetition(
     )
     marked = with_status((found,), earlier, earlier.open)
     return (*blocking, *marked, *findings[len(blocking) :])
-
-
-def attempts_behind(program: Program, run: RunState, artifact: Artifact) -> dict[str, int]:
-    """By state, how often those had worked from whose artifacts one was made."""
-    return {part.author: part.attempt for part in sources_of(program, run, artifact)}
 
 
 Place: TypeAlias = tuple[str, str]

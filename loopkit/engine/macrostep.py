@@ -170,7 +170,6 @@ class Engine:
         return step
 
     def _bits(self, run: RunState, ways: Ways, facts: Facts) -> tuple[bool, ...]:
-        """For each candidate edge whether it can be taken now."""
         return tuple(
             (predicate is None or predicate(facts)) and (is_always or self._is_open(run, edge))
             for edge, predicate, is_always in ways.edges
@@ -192,7 +191,6 @@ class Engine:
         return not judges or run.reports[edge.source].verdict == "fail"
 
     def _watch(self, step: Macrostep, alert: Alert) -> None:
-        """Raise the alert of the machine if the run has just passed its threshold."""
         figures = step.run.figures
         rate = figures.correction_rate
         threshold = alert.correction_rate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from loopkit.engine.findings import Finding
-from loopkit.engine.records import Record
+from loopkit.engine.records import Record, VersionId
 from loopkit.values import NOTHING
 
 
@@ -65,13 +65,21 @@ class LeftFolder(Record, frozen=True, kw_only=True):
     """The diff against the contents before this attempt."""
 
 
-class Artifact(Record, frozen=True, kw_only=True):
+class Version(VersionId, frozen=True, kw_only=True):
+    """A version of an artifact, without its content."""
+
+    fallback: bool = False
+    """Whether it is a fallback."""
+    fallback_reason: str = ""
+    """For a fallback, why the run came to it: how the last loop ended (`exhausted`, `stalled`,
+    `infeasible`, `incomplete`, `rejected`), the class of an error, `limit`, the choice of a person,
+    or else the edge that led there."""
+
+
+class Artifact(Version, frozen=True, kw_only=True):
     """One version of an artifact."""
 
     name: str
-    author: str
-    """The state that wrote it; empty for what the run began with."""
-    attempt: int
     text: str
     data: Any = None
     is_data: bool = False
@@ -89,19 +97,6 @@ class Artifact(Record, frozen=True, kw_only=True):
     """What its author says of why it can't be done, if it says more than that."""
     missing: tuple[str, ...] = ()
     """The fields that an infeasible answer left missing or invalid; they are empty."""
-    fallback: bool = False
-    fallback_reason: str = ""
-    """For a fallback, why the run came to it: how the last loop ended (`exhausted`, `stalled`,
-    `infeasible`, `incomplete`, `rejected`), the class of an error, `limit`, the choice of a person,
-    or else the edge that led there."""
-    version: int = 0
-    """The number of this version in the run, from 1, across all authors; 0 if unknown."""
-    previous: int = 0
-    """The number of the version that was current before it; 0 if there was none."""
-    attempts: int = 0
-    """How many times authors had begun to work on it by then. A fallback is not an attempt."""
-    phase: str = ""
-    """The phase that an event of the run had named last."""
     edited: bool = False
     """Whether a person has changed it since the author wrote it."""
     workspace: str = ""
@@ -125,29 +120,7 @@ class Artifact(Record, frozen=True, kw_only=True):
 
     @property
     def made(self) -> Version:
-        """What is told of it besides its content."""
         return Version(**{name: getattr(self, name) for name in Version.__struct_fields__})
-
-
-class Version(Record, frozen=True, kw_only=True):
-    """A version of an artifact, without its content."""
-
-    author: str
-    """The state that wrote it."""
-    attempt: int
-    """The number of the state's work that wrote it, from 1."""
-    attempts: int = 0
-    """How many times authors had begun to work on the artifact by then."""
-    version: int = 0
-    """The number of this version of the artifact in the run, from 1."""
-    previous: int = 0
-    """The number of the version that was current before it; 0 if there was none."""
-    phase: str = ""
-    """The phase that an event of the run had named last."""
-    fallback: bool = False
-    """Whether it is a fallback."""
-    fallback_reason: str = ""
-    """The reason for the fallback, if it is one."""
 
 
 class Deferral(Record, frozen=True, kw_only=True):
@@ -302,7 +275,6 @@ class Wanted(Record, frozen=True, kw_only=True):
 
     @property
     def is_left(self) -> bool:
-        """Whether it is what was left in the workspace."""
         return self.form in ("file", "folder")
 
 

@@ -69,14 +69,17 @@ class Questions:
         return "no transition of the state takes this answer"
 
     def _is_for_another(self, run: RunState, edge: Edge) -> bool:
-        """Whether an edge leads to another origin than the earliest one."""
         earliest_one = earliest_origin(self.program, run, edge.source)
         return edge.origin not in (None, earliest_one)
 
     def _why_closed(self, run: RunState, edge: Edge, missed: Sequence[Edge]) -> str:
         """Why an edge behind `missed` ones to other origins takes no answer; empty if it does."""
         if not missed or edge.back:
-            return self._no_room(run, edge)
+            full = full_counters(self.program, run, edge) if edge.back else {}
+            if not full:
+                return ""
+            sets = " ".join(f"--set limits.{limit_of(one)}={cap + 1}" for one, cap in full.items())
+            return why_full(full) + (f"; `{sets}` opens it" if all(map(limit_of, full)) else "")
         origin = earliest_origin(self.program, run, edge.source)
         if origin is None:
             return "nothing is found that could be sent back"
@@ -118,14 +121,6 @@ class Questions:
             shapes["comment"] = Scalar(optional=True)
             self._needing[edge.id] = edge.back and bool(check(template, shapes))
         return self._needing[edge.id]
-
-    def _no_room(self, run: RunState, edge: Edge) -> str:
-        if not edge.back:
-            return ""
-        if not (full := full_counters(self.program, run, edge)):
-            return ""
-        opening = " ".join(f"--set limits.{limit_of(one)}={cap + 1}" for one, cap in full.items())
-        return why_full(full) + (f"; `{opening}` opens it" if all(map(limit_of, full)) else "")
 
     def contents(self, run: RunState) -> tuple[dict[str, Artifact], Report | None]:
         """The artifacts and report that the human state shows: the latest, or the best round's."""

@@ -90,6 +90,23 @@ class Usage(Record, frozen=True, kw_only=True):
         return self.plus(other, sign=-1)
 
 
+class VersionId(Record, frozen=True, kw_only=True):
+    """Who wrote a version of an artifact, and which one it is."""
+
+    author: str
+    """The state that wrote it; empty for what the run began with."""
+    attempt: int
+    """The number of the state's work that wrote it, from 1."""
+    attempts: int = 0
+    """How many times authors had begun to work on it by then. A fallback is not an attempt."""
+    version: int = 0
+    """The number of this version in the run, from 1, across all authors; 0 if unknown."""
+    previous: int = 0
+    """The number of the version that was current before it; 0 if there was none."""
+    phase: str = ""
+    """The phase that an event of the run had named last."""
+
+
 class RefusedCall(Record, frozen=True, kw_only=True):
     """A call that did not fit in a limit."""
 

@@ -67,7 +67,6 @@ def can_come_again(program: Program, run: RunState, state: str) -> bool:
 
 
 def full_counters(program: Program, run: RunState, edge: Edge) -> dict[str, int]:
-    """The counters that leave an edge no room, with their caps."""
     caps = {counter: cap_of(program, run, counter) for counter in edge.counters}
     return {counter: cap for counter, cap in caps.items() if run.counters.get(counter, 0) >= cap}
 
@@ -148,7 +147,6 @@ def guard_facts(program: Program, run: RunState, work: Worked | None) -> Facts:
 
 
 def _facts_elsewhere(program: Program, run: RunState, read: frozenset[str], own: Facts) -> Facts:
-    """The facts of states, reports and inputs that guards of the active state read."""
     known = flat_facts({s: run.facts[s] for s in run.facts if s in read and s != run.state})
     if "reports" in read:
         reports = {name: {VERDICT: verdict} for name, verdict in run.verdicts.items()}

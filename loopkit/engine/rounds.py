@@ -293,4 +293,3 @@ class Log(Sequence[T]):
 
 
 EMPTY: Log[Any] = Log()
-"""The log with which all runs begin."""

@@ -70,6 +70,7 @@ class Task(Record, frozen=True, kw_only=True):
     """One piece of work for an agent or a command: its tries, re-asks and replies."""
 
     agent: str
+    """The agent, or the state of a command; for a tool, `AGENT.TOOL`."""
     place: str
     index: int
     """How many tasks this agent had before."""
@@ -91,19 +92,11 @@ class Task(Record, frozen=True, kw_only=True):
     """Calls in doubt; one that is made again has the same key."""
     exchanges: tuple[Exchange, ...] = ()
     tool_calls: int = 0
-    """The tools that were called in all of them."""
     renewed: int = 0
     """Exchanges before the last resume, which no longer count against re-asks."""
     failed: Failed | None = None
-    """The last try, if it failed."""
-
-    @property
-    def declared_as(self) -> str:
-        """The agent or state whose work it is, as the machine names it; for a tool, its agent."""
-        return self.agent.partition(".")[0]
 
     def after_intent(self, event: Intended) -> Task:
-        """The task once a call is about to be made, to the same callee or the next one."""
         if event.fallback != self.fallback:
             lost = GivenUp(self.fallback, self.tries, self.failed)
             given_up = (*self.given_up, lost) if self.tries else self.given_up
@@ -156,7 +149,6 @@ class RunState(Mutable):
     run: str = ""
     machine: str = ""
     definition: str = ""
-    """The digest of the current definition."""
     repairs: int = 0
     """How often the definition was replaced."""
     script: str | None = None
@@ -173,7 +165,6 @@ class RunState(Mutable):
     """How often each state has completed its work, content faults included."""
     counters: Mapping[str, int] = NOTHING
     times_kept: Mapping[str, int] = NOTHING
-    """How often each state has kept its artifact."""
     artifacts: dict[str, Artifact] = NOTHING
     versions: dict[str, int] = NOTHING
     """How often each artifact has been written, by any author."""
@@ -240,13 +231,10 @@ class RunState(Mutable):
     isolated: Mapping[str, Isolated] = NOTHING
     """By workspace: the tree in which the run works instead, until it is merged."""
     merging: Mapping[str, Merging] = NOTHING
-    """By workspace: the merges that are in progress."""
     merged: frozenset[str] = frozenset()
-    """The workspaces that the run was merged into."""
     unrestored: Mapping[str, Artifact] = NOTHING
     """Folders that have to be restored as of the round that was picked as the best."""
     restored_in: str = ""
-    """The state in which folders were last restored."""
     conversations: dict[tuple[str, str], Log[Exchange]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     adding: Adding | Setting | None = None
@@ -299,7 +287,6 @@ class RunState(Mutable):
 
     @property
     def committed(self) -> Usage:
-        """The usage so far, and the reservations of open calls."""
         total = self.usage
         for intent in self.open_calls.values():
             total = total.plus(intent.reserved.as_held)
@@ -308,7 +295,6 @@ class RunState(Mutable):
     def rounds_before(
         self, state: str, artifact: Artifact, made_from: Mapping[str, int]
     ) -> Earlier:
-        """The rounds of a validate state before the one that judges this attempt."""
         rounds = self.rounds_at.get(state) or Rounds()
         return rounds.before(attempt_at(artifact.author, artifact.attempt, made_from))
 
@@ -340,7 +326,6 @@ class RunState(Mutable):
         return sum(task.settled for task in tasks)
 
     def feedback_for(self, state: str) -> str:
-        """The feedback that waits for a state, older first."""
         return "\n\n".join(one.text for one in self.pending.get(state, ()))
 
 
@@ -361,10 +346,8 @@ def opening_of_last_turn(exchanges: Log[Exchange]) -> Exchange:
 
 
 def tool_task(author: str, number: int) -> str:
-    """The task of the tool call with this number in its author's work."""
     return f"{author}{_TOOL}{number}"
 
 
 def is_of_program(task: str) -> bool:
-    """Whether a piece of work is that of a command or a tool, and not of an agent."""
     return task.endswith(":run") or _TOOL in task

@@ -92,7 +92,6 @@ class Figures:
         """When each validate state reported last."""
         self._phases: dict[str, Counter[str]] = {}
         self._last = Verdict("", [], [])
-        """The result of the last report."""
         self._verdicts: dict[tuple[str, str, int], Verdict] = {}
         """The result of every version that was judged: by state, author and attempt."""
         self._answer: tuple[HumanAnswer, float] | None = None
@@ -133,7 +132,6 @@ class Figures:
 
     @property
     def defects(self) -> list[Defect]:
-        """All defects, in the order in which they were found first."""
         return [self._defect(known) for known in self._known.values()]
 
     @property
@@ -246,7 +244,6 @@ class Figures:
             )
 
     def _go_back(self, best: Best) -> None:
-        """Make an earlier version the current one again, with the findings in it."""
         for finding in best.withdrawn:
             for known in self._named.get(finding.id, ()):
                 known.end = "withdrawn"

@@ -138,7 +138,6 @@ def plain_report(report: Report, items: ReportItems | None = None) -> dict[str, 
 
 
 def open_findings(program: Program, run: RunState) -> list[WordedRecord]:
-    """The open blocking findings for the state, worst first, at most `feedback_items`."""
     found = blocking_for(program, run, run.state)
     return plain_findings(found[: program.machine.limits.feedback_items], program.report_items)
 
@@ -154,7 +153,6 @@ def previous(program: Program, run: RunState) -> object:
 
 
 def last_version(program: Program, run: RunState) -> Artifact | None:
-    """The current version of the artifact that the active state writes."""
     return run.artifacts.get(program.graph.written.get(run.state, ""))
 
 
@@ -214,7 +212,6 @@ def _of_reports(key: str, program: Program, run: RunState) -> list[WordedRecord]
 
 
 def _telemetry(_: Program, run: RunState) -> dict[str, object]:
-    """The usage of a run so far, and its defects, if its machine ever asks for them."""
     defects = run.figures.defects if run.counted is not None else []
     return {
         "calls": run.usage.agent_calls,

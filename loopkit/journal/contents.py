@@ -244,7 +244,6 @@ class Contents:
             process.communicate()
 
     def has(self, digest: str) -> bool:
-        """Whether a tree of this name is here."""
         return self.exist() and bool(self._commit_of(digest))
 
     def _commit_of(self, digest: str) -> bytes:

@@ -122,12 +122,7 @@ class RunDamaged(RunUnreadable):
 
 class RunOfOtherVersion(RunUnreadable):
     _what = "of another version of loopkit"
-    _remedy = "use that version, or upgrade this one"
-
-
-class RunOfEarlierVersion(RunUnreadable):
-    _what = "of an earlier version of loopkit"
-    _remedy = "use that version, or start a new run"
+    _remedy = "use that version; if it is a newer one, upgrade this one; else start a new run"
 
 
 _FULL = "the disk is full", "free some space; what was acknowledged is safe"

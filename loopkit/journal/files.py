@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -126,6 +127,7 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX, flags: int = 0) -> Iterator[
         os.close(descriptor)
 
 
+@dataclass(eq=False)
 class ProcessLock:
     """This process's sign of life: a locked file that the kernel unlocks when the process ends.
 
@@ -133,13 +135,11 @@ class ProcessLock:
     run changes in the same transaction as its records.
     """
 
-    def __init__(
-        self, name: str, folder: Path | None = None, descriptor: int | None = None
-    ) -> None:
-        """Without a folder no other process sees it; without a descriptor it only sees others."""
-        self.name = name
-        self._folder = folder
-        self._descriptor = descriptor
+    name: str
+    _folder: Path | None = None
+    """Without one no other process sees it."""
+    _descriptor: int | None = None
+    """Without one it only sees others."""
 
     @classmethod
     def take(cls, state: Path) -> ProcessLock:

@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopkit.journal.contents import Contents
@@ -61,19 +61,15 @@ Ask = Callable[[str, Any], Awaitable[list[tuple[Any, ...]]]]
 """The rows of a statement in a transaction."""
 
 
+@dataclass(frozen=True)
 class SharedLimits:
     """What the processes of one journal keep together. Every request may raise JournalUnusable.
 
     Times are those of the database. What is done again as an answer was lost does no more.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        transact: Callable[[Callable[[Ask], Awaitable[Any]]], Awaitable[Any]],
-    ) -> None:
-        self._journal = journal
-        self._transact = transact
+    _journal: Journal
+    _transact: Callable[[Callable[[Ask], Awaitable[Any]]], Awaitable[Any]]
 
     async def open_account(self, account: str, limit: float | None, spent: float) -> None:
         """Set the limit of an account; a new one has `spent` so much before."""
@@ -153,49 +149,35 @@ class SharedLimits:
         return granted, wait_s
 
 
+@dataclass(eq=False)
 class Claim:
     """The right to write to one run, until it is released or its process ends.
 
     A new run is stored with the first records that are appended to it.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        run: str,
-        row: int = 0,
-        epoch: int = 1,
-        seq: int = 0,
-        due: float | None = None,
-        seen: int = 0,
-        new: tuple[str, str, Sequence[str] | None] = ("", "", None),
-    ) -> None:
-        """`new` are the machine, definition and labels of a run that is not stored yet."""
-        self._journal = journal
-        self.run = run
-        self.row = row
-        self.epoch = epoch
-        self.seq = seq
-        """The number of the run's last record that this claim has written or seen."""
-        self.due = due
-        """When the run was due as it was claimed; a submitted one whose owner was killed, at once.
-        """
-        self._seen = seen
-        self._new = new
-        self.lock = asyncio.Lock()
-        self.is_released = False
-        self.fault: JournalError | None = None
-        """Why nothing can follow."""
-        self._tell: Callable[[ClaimLost], None] = lambda _: None
-
-    def on_loss(self, tell: Callable[[ClaimLost], None]) -> None:
-        """Let `tell` be called in the event loop when others may take the run over."""
-        self._tell = tell
+    _journal: Journal
+    run: str
+    row: int = 0
+    epoch: int = 1
+    seq: int = 0
+    """The number of the run's last record that this claim has written or seen."""
+    due: float | None = None
+    """When the run was due as it was claimed; a submitted one whose owner was killed, at once."""
+    _seen: int = 0
+    new: tuple[str, str, Sequence[str] | None] = ("", "", None)
+    """The machine, definition and labels of a run that is not stored yet."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    is_released: bool = False
+    fault: JournalError | None = None
+    """Why nothing can follow."""
+    tell: Callable[[ClaimLost], None] = lambda _: None
+    """Called in the event loop when others may take the run over."""
 
     def lose(self, loss: ClaimLost) -> None:
         """Append nothing more."""
         self.fault = loss
-        self._tell(loss)
+        self.tell(loss)
 
     async def append(
         self,
@@ -251,7 +233,7 @@ class Claim:
         seq = self.seq if self.row else 0
         return Change(
             self.run, self.row, self.epoch, seq, records, consumes, releases, due, unless, settles,
-            *self._new, seen=self._seen,
+            *self.new, seen=self._seen,
         )  # fmt: skip
 
     async def _make(self, change: Change) -> None:
@@ -271,7 +253,6 @@ class Claim:
             self._journal.hold(self, change.owner)
 
     async def inbox(self) -> list[InboxMessage]:
-        """The messages that no append has consumed, oldest first."""
         found = await self._journal.look("inbox", {"row": self.row}) if self.row else []
         return [InboxMessage(*message) for message in found]
 
@@ -326,7 +307,6 @@ class Journal(ABC):
         return self.owner
 
     def claimed(self) -> NewRecord:
-        """The record that this process owns a run from now on."""
         return NewRecord(CLAIMED, self.now(), self._here)
 
     @abstractmethod
@@ -420,12 +400,10 @@ class Journal(ABC):
         return [Due(*found) for found in await self.look("due", values)]
 
     async def is_submitted(self, run: str) -> bool:
-        """Whether a run is left to workers."""
         refuse_text("the name of the run", run)
         return bool(await self.look("is_submitted", {"run": run}))
 
     async def mailed(self) -> list[str]:
-        """The runs that are claimed here and for which messages wait."""
         # Nobody can have posted a message to a run that is not stored yet.
         found = await self.look("mailed", {"owner": self.owner}) if self._held else []
         return [str(run) for (run,) in found]

@@ -77,7 +77,6 @@ _MOST_PLACED = 500
 def open_sqlite(
     folder: Path | None, clock: Callable[[], float], *, readonly: bool
 ) -> SqliteJournal:
-    """The journal of a state folder, or without one in memory; see `open_journal`."""
     if folder is None:
         writer = Writer(connect(":memory:", "in memory"), "in memory", None)
         return SqliteJournal(None, writer, ProcessLock("memory"), clock)

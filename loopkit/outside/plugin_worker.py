@@ -40,23 +40,18 @@ class NoVerdict(Exception):
 
 
 def answer_request(request: Mapping[str, Any]) -> dict[str, object]:
-    """The findings of the plug-in, or the reason why there are none to read."""
     try:
         function = _function(request)
         found = function(request["value"], Context(**request["context"]))
         return {"findings": _findings(found)}
-    except NoVerdict as error:
-        return {"error": _printable(str(error))[:MAX_CHARS]}
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, SystemExit too
-        return {"error": _printable(_describe_error(error))[:MAX_CHARS]}
+        return {"error": _describe_error(error)}
 
 
 def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
+    function = None
     try:
         function = _function(request)
-    except BaseException as error:  # noqa: BLE001 - importing a module runs anything
-        return {"error": _printable(_describe_error(error))[:MAX_CHARS]}
-    try:
         given = function(**request["arguments"])
         if inspect.iscoroutine(given):
             import asyncio  # noqa: PLC0415 - half of what starting this process would take
@@ -66,7 +61,7 @@ def answer_call(request: Mapping[str, Any]) -> dict[str, object]:
         told = storable(text)
         return {"result": told[:MAX_RESULT], "left_out": max(0, len(told) - MAX_RESULT)}
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything, SystemExit too
-        return {"raised": _printable(_describe_error(error))[:MAX_CHARS]}
+        return {"error" if function is None else "raised": _describe_error(error)}
 
 
 def _function(request: Mapping[str, Any]) -> Any:
@@ -147,12 +142,16 @@ def _kind(value: object) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error}"
-    message = traceback.format_exception_only(error)[-1].strip()
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename != __file__ and not f.filename.startswith("<")]
-    return f"{message} ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else message
+    message = traceback.format_exception_only(error)[-1].strip()
+    if isinstance(error, SyntaxError):
+        message = f"{type(error).__name__}: {error}"
+    elif isinstance(error, NoVerdict):
+        message = str(error)
+    elif own:
+        message += f" ({Path(own[-1].filename).name}:{own[-1].lineno})"
+    return _printable(message)[:MAX_CHARS]
 
 
 def main() -> None:

@@ -88,24 +88,19 @@ class ArgumentsRefused(CommandNotStarted):
     """The command never ran because its arguments or its stdin are too long or not possible."""
 
 
+@dataclass(eq=False)
 class CommandTimeout(Exception):
-    """The command was ended at its deadline; `stdout` and `stderr` have its output until then.
+    """The command was ended at its deadline; `stdout` and `stderr` have its output until then."""
 
-    A scenario may give it a `message` of its own.
-    """
-
-    def __init__(
-        self, program: str, timeout_s: float, stdout: str, stderr: str, message: str = ""
-    ) -> None:
-        super().__init__(program, timeout_s, stdout, stderr, message)
-        self.program = program
-        self.timeout_s = timeout_s
-        self.stdout = stdout
-        self.stderr = stderr
-        self._message = message
+    program: str
+    timeout_s: float
+    stdout: str
+    stderr: str
+    message: str = ""
+    """That of a scenario, if it has one of its own."""
 
     def __str__(self) -> str:
-        return self._message or (
+        return self.message or (
             f"command {_quote(self.program)} took longer than {self.timeout_s:g} s; "
             "give it more time, or less to do"
         )

@@ -98,7 +98,6 @@ def _secrets(environment: Mapping[str, str], names: Iterable[str]) -> Iterable[t
 
 
 def _is_ordinary(value: str) -> bool:
-    """Whether a value is so common that it also occurs in texts without the secret."""
     return value.isalpha() or len(without_white_space(value)) < SHORTEST
 
 

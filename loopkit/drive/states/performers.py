@@ -597,7 +597,7 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
     rules = active.engine.plans[name].rules
     assert rules is not None
     artifact = run.artifacts[state.validate_]
-    made_from = ledger.attempts_behind(program, run, artifact)
+    made_from = {m.author: m.attempt for m in ledger.sources_of(program, run, artifact)}
     earlier = run.rounds_before(name, artifact, made_from)
     judging = _Judging(active, name, state, rules, earlier)
     of_judges: tuple[Answer, ...] = ()

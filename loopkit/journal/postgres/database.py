@@ -115,35 +115,38 @@ class Database:
     def __getitem__(self, name: str) -> str:
         return _statement(name, self.schema)
 
+    def ask(
+        self, db: psycopg.Connection[Any], name: str, values: Sequence[Any] | Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        cursor = db.execute(self[name].encode(), values)
+        return cursor.fetchall() if cursor.description else []
+
     def connect(self) -> psycopg.Connection[Any]:
         """A connection of its own, past any pooler; raises JournalUnusable."""
         try:
-            return self._connect(self.direct)
+            return self.open(self.direct)
         except psycopg.Error as error:
             raise unusable(error, self.place) from error
 
-    def connect_pooled(self) -> psycopg.Connection[Any]:
-        """A connection that may be a pooler's; raises psycopg.Error."""
-        return self._connect(self.url)
-
     @staticmethod
-    def _connect(url: str) -> psycopg.Connection[Any]:
+    def open(url: str) -> psycopg.Connection[Any]:
         return psycopg.connect(
             url, autocommit=True, connect_timeout=_CONNECT_S, prepare_threshold=None
         )
 
-    def check(self, db: psycopg.Connection[Any]) -> bool:
-        """Whether there is a journal; raises JournalUnusable for one of no use to this loopkit."""
+    def require(self, db: psycopg.Connection[Any]) -> None:
+        """Raise JournalUnusable if there is no journal of this version."""
         try:
             if db.info.server_version < _OLDEST:
                 raise JournalUnusable(
                     f"the journal {self.place} is in PostgreSQL {db.info.server_version // 10000}; "
                     f"{_OLDEST // 10000} or newer is needed"
                 )
-            if (version := self.version(db)) is None:
-                return False
+            version = self.version(db)
         except psycopg.Error as error:
             raise unusable(error, self.place) from error
+        if version is None:
+            raise NoTables(self.place)
         if version > VERSION:
             raise JournalUnusable(
                 f"the journal {self.place} was written by a newer loopkit (tables of version "
@@ -154,7 +157,6 @@ class Database:
                 f"the journal {self.place} has tables of version {version}, and this loopkit needs "
                 f"those of version {VERSION}; run `loopkit journal migrate`"
             )
-        return True
 
     def refuse_pooler(self, db: psycopg.Connection[Any]) -> None:
         """Raise JournalUnusable where a lock of this connection would be somebody else's."""
@@ -164,11 +166,6 @@ class Database:
                 "this process lives cannot be held through it; set `LOOPKIT_JOURNAL_DIRECT` to the "
                 "URL of the database itself"
             )
-
-    def require(self, db: psycopg.Connection[Any]) -> None:
-        """Raise JournalUnusable if there is no journal of this version."""
-        if not self.check(db):
-            raise NoTables(self.place)
 
     def version(self, db: psycopg.Connection[Any]) -> int | None:
         """The version of the journal's tables; raises JournalUnusable for those of others."""
@@ -561,7 +558,9 @@ class Groups:
             size = sum(len(text) for change in group for text in change.texts)
             results: Sequence[Any] = await self._connections.ask(work, CHANGE, size)
         except Exception as error:  # noqa: BLE001 - a lost outcome would hang its caller
-            if len(group) > 1 and _is_of_one(error):
+            state: str = getattr(error.__cause__, "sqlstate", None) or ""
+            # The database has refused the data of one change.
+            if len(group) > 1 and state[:2] in ("22", "23", "54"):
                 for change in group:
                     await self._settle([change])
                 return
@@ -572,12 +571,6 @@ class Groups:
             raise
         for change, result in zip(group, results, strict=True):
             change.job.settle(result)
-
-
-def _is_of_one(error: Exception) -> bool:
-    """Whether the database has refused the data of one change."""
-    state: str = getattr(error.__cause__, "sqlstate", None) or ""
-    return state[:2] in ("22", "23", "54")
 
 
 class Head(NamedTuple):

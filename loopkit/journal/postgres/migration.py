@@ -20,9 +20,9 @@ import psycopg
 from loopkit.journal.contents import host_label
 from loopkit.journal.errors import JournalError, JournalUnusable, unusable
 from loopkit.journal.files import SQL, is_unused, made
-from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import VERSION, Database, portions
 from loopkit.journal.postgres.queue import migrate_queue
+from loopkit.journal.postgres.store import SharedContents
 from loopkit.journal.records import MAX_INTEGER, RunRow
 from loopkit.journal.sqlite import SqliteJournal, open_sqlite
 from loopkit.text.run_ids import root_of
@@ -80,7 +80,7 @@ def _migrate(database: Database, db: Db) -> int:
         )
     version = database.version(db) or 0
     if version > VERSION:
-        database.check(db)
+        database.require(db)
     schema = database.schema
     # Also "if not exists" would need the right to create one.
     if db.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone() == (None,):
@@ -172,7 +172,6 @@ class _Copying:
         return len(runs) - len(known), len(known)
 
     async def _runs(self) -> list[RunRow]:
-        """All runs, the oldest first."""
         found = await self.source.runs(limit=MAX_INTEGER, children=True)
         for row in found:
             if row.damage is not None:
@@ -224,5 +223,4 @@ class _Copying:
         return await self.source.writer.read(lambda db: db.execute(SQL[name], values).fetchall())
 
     def _ask(self, name: str, *values: Any, **named: Any) -> list[tuple[Any, ...]]:
-        cursor = self.db.execute(self.database[name].encode(), named or values)
-        return cursor.fetchall() if cursor.description else []
+        return self.database.ask(self.db, name, named or values)

@@ -1,16 +1,26 @@
-"""The journal in PostgreSQL, and the claims on its runs."""
+"""The journal in PostgreSQL, the claims on its runs, and their trees as objects of git.
+
+A run that keeps more in trees than the database takes goes on where they are: it needs the label of
+that host from then on.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
+import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 
-from loopkit.journal.contents import forget_removed
+from loopkit.journal.contents import Contents, Merge, forget_removed, host_label
 from loopkit.journal.errors import (
     ClaimLost,
     JournalClosed,
@@ -22,9 +32,8 @@ from loopkit.journal.errors import (
     UnknownRun,
     unusable,
 )
-from loopkit.journal.files import Job
+from loopkit.journal.files import Job, made, state_folder
 from loopkit.journal.port import EMPTY, MOST_BYTES, Ask, Claim, Journal, SharedLimits
-from loopkit.journal.postgres.contents import SharedContents
 from loopkit.journal.postgres.database import (
     CHANGE,
     LOOP_ENDED,
@@ -35,6 +44,7 @@ from loopkit.journal.postgres.database import (
     Patience,
     Presence,
     Work,
+    cut,
     rows,
 )
 from loopkit.journal.postgres.queue import heed_hints, hint
@@ -53,6 +63,8 @@ from loopkit.journal.records import (
     refuse_texts,
     refuse_time,
 )
+from loopkit.outside.trees import Folder, Tree
+from loopkit.text.run_ids import root_of
 
 T = TypeVar("T")
 _LONGEST_TURN_S, _NEXT_TURN_S = 1.0, 0.02
@@ -69,7 +81,6 @@ def open_postgres(
     readonly: bool = False,
     patience: Patience = Patience(),  # noqa: B008
 ) -> PostgresJournal:
-    """The journal at a URL; see `open_journal`."""
     database = Database.of(url)
     db = database.connect()
     try:
@@ -390,3 +401,116 @@ class _CutOff(JournalError):
     def __init__(self, wait_s: float) -> None:
         super().__init__("the owner was cut off just now")
         self.wait_s = wait_s
+
+
+MOST_TREE_BYTES = 64_000_000
+"""What a run and its children may keep in the database, compressed."""
+_ATTEMPT_S = 60.0
+_PAUSE_S = 1.0
+_LONGEST_S = 60.0
+_AT_ONCE = 200
+
+
+class SharedContents(Contents):
+    def __init__(
+        self, database: Database, most_bytes: int = MOST_TREE_BYTES, folder: Path | None = None
+    ) -> None:
+        self._sql = database
+        self._most_bytes = most_bytes
+        name = hashlib.sha256(database.place.encode()).hexdigest()[:12]
+        super().__init__(folder or state_folder() / f"postgres-{name}")
+        self.state: Path = Path(os.path.realpath(state_folder()))
+        self._db: psycopg.Connection[Any] | None = None
+        self._lock = threading.Lock()
+
+    def keep(
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
+    ) -> Tree:
+        with made(self.state):
+            pass
+        tree = super().keep(run, folder, known, is_trusted=is_trusted)
+        self.share(run, tree.digest)
+        return tree
+
+    def merge(self, run: str, base: Tree, ours: Tree, theirs: Tree) -> Merge:
+        merge = super().merge(run, base, ours, theirs)
+        if not merge.conflicts:
+            self.share(run, merge.tree.digest)
+        return merge
+
+    def close(self) -> None:
+        super().close()
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+            self._db = None
+
+    def share(self, run: str, digest: str) -> bool:
+        """Let others have a tree; where it is too much, let no other host continue the run."""
+        ids = self.objects(digest)
+        return self._in_database(partial(self._store, run, digest, ids))
+
+    def _store(self, run: str, digest: str, ids: list[str], db: psycopg.Connection[Any]) -> bool:
+        ask, root = partial(self._sql.ask, db), root_of(run)
+        kept = ask("kept_tree", {"digest": digest, "run": run})
+        if kept and kept[0][0] == run:
+            return True
+        names = [bytes.fromhex(one) for one in ids]
+        known = {bytes(name).hex() for (name,) in ask("touch_objects", [names])}
+        new = [one for one in ids if one not in known]
+        packed = [*zip(new, self.packed(new), strict=True)]
+        size = sum(len(data) for _, data in packed)
+        if ask("kept_bytes", {"run": root})[0][0] + size > self._most_bytes:
+            ask("bind", {"root": root, "label": host_label()})
+            return False
+        for name, data in packed:
+            ask("store_object", (bytes.fromhex(name), data))
+        ask("store_tree", (digest, run, names, size))
+        return True
+
+    def _fetch(self, *digests: str) -> None:
+        for digest in digests:
+            if not self.has(digest):
+                self._in_database(partial(self._take, digest))
+
+    def _take(self, digest: str, db: psycopg.Connection[Any]) -> None:
+        found = self._sql.ask(db, "kept_tree", {"digest": digest, "run": ""})
+        if not found:
+            # Then the repository here says that it is lost.
+            return
+        [(run, names)] = found
+        with made(self.state):
+            pass
+        ids = [bytes(name).hex() for name in names]
+        self.add(run, digest, ids[0], self._objects(db, self.lacking(ids)))
+
+    def _objects(self, db: psycopg.Connection[Any], ids: list[str]) -> Iterator[tuple[str, bytes]]:
+        for start in range(0, len(ids), _AT_ONCE):
+            names = [bytes.fromhex(one) for one in ids[start : start + _AT_ONCE]]
+            for name, data in self._sql.ask(db, "objects", [names]):
+                yield bytes(name).hex(), bytes(data)
+
+    def _in_database(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """What `work` gives in a transaction; it is done again where a connection has failed."""
+        until = time.monotonic() + _LONGEST_S
+        with self._lock:
+            while True:
+                try:
+                    self._db = self._db or self._sql.open(self._sql.url)
+                    deadline = threading.Timer(_ATTEMPT_S, cut, (self._db,))
+                    deadline.daemon = True
+                    deadline.start()
+                    try:
+                        with self._db.transaction():
+                            return work(self._db)
+                    finally:
+                        deadline.cancel()
+                except psycopg.Error as error:
+                    is_away = self._db is None or self._db.closed
+                    with suppress(psycopg.Error):
+                        if self._db is not None:
+                            self._db.close()
+                    self._db = None
+                    if not is_away or time.monotonic() > until:
+                        raise unusable(error, self._sql.place) from error
+                    time.sleep(_PAUSE_S)

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,36 +32,21 @@ _NO_ANSWER = "its worker ended and gave no answer"
 MISSING = f"the package `mcp` is not installed; install it with: pip install '{DISTRIBUTION}[mcp]'"
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A server that is started, and spoken with over its stdin and stdout."""
-
-    command: Sequence[str]
-    env: Mapping[str, str]
-    """The whole of its environment."""
-    folder: Path
-    """Its working folder; absolute, because its worker may work elsewhere."""
-
-    def as_request(self) -> dict[str, Any]:
-        """What its worker is told to connect with it."""
-        return {"program": asdict(self)}
+Address: TypeAlias = Mapping[str, Any]
+"""What a worker is told to connect with a server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Website:
-    """A server that is reached over streamable HTTP."""
-
-    url: str
-    headers: Mapping[str, str]
-
-    def as_request(self) -> dict[str, Any]:
-        """What its worker is told to connect with it, with the variables of the network."""
-        names = (*_NETWORK, *map(str.lower, _NETWORK))
-        network = {name: os.environ[name] for name in names if name in os.environ}
-        return {"website": {**asdict(self), "network": network}}
+def program(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Address:
+    """A server that is started, and spoken with over its stdin and stdout, with no other `env`."""
+    # Its worker may work elsewhere.
+    return {"program": {"command": command, "env": env, "folder": str(folder.absolute())}}
 
 
-Address: TypeAlias = Program | Website
+def website(url: str, headers: Mapping[str, str]) -> Address:
+    """A server that is reached over streamable HTTP, with the variables of the network."""
+    names = (*_NETWORK, *map(str.lower, _NETWORK))
+    network = {name: os.environ[name] for name in names if name in os.environ}
+    return {"website": {"url": url, "headers": headers, "network": network}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +54,6 @@ class OfferedTool:
     name: str
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict)
-    """JSON Schema of its arguments."""
     digest: str = ""
     """`sha256:` of its name, its description and its schema."""
     fault: str = ""
@@ -97,6 +81,7 @@ class ServerFailed(Exception):
         self.transient = transient
 
 
+@dataclass(eq=False, repr=False)
 class Connection:
     """One server, connected when it is first used, and again after it was lost.
 
@@ -104,13 +89,12 @@ class Connection:
     too long, ends the connection and the server's program, which may be in any state.
     """
 
-    def __init__(self, name: str, address: Address, timeout_s: float) -> None:
-        """`timeout_s` is how long it may take to connect, and to say what it offers."""
-        self._name = name
-        self._address = address
-        self._timeout_s = timeout_s
-        self._turn = asyncio.Lock()
-        self._dialogue: Dialogue | None = None
+    _name: str
+    _address: Address
+    _timeout_s: float
+    """How long it may take to connect, and to say what it offers."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _dialogue: Dialogue | None = None
 
     async def tools(self, names: Sequence[str] | None = None) -> dict[str, OfferedTool]:
         """The tools of these names, as they are now; without names all, also malformed ones.
@@ -163,9 +147,8 @@ class Connection:
             late = f"it took longer than {_START_S:g} s"
             reason = late if isinstance(error, TimeoutError) else str(error) or "it ended"
             raise self._failure(f"its worker did not start: {reason}", transient=True) from error
-        request = self._address.as_request()
         try:
-            await self._answer({**request, "timeout_s": self._timeout_s}, self._timeout_s)
+            await self._answer({**self._address, "timeout_s": self._timeout_s}, self._timeout_s)
         except ServerFailed:
             await self.close(grace_s=0)
             raise
@@ -190,7 +173,7 @@ class Connection:
         return ServerFailed(f"MCP server `{self._name}`: {reason}", transient=transient)
 
 
-COMMAND = worker_command("loopkit.outside.mcp.worker")
+COMMAND = worker_command("loopkit.outside.mcp.session")
 LONGEST_LINE = 16_000_000
 """Bytes of an answer."""
 

@@ -1,4 +1,9 @@
-"""The client of a server, in a worker: connects, lists and calls, each within its time.
+"""The client of a server, in a process of its own: `python -m loopkit.outside.mcp.session`.
+
+Its stdin is a socket, on which it first writes an empty line, when it can be asked. Then it is
+asked in lines of JSON and answers each with one: first where the server is, then what it offers or
+a call of a tool. An answer has what was asked for, or a `fault` and whether that is `transient`.
+The end of the input closes the connection.
 
 The client has no timeouts of its own. One task has to enter and to leave it, and calls from that
 task would be cancelled where a server on the network dies.
@@ -12,7 +17,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
+import socket
 from asyncio import FIRST_COMPLETED
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -58,8 +65,7 @@ class Session:
     async def connect(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Connect with a `program` or a `website`."""
         kind, connect = ("program", program) if "program" in request else ("website", website)
-        transport = connect(request[kind], self._heard)
-        client = mcp.Client(_mended(transport, self._heard), cache=None)
+        client = mcp.Client(connect(request[kind], self._heard), cache=None)
         self._owner = asyncio.create_task(self._hold(client))
         await self._within(request["timeout_s"], self._wait_for_client(), "it did not connect")
         return {"connected": True}
@@ -193,7 +199,6 @@ class Session:
 
 
 def _wrong(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """The mistakes in the arguments of a call, which servers need not check."""
     try:
         errors = list(Draft202012Validator(schema).iter_errors(arguments))[:10]
     except Exception:  # noqa: BLE001 - a schema that can't be used is the server's own matter
@@ -276,17 +281,12 @@ class Heard:
         return "; ".join(facts)
 
 
-@asynccontextmanager
-async def _mended(transport: Any, heard: Heard) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a transport, whose results are mended before the client judges them.
+class _Mended:
+    """A stream of messages, whose results are mended before the client judges them.
 
     The client refuses a whole list for one malformed tool.
     """
-    async with transport as (read, write):
-        yield _Mended(read, heard), write
 
-
-class _Mended:
     def __init__(self, stream: Any, heard: Heard) -> None:
         self._stream = stream
         self._heard = heard
@@ -334,7 +334,7 @@ async def program(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         tasks.start_soon(_write, process, outgoing)
         tasks.start_soon(heard.listen, process.stderr)
         try:
-            yield read, write
+            yield _Mended(read, heard), write
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process)
@@ -424,9 +424,9 @@ async def website(address: Mapping[str, Any], heard: Heard) -> AsyncIterator[tup
         ) as client,
         streamable_http_client(
             address["url"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
-        ) as streams,
+        ) as (read, write),
     ):
-        yield streams
+        yield _Mended(read, heard), write
 
 
 async def _bound(heard: Heard, response: httpx2.Response) -> None:
@@ -479,7 +479,6 @@ def offer(tool: types.Tool) -> dict[str, Any]:
 
 @lru_cache(1_000)
 def _schema_fault(written: str) -> str:
-    """Why a text of JSON is no schema; empty if it is one."""
     schema = json.loads(written)
     judge: Any = validator_for(schema, Draft202012Validator)
     try:
@@ -493,7 +492,6 @@ def _schema_fault(written: str) -> str:
 
 
 def in_words(error: ValidationError) -> str:
-    """What is malformed in an answer, and where."""
     faults = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()[:3]]
     return "; ".join(f"`{at}`: {said.partition(' or instance')[0]}" for at, said in faults)
 
@@ -543,3 +541,50 @@ def _text(block: types.ContentBlock) -> str:
             if isinstance(held, types.TextResourceContents):
                 return held.text
             return f"[{held.uri}, left out]"
+
+
+CLOSING_S = 3.0
+"""How long the server may take to end by itself."""
+
+
+async def respond_to_requests(sock: socket.socket) -> None:
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=100_000_000)
+    session = Session()
+    try:
+        writer.write(b"\n")
+        while line := await reader.readline():
+            response = await _respond(session, line)
+            writer.write(json.dumps(response).encode() + b"\n")
+            await writer.drain()
+    finally:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await session.close()
+
+
+async def _respond(session: Session, line: bytes) -> Mapping[str, Any]:
+    try:
+        request = json.loads(line)
+        if "list" in request:
+            return await session.list_tools(request["list"], request["timeout_s"])
+        if "call" in request:
+            return await session.call(**request)
+        return await session.connect(request)
+    except ServerFailed as fault:
+        return {"fault": fault.message, "transient": fault.transient}
+    except Exception as error:  # noqa: BLE001 - a server may make the client raise anything
+        return {"fault": f"{type(error).__name__}: {error}"[:1000], "transient": True}
+
+
+def main() -> None:
+    """Answer requests on stdin until it is closed, and leave nothing to wait for."""
+    # The answers contain what the client would log about a server.
+    logging.disable(logging.CRITICAL)
+    try:
+        asyncio.run(respond_to_requests(socket.socket(fileno=0)))
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
