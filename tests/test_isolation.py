@@ -54,7 +54,7 @@ states:
 """
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.long), "disk"])
 def work(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     write(tmp_path, src__plan="none\n", src__both=TEN)
     return Desk(tmp_path, in_memory=request.param == "memory")
@@ -72,6 +72,7 @@ def committed(work: Desk, **files: str) -> None:
         git(work.folder, *command)
 
 
+@pytest.mark.parametrize("work", ["memory", "disk"], indirect=True)
 @pytest.mark.parametrize("isolate", ["copy", "worktree"])
 def test_a_success_is_merged_and_nothing_is_seen_before(work: Desk, isolate: str) -> None:
     committed(work)
