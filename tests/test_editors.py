@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.document.reading import read
 from loopkit.engine.events import EVENTS
 from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT, CommandLine
@@ -384,8 +383,3 @@ def test_the_schema_of_events_knows_every_type_with_its_words(name: str) -> None
 
 def test_a_schema_can_be_printed(cli: CommandLine) -> None:
     assert json.loads(cli(0, "schema", "scenario").out) == SCHEMAS["scenario"]()
-
-
-def test_the_examples_of_these_tests_are_what_loopkit_reads() -> None:
-    for text in (MACHINE, SCENARIO):
-        assert read(text, "example.yaml").plain()
