@@ -744,13 +744,13 @@ def test_the_same_form_given_again_is_the_same_answer(after: str, cli: CommandLi
         machine = machine.replace("  done:", other)
     _, name = started(machine)
     given = [f"--form={one}" for one in ("channel=web", "rating=5", "n=4", "urgent=true")]
-    argv = [sys.executable, "-m", "loopkit", "answer", name, "yes", *given]
-    both = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    argv = ["answer", name, "yes", *given]
+    both = [Process(["-m", "loopkit", *argv]) for _ in range(2)]
     told = [one.communicate()[1] for one in both]
     code = 0 if after == "done" else 5
     assert {one.returncode for one in both} <= {0, code}, told
-    assert "the same answer was given before" in cli(code, *argv[3:]).err
-    wrong = cli(2, *argv[3:-2], "--form=n=5", given[-1]).err
+    assert "the same answer was given before" in cli(code, *argv).err
+    wrong = cli(2, *argv[:-2], "--form=n=5", given[-1]).err
     assert "has already finished" in wrong or "there is no choice `yes`" in wrong
 
 

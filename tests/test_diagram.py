@@ -197,7 +197,7 @@ def test_the_same_machine_gives_the_same_text_in_every_process() -> None:
             [sys.executable, "-m", "loopkit", "diagram", PLAN_REVIEW],
             env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }  # fmt: skip
     assert len(texts) == 1
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from loopkit.document.reading import read
 from loopkit.engine.events import EVENTS
 from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT, CommandLine
@@ -244,21 +243,9 @@ def offered(answered: dict[str, list[Any]]) -> dict[str, dict[str, str]]:
 
 
 def test_an_editor_offers_the_kinds_of_states(offered: dict[str, dict[str, str]]) -> None:
-    kinds = {
-        "agent",
-        "run",
-        "render",
-        "data",
-        "set",
-        "validate",
-        "human",
-        "machine",
-        "each",
-        "final",
-    }
-    assert kinds | {"transitions", "next", "description", "on_error", "emit"} == set(
-        offered["state"]
-    )
+    kinds = {"agent", "run", "render", "data", "set", "validate", "human", "machine", "each"}
+    others = {"final", "transitions", "next", "description", "on_error", "emit"}
+    assert kinds | others == set(offered["state"])
     assert offered["state"]["validate"] == "Judges an artifact and writes a report."
     assert {"Draft an artifact", "Review an artifact", "Succeed"} <= set(offered["states"])
 
@@ -394,12 +381,5 @@ def test_the_schema_of_events_knows_every_type_with_its_words(name: str) -> None
     assert {"seq", "epoch", "time", "type", "version"} <= set(described["required"])
 
 
-def test_each_schema_can_be_printed(cli: CommandLine) -> None:
-    for name in SCHEMAS:
-        told = cli(0, "schema", name).out
-        assert json.loads(told)["$schema"].startswith("http://json-schema.org")
-
-
-def test_the_examples_of_these_tests_are_what_loopkit_reads() -> None:
-    for text in (MACHINE, SCENARIO):
-        assert read(text, "example.yaml").plain()
+def test_a_schema_can_be_printed(cli: CommandLine) -> None:
+    assert json.loads(cli(0, "schema", "scenario").out) == SCHEMAS["scenario"]()

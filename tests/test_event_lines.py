@@ -58,7 +58,7 @@ def lines_of(printed: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name.partition(".")[0])
 def test_every_event_of_the_cases_of_a_machine_satisfies_the_published_schema(
     path: Path, step: int

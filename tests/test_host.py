@@ -21,6 +21,7 @@ from loopkit.journal.errors import RunBusy, UnknownRun
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load
 from loopkit.serving.host import Host, Posted
+from tests.warm import Process
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 NOTE = """
@@ -138,11 +139,7 @@ async def test_what_another_process_drives_is_told_with_its_name_and_followed_th
     host: Host,
 ) -> None:
     slow = note("slow", work=UNTIL_GO)
-    other = subprocess.Popen(
-        [sys.executable, "-m", "loopkit", "run", str(slow), "--set", "topic=tea"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    other = Process(["-m", "loopkit", "run", str(slow), "--set", "topic=tea"])
     while not Path("begun").exists():
         await asyncio.sleep(0.01)
     [row] = await host.app.journal.runs()
@@ -151,7 +148,6 @@ async def test_what_another_process_drives_is_told_with_its_name_and_followed_th
     assert f"process {other.pid}" in await host.go_on(row.run)
     assert "ends the work in hand" in await host.app.cancel(row.run, "enough")
     assert other.wait(300) == 1
-    other.stderr.close()
     assert (await host.app.state_of(row.run)).status == "cancelled"
 
 

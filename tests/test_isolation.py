@@ -7,8 +7,8 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 
 from loopkit.drive.isolation import alone
 from loopkit.engine.events import Baselined, Isolated, Merged, Suspended
+from tests import warm
 from tests.crash.points import killed_at_points
 from tests.support import Desk, Played, coding, scenario
 from tests.test_merging import git, write
@@ -53,7 +54,7 @@ states:
 """
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.long), "disk"])
 def work(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     write(tmp_path, src__plan="none\n", src__both=TEN)
     return Desk(tmp_path, in_memory=request.param == "memory")
@@ -71,6 +72,7 @@ def committed(work: Desk, **files: str) -> None:
         git(work.folder, *command)
 
 
+@pytest.mark.parametrize("work", ["memory", "disk"], indirect=True)
 @pytest.mark.parametrize("isolate", ["copy", "worktree"])
 def test_a_success_is_merged_and_nothing_is_seen_before(work: Desk, isolate: str) -> None:
     committed(work)
@@ -255,7 +257,7 @@ async def test_a_run_that_is_cancelled_while_others_merge_merges_nothing(tmp_pat
     fcntl.flock(held, fcntl.LOCK_EX)
     write(tmp_path, src__plan="none\n", **{"m.yaml": machine("echo good > src/plan")})
     begun = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "loopkit", "run", "m.yaml", cwd=tmp_path,
+        *warm.command("-m", "loopkit", "run", "m.yaml"), cwd=tmp_path,
         stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     assert begun.stderr is not None
@@ -426,7 +428,9 @@ def test_a_second_run_in_a_workspace_is_suspended_and_names_the_first(tmp_path: 
         "  one: {run: [touch, done], on_error: caught, next: done}\n"
         "  done: {final: success}\n  caught: {final: failure}\n",
     )
-    call = f"{sys.executable} -m loopkit run {inner} 2> {tmp_path}/said; true"
+    call = (
+        f"{shlex.join(warm.command('-m', 'loopkit', 'run', str(inner)))} 2> {tmp_path}/said; true"
+    )
     outer = (
         f"loopkit: 1\nworkspace: {{path: work, create: true}}\nstates:\n"
         f"  one: {{run: [sh, -c, {json.dumps(f'cd {tmp_path}; {call}')}], next: done}}\n"

@@ -1,6 +1,6 @@
 """Journals that move: from a state folder to PostgreSQL, and from a copy to another database."""
 
-# ruff: noqa: ASYNC110, ASYNC220, ASYNC221 - programs are waited for, and nothing else goes on
+# ruff: noqa: ASYNC110, ASYNC221 - programs are waited for, and nothing else goes on
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import hashlib
 import re
 import signal
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,6 +27,7 @@ from loopkit.outside.trees import Folder
 from tests.created import created
 from tests.support import CommandLine
 from tests.support_postgres import server, url_of
+from tests.warm import Process
 
 ASKS = """
 loopkit: 1
@@ -145,8 +145,7 @@ async def test_a_copy_that_was_killed_goes_on_where_it_was(url: str, cli: Comman
             f"INSERT INTO {Database.of(url).schema}.runs (run, machine, definition, created_at, "
             "format, epoch) VALUES ('c', '', '', 0, 1, 1)".encode()
         )
-        command = [sys.executable, "-m", "loopkit", "journal", "copy", ".loopkit", url]
-        process = subprocess.Popen(command)
+        process = Process(["-m", "loopkit", "journal", "copy", ".loopkit", url])
         view = open_journal(url, readonly=True)
         async with asyncio.timeout(300):
             while not await view.has("b"):

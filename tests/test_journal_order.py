@@ -117,7 +117,9 @@ async def test_nothing_is_missed_or_told_twice_where_the_newest_runs_are_removed
     assert numbers(await behind(journal, early)) == [("stays", 1), ("newer", 6)]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 20))]
+)
 async def test_followers_have_every_record_once_and_in_order_whatever_is_removed(
     journal: Journal, seed: int
 ) -> None:

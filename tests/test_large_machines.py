@@ -442,16 +442,16 @@ def test_means_say_which_part_of_the_runs_was_left_out() -> None:
     assert all(cut.outcomes[name] <= whole.outcomes[name] for name in cut.outcomes)
 
 
-def test_a_chain_of_two_thousand_states_is_explored_at_once() -> None:
+def test_a_chain_of_a_thousand_states_is_explored_at_once() -> None:
     states: list[str] = []
-    for number in range(1000):
-        onward = f"d{number + 1}" if number < 999 else "done"
+    for number in range(500):
+        onward = f"d{number + 1}" if number < 499 else "done"
         states += loop(number, onward, f"{{revise: d{number}, max: 1}}", f"{{target: {onward}}}")
     machine = analysis(loaded(states))
     began = time.process_time()
     bounds = explore(machine)
-    assert (bounds.configurations, bounds.runs.worst.total) == (4001, 2000)
-    assert time.process_time() - began < 20
+    assert (bounds.configurations, bounds.runs.worst.total) == (2001, 1000)
+    assert time.process_time() - began < 10
 
 
 # -- how `check` grows -------------------------------------------------------------------------

@@ -545,7 +545,7 @@ def test_wherever_a_run_is_taken_over_its_spans_are_those_of_one_process(name: s
             ids = [span.own for span in whole]
             assert len(set(ids)) == len(ids), case
             assert {span.within for span in whole} <= {*ids, ""} or not run.state.is_over
-            for cut in range(0, len(run.events), 7):
+            for cut in range(0, len(run.events), 21):
                 ended = spans_of(run.state.run, run.events[:cut], 0)
                 assert ended + spans_of(run.state.run, run.events, cut) == whole
 

@@ -24,6 +24,7 @@ from loopkit.testing.recording import NotRecordable, record, target
 from loopkit.testing.suites import Machines
 from tests.recording import assert_same, difference, family_difference, no_room, taped, taped_same
 from tests.support import PASS, ROOT, CommandLine, Desk, fails, scenario
+from tests.warm import command
 
 LIMITED = """
 loopkit: 1
@@ -360,7 +361,7 @@ class TestTheCommandLine:
     ) -> None:
         slow = [[{"fault": "rate_limit", "retry_after": "20s"}, "text"]]
         project.write("loops/script.yaml", scenario(agents={"writer": slow}))
-        argv = [sys.executable, "-m", "loopkit", *RUN, "--record", "new.scenario.yaml"]
+        argv = command("-m", "loopkit", *RUN, "--record", "new.scenario.yaml")
         running = await asyncio.create_subprocess_exec(
             *argv, cwd=project.folder, stderr=asyncio.subprocess.PIPE
         )
@@ -487,7 +488,7 @@ def test_what_is_written_is_read_as_it_was(value: dict[str, Any], indent: int) -
     assert read(to_yaml(value, indent), "made.yaml").plain() == value
 
 
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("path", sorted((ROOT / "machines").glob("*.scenario.yaml")))
 def test_the_cases_that_we_ship_can_be_recorded(path: Path, step: int, tmp_path: Path) -> None:
     known = Machines()

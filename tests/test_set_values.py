@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from loopkit.language.load import load
 from loopkit.machine.inputs import complete_input
 from tests.crash.points import begun, killed_at_points
 from tests.support import CommandLine, Desk, console_lines
+from tests.warm import Process
 
 PLAN = """\
 # Made by hand.
@@ -333,9 +332,9 @@ def test_no_folder_is_made_for_a_file_that_is_missing(desk: Desk) -> None:
 
 def test_two_processes_and_their_children_lose_no_value_of_each_other(tmp_path: Path) -> None:
     file = tasks(Desk(tmp_path), 40, "none")
-    command = [sys.executable, "-m", "loopkit", "run", "machine.yaml", "--set", "plan=plan.yaml"]
+    command = ["-m", "loopkit", "run", "machine.yaml", "--set", "plan=plan.yaml"]
     halves = (json.dumps([f"a{n}" for n in range(start, 40, 2)]) for start in (0, 1))
-    runs = [subprocess.Popen([*command, "--set-json", f"ids={i}"], cwd=tmp_path) for i in halves]
+    runs = [Process([*command, "--set-json", f"ids={i}"], cwd=tmp_path) for i in halves]
     assert [run.wait(120) for run in runs] == [0, 0]
     lines = (f"- id: a{n}  # n\n  status: done a{n}\n" for n in range(40))
     assert file.read_text() == "tasks:\n" + "".join(lines)

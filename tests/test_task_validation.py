@@ -390,21 +390,16 @@ def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
     assert not list(project.glob(".loopkit/**/*.db"))
 
 
-def test_a_key_of_a_plan_that_is_one_slip_away_is_told(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (project / "plan.yaml").write_text(PLAN.replace("estimate: 2h", "dependancies: ['1.0']"))
-    assert invoke(["plan", str(MACHINE), "--set", "plan=plan.yaml"]) == 0
-    assert "[0].dependancies`; did you mean `dependencies`?" in capsys.readouterr().err
-
-
-def test_what_a_plan_would_take_is_told_without_a_call(
+def test_what_a_plan_would_take_is_told_without_a_call_and_a_key_that_is_one_slip_away(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """S1.10: nothing is asked, nothing is stored, and no verdict is given."""
+    (project / "plan.yaml").write_text(PLAN.replace("estimate: 2h", "dependancies: ['1.0']"))
     assert invoke(["plan", str(MACHINE), "--set", "plan=plan.yaml"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    told = capsys.readouterr()
+    said = " ".join(told.out.split())
     assert "for each task of input.plan.data.sections[].tasks[], 1 to 2 times" in said
     assert "Commands that can run: verify · builds: sh -c" in said
+    assert "[0].dependancies`; did you mean `dependencies`?" in told.err
     assert not (project / "rows.py").exists()
     assert not list(project.glob(".loopkit/**/*.db"))

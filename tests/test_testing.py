@@ -18,7 +18,7 @@ from loopkit.scenario.cases import GAP
 from loopkit.testing.suites import NotAnExpression, scenario_files, selection
 from loopkit.testing.trace import align, diff, fit
 from tests.support import Desk
-from tests.warm import ran, ran_loopkit
+from tests.warm import command, ran, ran_loopkit
 
 MACHINE = """
 loopkit: 1
@@ -156,7 +156,7 @@ def test_a_reader_that_goes_away_is_no_failure_of_a_case(project: Desk) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     tests = subprocess.run(
-        [sys.executable, "-m", "loopkit", "test", project.folder],
+        command("-m", "loopkit", "test", str(project.folder)),
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,

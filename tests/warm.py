@@ -288,7 +288,8 @@ def _become(wanted: Mapping[str, Any], streams: Sequence[int]) -> None:
 def _stream(number: int, mode: str, errors: str) -> io.TextIOWrapper:
     is_line_wise = number == 2 or os.isatty(number)
     stream = open(  # noqa: SIM115 - closed by the end of the interpreter
-        number, mode, encoding="utf-8", errors=errors, closefd=False,
+        number, mode, encoding=os.environ.get("PYTHONIOENCODING", "utf-8"), errors=errors,
+        closefd=False,
         buffering=1 if is_line_wise and mode == "w" else -1,
     )  # fmt: skip
     assert isinstance(stream, io.TextIOWrapper)

@@ -57,14 +57,20 @@ def machine(
     return MACHINE.format(server=declared, url=server.base_url, key=KEY_VARIABLE, tool=tool)
 
 
-def calling(*tools: str, at: str = "sea") -> Any:
-    """An answer that calls these tools."""
-    arguments = json.dumps({"at": at})
-    calls = [
-        {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
-        for n, name in enumerate(tools, 1)
-    ]
-    return openai_message(finish="tool_calls", tool_calls=calls)
+def calling(*calls: tuple[str, str]) -> Any:
+    """An answer that calls tools, each with a text as its arguments."""
+    functions = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return openai_message(
+        finish="tool_calls",
+        tool_calls=[
+            {"id": f"call_{n}", "type": "function", "function": function}
+            for n, function in enumerate(functions, 1)
+        ],
+    )
+
+
+SEA = '{"at": "sea"}'
+LOOKS = ("look_at", SEA)
 
 
 def results(played: Played) -> list[str]:
@@ -76,7 +82,7 @@ def results(played: Played) -> list[str]:
 def test_a_model_is_offered_what_is_listed_as_its_server_describes_it_and_calls_it(
     hostile: HostileServer, desk: Desk, tmp_path: Path
 ) -> None:
-    hostile.queue(calling("look_at", "hidden", "look"))
+    hostile.queue(calling(LOOKS, ("hidden", SEA), ("look", SEA)))
     hostile.say("The sea is blue.")
     played = desk.play(machine(hostile))
     assert played.outcome == "done"
@@ -100,75 +106,54 @@ def test_a_model_is_offered_what_is_listed_as_its_server_describes_it_and_calls_
     assert not Path(f"/proc/{process}/cmdline").exists()
 
 
-def test_servers_are_told_the_key_of_the_call(
+def test_a_server_is_told_the_key_of_the_call_and_a_model_the_machine_s_own_description(
     hostile: HostileServer, desk: Desk, tmp_path: Path
 ) -> None:
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     hostile.say("The sea is blue.")
-    played = desk.play(machine(hostile, "told"))
+    described = "{mcp: files.look, description: Looks out of the window.}"
+    played = desk.play(machine(hostile, "told", described))
     assert played.outcome == "done", played.state.suspended
     first, tool, second = (event.key for event in played.of(Intended))
     assert (tmp_path / "notes").read_text().splitlines()[1:] == [tool]
+    (offered,) = hostile.requests()[0].body["tools"]
+    assert offered["function"]["description"] == "Looks out of the window."
     headers = [request.headers["idempotency-key"] for request in hostile.requests()]
     assert [unquote(header[:-65]) for header in headers] == [first, second]
     assert tool == f"{played.state.run}:write:1:author:tool:1:1"
 
 
-def test_bad_arguments_are_an_answer_that_the_model_can_mend(
+def test_bad_arguments_are_answers_that_the_model_can_mend(
     hostile: HostileServer, desk: Desk
 ) -> None:
-    hostile.queue(openai_message(finish="tool_calls", tool_calls=[
-        {"id": "1", "type": "function", "function": {"name": "look_at", "arguments": '{"to": 1}'}}
-    ]))  # fmt: skip
-    hostile.say("I can't.")
-    (given,) = results(desk.play(machine(hostile)))
-    assert "It failed, and says this" in given
-    assert "'at' is a required property" in given
-
-
-def test_arguments_that_are_nested_deep_do_not_end_the_run(
-    hostile: HostileServer, desk: Desk
-) -> None:
-    called = {"name": "look_at", "arguments": f'{{"at": {"[" * 900}{"]" * 900}}}'}
-    hostile.queue(openai_message(finish="tool_calls", tool_calls=[
-        {"id": "1", "type": "function", "function": called}
-    ]))  # fmt: skip
+    deep = f'{{"at": {"[" * 900}{"]" * 900}}}'
+    hostile.queue(calling(("look_at", '{"to": 1}'), ("look_at", deep)))
     hostile.say("I can't.")
     played = desk.play(machine(hostile))
     assert played.outcome == "done"
-    assert "nested more than 64 levels deep" in results(played)[0]
+    missing, nested = results(played)
+    assert "It failed, and says this" in missing
+    assert "'at' is a required property" in missing
+    assert "nested more than 64 levels deep" in nested
 
 
-def test_of_ten_megabytes_a_model_is_told_the_beginning(hostile: HostileServer, desk: Desk) -> None:
-    hostile.queue(calling("look_at"))
-    hostile.say("Too long.")
-    (given,) = results(desk.play(machine(hostile, "huge")))
-    assert given.endswith(f"```\n{'x' * 20_000}\n[9,980,000 characters left out]\n```")
-
-
-def test_the_machine_s_own_description_is_told_instead_of_the_server_s(
+def test_of_ten_megabytes_a_model_is_told_the_beginning_and_no_secret_is_stored(
     hostile: HostileServer, desk: Desk
 ) -> None:
-    hostile.say("Nothing to see.")
-    desk.play(machine(hostile, tool="{mcp: files.look, description: Looks out of the window.}"))
-    (offered,) = hostile.requests()[0].body["tools"]
-    assert offered["function"]["description"] == "Looks out of the window."
+    hostile.queue(calling(("look_at", '{"at": "huge"}'), ("look_at", '{"at": "gossip"}')))
+    hostile.say("Too long.")
+    huge, gossip = results(desk.play(machine(hostile, "as asked")))
+    assert huge.endswith(f"```\n{'x' * 20_000}\n[9,980,000 characters left out]\n```")
+    assert "The token is [FILES_TOKEN]." in gossip
 
 
 def test_a_tool_that_is_not_the_pinned_one_is_fatal_before_a_model_is_asked(
     hostile: HostileServer, desk: Desk
 ) -> None:
-    hostile.say("Nothing to see.")
-    played = desk.play(machine(hostile))
-    (digest,) = (e.offered["files.look"] for e in played.of(Intended))
-    hostile.reset()
-    hostile.say("Nothing to see.")
-    assert desk.play(machine(hostile, tool=f"{{mcp: files.look, digest: '{digest}'}}")).outcome
-    hostile.reset()
-    pinned = machine(hostile, "changed", f"{{mcp: files.look, digest: '{digest}'}}")
-    changed = desk.play(pinned)
-    assert changed.state.suspended is not None
-    assert f"not the tool that the machine pins, {digest}" in changed.state.suspended.message
+    pinned = f"sha256:{'0' * 64}"
+    played = desk.play(machine(hostile, tool=f"{{mcp: files.look, digest: '{pinned}'}}"))
+    assert played.state.suspended is not None
+    assert f"not the tool that the machine pins, {pinned}" in played.state.suspended.message
     assert hostile.requests() == []
 
 
@@ -176,7 +161,7 @@ def test_a_tool_that_changes_between_two_lives_of_a_run_is_fatal_until_it_is_pin
     hostile: HostileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = Desk(tmp_path, in_memory=False)
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     hostile.fail(401)
     stopped = desk.play(machine(hostile))
     assert stopped.state.suspended is not None
@@ -195,7 +180,7 @@ def test_a_tool_that_changes_between_two_lives_of_a_run_is_fatal_until_it_is_pin
 def test_a_tool_that_changes_in_the_middle_of_a_conversation_is_fatal(
     hostile: HostileServer, desk: Desk
 ) -> None:
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     played = desk.play(machine(hostile, "changes"))
     assert played.state.suspended is not None
     assert "is no longer what it was" in played.state.suspended.message
@@ -205,7 +190,7 @@ def test_a_server_that_dies_in_a_call_is_an_error_and_a_resume_calls_it_again(
     hostile: HostileServer, tmp_path: Path
 ) -> None:
     desk = Desk(tmp_path, in_memory=False)
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     played = desk.play(machine(hostile, "dies_once"))
     (failed,) = played.of(Failed)
     assert (failed.error_class, played.outcome) == ("transient", None)
@@ -215,7 +200,7 @@ def test_a_server_that_dies_in_a_call_is_an_error_and_a_resume_calls_it_again(
 
 
 def test_a_call_that_may_come_twice_is_tried_again(hostile: HostileServer, desk: Desk) -> None:
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     hostile.say("Seen.")
     played = desk.play(machine(hostile, "dies_once", "{mcp: files.look, on_in_doubt: retry}"))
     assert played.outcome == "done"
@@ -226,25 +211,19 @@ def test_a_call_that_may_come_twice_is_tried_again(hostile: HostileServer, desk:
 def test_a_server_that_cannot_be_reached_is_tried_as_often_as_a_model(
     hostile: HostileServer, desk: Desk, tmp_path: Path
 ) -> None:
-    played = desk.play(machine(hostile, by_hand("silent")[:-1] + ', "timeout": "300ms"}'))
+    silent = machine(hostile, by_hand("silent")[:-1] + ', "timeout": "300ms"}')
+    played = desk.play(silent.replace("attempts: 3", "attempts: 2"))
     assert played.state.suspended is not None
     assert "did not connect within 0.3 s" in played.state.suspended.message
-    assert len((tmp_path / "notes").read_text().splitlines()) == 3
+    assert len((tmp_path / "notes").read_text().splitlines()) == 2
     assert hostile.requests() == []
-
-
-def test_a_secret_that_a_server_tells_is_not_stored(hostile: HostileServer, desk: Desk) -> None:
-    hostile.queue(calling("look_at"))
-    hostile.say("Seen.")
-    (given,) = results(desk.play(machine(hostile, "gossip")))
-    assert "The token is [FILES_TOKEN]." in given
 
 
 def test_a_server_works_where_its_agent_does_and_sees_only_the_variables_that_it_may(
     hostile: HostileServer, desk: Desk
 ) -> None:
     (desk.folder / "work").mkdir()
-    hostile.queue(calling("look_at"))
+    hostile.queue(calling(LOOKS))
     hostile.say("Seen.")
     written = machine(hostile, "environment") + "workspace: {path: work, create: true}\n"
     told = results(desk.play(written))[0].splitlines()

@@ -30,6 +30,7 @@ from loopkit.journal.journal import Claim, Journal
 from loopkit.journal.records import NewRecord
 from loopkit.language.load import load
 from loopkit.scenario.cases import load_scenario
+from tests import warm
 from tests.machines import loop
 from tests.support import CommandLine, Desk, QuickClock, listed, previous, scenario
 from tests.waiting import LONG_S, until
@@ -458,14 +459,20 @@ touch begun
 while [ ! -e go ]; do sleep 0.05; done
 printf "a\033[31mb\033]0;c\007"
 """
-RUN_SLOW = f"{shlex.quote(sys.executable)} -m loopkit run slow.yaml --output quiet"
+
+
+def loopkit(line: str) -> str:
+    """How a shell starts loopkit for this line; anew where a stream is closed from the start."""
+    started = [sys.executable, "-m", "loopkit"] if "&-" in line else warm.command("-m", "loopkit")
+    return shlex.join(started)
 
 
 def begun(desk: Desk, redirected: str) -> subprocess.Popen[bytes]:
     """A real process whose call is in flight until there is a file `go`."""
     desk.write("slow.yaml", SLOW)
     desk.write("slow.sh", UNTIL_TOLD)
-    process = subprocess.Popen(["sh", "-c", f"exec {RUN_SLOW} {redirected}"], cwd=desk.folder)
+    line = f"exec {loopkit(redirected)} run slow.yaml --output quiet {redirected}"
+    process = subprocess.Popen(["sh", "-c", line], cwd=desk.folder)
     until(lambda: (desk.folder / "begun").exists() or process.poll() is not None)
     assert process.poll() is None
     return process
@@ -508,11 +515,12 @@ states:
 def ran_shown(desk: Desk, command: str, *, streams: str = "utf-8") -> tuple[str, str, bytes]:
     """The exit code of a command line, what it said on stderr, and wrote to stdout."""
     desk.write("shown.yaml", SHOWN)
+    start = loopkit(command)
     command, pipe, reader = command.partition(" | ")
     told = f"{{ {command}; echo $? >code; }}{pipe}{reader}"
     environment = {**os.environ, "PYTHONIOENCODING": streams}
     done = subprocess.run(
-        ["bash", "-c", f'loopkit() {{ {shlex.quote(sys.executable)} -m loopkit "$@"; }}; {told}'],
+        ["bash", "-c", f'loopkit() {{ {start} "$@"; }}; {told}'],
         cwd=desk.folder, capture_output=True, check=False, env=environment,
     )  # fmt: skip
     assert b"Traceback" not in done.stderr

@@ -55,11 +55,13 @@ def verdicts(played: Played) -> list[str]:
 
 
 def test_a_panel_approves_only_if_all_approve_and_every_verdict_is_kept(desk: Desk) -> None:
-    """S0.50, over every panel of three."""
+    """S0.50, S1.26, over every panel of three: the strictest verdict counts, in any order."""
     for replies in product([PASS, BAD, warns("A typo.")], repeat=3):
         played = desk.play(panel(*THREE), said(*replies))
         assert played.outcome == ("failed" if BAD in replies else "done")
-        assert verdicts(played) == [reply["data"]["verdict"] for reply in replies]
+        told = [reply["data"]["verdict"] for reply in replies]
+        assert verdicts(played) == told
+        assert played.reports[-1].verdict == max(told, key=["pass", "warn", "fail"].index)
         assert [json.loads(reply.text) for reply in played.of(Replied)[1:]] == [
             reply["data"] for reply in replies
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tests.support import PASS, Desk, Played, fails, scenario, warns
+from tests.support import PASS, Desk, Played, scenario, warns
 
 MACHINE = """
 loopkit: 1
@@ -110,31 +110,3 @@ def test_each_verdict_is_appended_to_a_log_for_people(desk: Desk) -> None:
     play(desk, [PASS])
     log = (desk.folder / "verification.md").read_text()
     assert log == "### Task 1.1 - WARN\n- [warning] Long.\n### Task 1.1 - PASS\n"
-
-
-PANEL = """
-loopkit: 1
-agents: {author: {command: [none]}, one: {model: some/model}, two: {model: some/model}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: judge}
-  judge:
-    validate: plan
-    by: [{matches: goal, message: No goal.}, {matches: tests, message: No tests.}, {judge: one}, {judge: two}]
-    STOP
-    transitions: [{guard: valid, target: done}, {target: failed}]
-  done: {final: success}
-  failed: {final: failure}
-"""  # noqa: E501
-
-
-def panel(desk: Desk, stop: str, plan: str, one: Any = PASS, two: Any = PASS) -> Played:
-    script = scenario(agents={"author": [plan], "one": [one], "two": [two]})
-    return desk.play(PANEL.replace("STOP", stop or "description: Judge."), script)
-
-
-def test_a_later_validator_does_not_hide_an_earlier_warning(desk: Desk) -> None:
-    """S1.26: the strictest verdict counts, in whatever order they answer."""
-    for one, two in ((warns("W"), PASS), (PASS, warns("W"))):
-        assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "warn"
-    for one, two in ((fails("A"), warns("W")), (warns("W"), fails("A"))):
-        assert panel(desk, "", "goal tests", one, two).reports[0].verdict == "fail"
