@@ -1,7 +1,7 @@
 """Every code of a problem, in the table `codes.txt`, from which `docs/reference/checks.md` is made.
 
 Each has the code, with `error`, `warning` or `note`, and `key` where its place is the key, both as
-far as the check does not say otherwise; then its meaning, an example or –, and what to do.
+far as the check does not say otherwise; then its meaning, an example or –, and what to do or –.
 """
 
 from __future__ import annotations
