@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tests import warm
 from tests.providers.openai_mock import OpenAIMock
-from tests.support import ROOT
+from tests.support import ROOT, Desk
 
 TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str, str]] = re.findall(
@@ -81,6 +82,42 @@ def test_every_command_of_the_tutorial_prints_what_stands_below_it(tmp_path: Pat
     server.stop()
     assert ran == len(re.findall("^```sh$", TUTORIAL, re.MULTILINE)) > 9
     assert (folder / "notice.svg").read_bytes() == (ROOT / "docs/tutorial.svg").read_bytes()
+
+
+def how_to(name: str, start: str) -> str:
+    """The block of a how-to that starts with a line."""
+    text = (ROOT / f"docs/how-to/{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return next(block for block in blocks if block.startswith(f"{start}\n"))
+
+
+def printed_by(argv: list[str], block: str, text: str) -> str:
+    done = subprocess.run([*argv, block], input=text, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_sections_of_a_document_are_all_of_it_with_equal_ones_and_code() -> None:
+    parts = ["# Tea\n\n", "## Same\n\nA\n\n", "## Code\n\n````sh\n## no\n```\n## no\n````\n"]
+    parts += [parts[1], "## End\n~~~\n## no\n```\n"]
+    told = printed_by([sys.executable, "-c"], how_to("translation", "# cut.py"), "".join(parts))
+    assert [part["text"] for part in json.loads(told)["parts"]] == parts
+
+
+def test_links_are_checked_without_what_stands_around_them_and_with_their_lines() -> None:
+    link, script = "http://127.0.0.1:9/A-100", how_to("http-check", "# links.sh")
+    told = printed_by(["sh", "-c"], script, f'{link}.\n\n"{link}?a=1",\n')
+    answers = f"reply:1: {link} does not answer", f"reply:3: {link}?a=1 does not answer"
+    assert told.splitlines() == [*answers]
+
+
+def test_a_coding_program_that_changes_a_test_is_refused(desk: Desk) -> None:
+    played = """
+scenario: 1
+agents: {coder: [{reply: Done., files: {tests/test_calc.py: ""}}, {fault: bad_request}]}
+commands: {tests: [{}]}
+"""
+    run = desk.play(how_to("coding", "loopkit: 1"), played, {"task": "Make add() add."})
+    assert [found.message for found in run.reports[0].findings] == ["Restore the tests."]
 
 
 def test_every_message_that_is_explained_is_one_of_loopkit() -> None:
