@@ -54,7 +54,7 @@ from loopkit.language.agents.tools import McpServer
 from loopkit.machine.program import Program
 from loopkit.outside.mcp.connection import Address, Connection, ServerFailed, Website
 from loopkit.outside.mcp.connection import Program as ServerProgram
-from loopkit.outside.processes import command_environment
+from loopkit.outside.processes import command_environment, environment_in
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
@@ -89,7 +89,8 @@ class Servers:
 
 def _address(name: str, server: McpServer, folder: Path) -> Address:
     if server.command is not None:
-        return ServerProgram(server.command, command_environment(server.env), folder.absolute())
+        env = environment_in(folder, command_environment(server.env))
+        return ServerProgram(server.command, env, folder.absolute())
     try:
         return Website(server.url or "", server.headers_with(os.environ))
     except KeyError as error:
