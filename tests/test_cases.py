@@ -228,6 +228,23 @@ def test_what_a_case_prepares_and_never_uses_fails_at_its_line(
     assert [(f.problem.code, line_of(f, result)) for f in result.failures] == expected
 
 
+def test_a_validator_of_two_states_begins_its_results_anew_in_each(desk: Desk) -> None:
+    machine = MACHINE.replace("next: tests}", "next: first}").replace("  check:\n", """  first:
+    validate: plan
+    by: [build]
+    transitions: [{guard: valid, target: tests}, {target: dropped}]
+  check:
+""")  # fmt: skip
+    parts = APPROVED + "commands: {build: [{}, {}]}\n"
+    (failure,) = result_of(desk, "outcome: started", parts, machine=machine).failures
+    told = "result 2 is never used: each of `first` and `check` begins at result 1"
+    assert failure.problem.message == told
+    assert (
+        "a validator of its own: under `validators:` write `build: &build` and"
+        in failure.problem.help
+    )
+
+
 def test_what_all_cases_share_may_be_left_over(desk: Desk) -> None:
     shared = SHARED + "answers: {approval: [start, start, start]}\n"
     parts = APPROVED.replace("answers:\n  approval: [start]\n", "")

@@ -329,6 +329,8 @@ AT_LINE = {"message": "Bad.", "severity": "error", "location": "a.py", "line": 4
         ("sarif", sarif({"level": "error"}), [("src/a b.py", 3, LOCATED)]),
         ("sarif", sarif(REJECTED), [("src/a b.py", 3, LOCATED)]),
         ("report", report("fail", AT_LINE), [("a.py", 4, "a.py:4: Bad.")]),
+        # Its message is its own, and is not begun with the code.
+        ("report", report("fail", {**AT_LINE, "code": "tea"}), [("a.py", 4, "a.py:4: Bad.")]),
         # A rejection that names nothing counts in its own words.
         ("report", report("fail", summary="No tests."), [("", None, "No tests.")]),
     ],

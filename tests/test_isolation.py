@@ -394,6 +394,19 @@ def test_what_git_ignores_in_a_part_of_a_repository_is_no_work(work: Desk, isola
     assert (found, (work.folder / "part/src/plan").read_text()) == ([], "good\n")
 
 
+@pytest.mark.parametrize(
+    ("isolate", "path"), [("copy", "part"), ("copy", "."), ("worktree", "part")]
+)
+def test_git_in_a_tree_finds_no_repository_above_it(work: Desk, isolate: str, path: str) -> None:
+    committed(work, part__src__plan="none\n")
+    asks = "git rev-parse --show-toplevel > top 2>&1; echo good > src/plan"
+    run = work.play(machine(asks, isolate=isolate, path=path))
+    said = (work.folder / path / "top").read_text()
+    has_none = (isolate, path) == ("copy", "part")
+    tree = place_of(run).parent if isolate == "worktree" else place_of(run)
+    assert ("not a git repository" in said) if has_none else (said == f"{tree}\n")
+
+
 def test_a_worktree_without_a_commit_suspends_the_run_before_anything_is_done(
     tmp_path: Path,
 ) -> None:

@@ -140,6 +140,7 @@ def test_an_artifact_that_is_no_data_is_no_fault_of_the_author(desk: Desk) -> No
     [
         ("known/skills.yaml", "skills:\n  - id: boil\n  - {id: brwe}\n"),
         ("skills.json", '{"skills": [{"id": "boil"}, {"id": "brwe"}]}'),
+        ("skills.yaml", "{skills: [{id: boil}, {id: brwe}]}"),
     ],
 )
 def test_values_are_looked_up_in_a_file_beside_the_machine(

@@ -455,3 +455,43 @@ async def test_no_secret_is_in_what_a_finding_says_more(tmp_path: Path) -> None:
     body = "return [{'message': 'x', 'fields': {'url': ['https://hunter2-hunter2@x']}}]"
     answer = await judge(tmp_path, body, setting=setting)
     assert answer.findings[0].item == {"url": ["https://[MAIL_TOKEN]@x"]}
+
+
+SUMMED = """
+loopkit: 1
+input: {lines: [{amount: num}], totals: {parts: [num]}}
+agents:
+  w:
+    model: openai/gpt-5-mini
+    schema: {total: num, lines: [{amount: num, tax: [{rate: num}]}], all: {parts: [num]}}
+  free: {model: openai/gpt-5-mini}
+states:
+  draft: {agent: AGENT, prompt: "Plan {{ input }}.", output: plan, next: review}
+  review:
+    validate: plan
+    by: [{require: "total == sum(PATH)"}]
+    transitions: [{guard: valid, target: done}, {revise: draft, max: 3}, {target: failed}]
+  done: {final: success, result: plan}
+  failed: {final: failure, result: plan}
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "python"),
+    [
+        ("w", "lines.amount", '[each["amount"] for each in data["lines"]]'),
+        ("w", "lines.tax.rate",
+         '[each["rate"] for each in data["lines"] for each in each["tax"]]'),
+        ("w", "all.parts", 'data["all"]["parts"]'),
+        ("w", "input.lines.amount", '[each["amount"] for each in context.input["lines"]]'),
+        ("w", "input.totals.parts", 'context.input["totals"]["parts"]'),
+        ("free", "lines.amount", '[each["amount"] for each in data["lines"]]'),
+        ("free", "order.lines.amount", '[each["amount"] for each in data["order"]["lines"]]'),
+    ],
+)  # fmt: skip
+def test_a_condition_on_a_sum_gets_the_python_that_computes_it(
+    desk: Desk, agent: str, path: str, python: str
+) -> None:
+    problems = desk.problems(SUMMED.replace("AGENT", agent).replace("PATH", path))
+    [told] = [problem.help for problem in problems if problem.code == "guard-syntax"]
+    assert f'return [] if data["total"] == sum({python}) else ["…"]' in told

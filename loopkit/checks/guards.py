@@ -20,6 +20,7 @@ from loopkit.language.facts import BOOL, OF_REVISING, SCORE
 from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
 from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
 from loopkit.language.guard.type_check import GuardType, check
+from loopkit.language.template.grammar import Anything, Fields, Items, Shape, item_of, member
 from loopkit.language.validators import Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.scope import over, own_names
@@ -30,6 +31,9 @@ _LENGTH = r"(?:len\((?P<of>[\w.]+)\)|(?P<on>[\w.]+)\s*\|\s*(?:length|count)\b)"
 _COMPARED = re.compile(rf"{_LENGTH}\s*(?P<sign>[<>]=?|==)\s*(?P<number>\d+)")
 _LIMITS = {">": (("min", 1),), ">=": (("min", 0),), "<": (("max", -1),), "<=": (("max", 0),)}
 _OF_EACH = re.compile(r"(?P<each>[\w.\[\]]*\[\])\.(?P<require>[\w.]+ *(?:[<>=!]|in |not ).*)")
+_OF_LIST = re.compile(
+    r"\b(?P<call>sum|min|max|any|all|set|sorted)\(\s*(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_][\w-]*)+)\s*\)"
+)
 _WORD = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\.?[A-Za-z_]\w*(?=\s*\())
       | (?P<path>[A-Za-z_]\w*(?:\[\])?(?:\.[A-Za-z_][\w-]*(?:\[\])?(?![\w(]))*)""",
@@ -206,8 +210,27 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
             fault = error.problem
             if fault.is_computed and read is parse_requirement:
                 each = getattr(placed.rule, "each", None)
-                fault = fault.replace(help=_instead_of_condition(text, each))
+                names = next((subject.judging[state] for state in placed.used_at), {})
+                fault = fault.replace(help=_instead_of_condition(_with_lists(text, names), each))
             yield subject.fault((*placed.path, *at), fault)
+
+
+def _with_lists(text: str, names: Mapping[str, Shape]) -> str:
+    """The text with `sum(lines[].amount)` for `sum(lines.amount)`, unless `lines` is a mapping."""
+
+    def word(found: re.Match[str]) -> str:
+        *holders, last = found["path"].split(".")
+        is_input = holders[0] == "input"
+        shape = names.get("input" if is_input else "artifact") or Anything()
+        for at in range(is_input, len(holders)):
+            shape = member(shape, holders[at]) or Anything()
+            is_last = at == len(holders) - 1
+            if isinstance(shape, Items) or (is_last and not isinstance(shape, Fields)):
+                holders[at] += ITEMS
+                shape = item_of(shape)
+        return f"{found['call']}({'.'.join([*holders, last])})"
+
+    return _OF_LIST.sub(word, text)
 
 
 def _instead_of_condition(text: str, each: str | None) -> str:

@@ -58,7 +58,7 @@ from loopkit.machine.graph import Graph, names_in_templates, names_needed
 from loopkit.machine.item_list import same_as, step_into, values_at
 from loopkit.machine.scope import over, shape_of, with_items
 from loopkit.proof.outcomes.analysis import PlacedRule
-from loopkit.validators.data import NoData, data_in, place
+from loopkit.validators.data import NoData, data_in, is_meant_as_json, place
 from loopkit.values import Value
 
 Names = Mapping[str, Shape]
@@ -501,7 +501,7 @@ def _of_file(subject: Subject, path: DocPath, lookup: Lookup, file: DataFile) ->
 def _unreadable(subject: Subject, path: DocPath, file: DataFile, data: NoData) -> Found:
     """The fault in a data file: at its place in YAML, with its reason in JSON."""
     included = subject.source.included.get(path)
-    if included is not None and file.text.lstrip("\ufeff \r\n")[:1] not in ("{", "[", ""):
+    if included is not None and file.text.strip() and not is_meant_as_json(file.file, file.text):
         try:
             read(included.text, included.file)
         except ProblemsFound as found:

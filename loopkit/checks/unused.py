@@ -406,8 +406,12 @@ def _fields_of(notation: Mapping[str, Any] | None) -> list[str]:
 
 
 def _unused(subject: Subject, path: DocPath, word: str, severity: Severity = "note") -> Problem:
-    message = f"nothing uses the {word} `{path[-1]}`"
-    return subject.problem(path, "unused", message, severity=severity)
+    name = str(path[-1])
+    declared = subject.scope.input.field(name) if word == "input" else None
+    is_key = declared is not None and declared.scalar in ("str", "int")
+    remedy = f"delete it, unless the lines of a batch are known by it: `--key {name}`"
+    message = f"nothing uses the {word} `{name}`"
+    return subject.problem(path, "unused", message, remedy if is_key else "", severity=severity)
 
 
 def _mentions(subject: Subject) -> Iterator[Mentions]:

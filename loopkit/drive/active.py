@@ -51,7 +51,7 @@ from loopkit.journal.records import MAX_TEXT_BYTES, NewRecord, Settlement, refus
 from loopkit.language.agents.tools import McpServer
 from loopkit.machine.program import Program
 from loopkit.outside.mcp.connection import Address, Connection, ServerFailed, program, website
-from loopkit.outside.processes import command_environment
+from loopkit.outside.processes import command_environment, environment_in
 from loopkit.outside.redaction import Redact
 from loopkit.outside.trees import make_own_folder
 from loopkit.outside.workspace import OutsideWorkspace, resolve_inside
@@ -89,7 +89,8 @@ class Servers:
 
 def _address(name: str, server: McpServer, folder: Path) -> Address:
     if server.command is not None:
-        return program(server.command, command_environment(server.env), folder)
+        env = environment_in(folder, command_environment(server.env))
+        return program(server.command, env, folder)
     try:
         return website(server.url or "", server.headers_with(os.environ))
     except KeyError as error:

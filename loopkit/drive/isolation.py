@@ -23,9 +23,10 @@ from loopkit.engine.events import Captured, Isolated, Merged, Merging, Restored
 from loopkit.engine.payloads import Artifact, LeftFolder
 from loopkit.engine.template_values import render
 from loopkit.journal.contents import Merge, TooLong
-from loopkit.journal.files import STATE_FOLDER, TREES
+from loopkit.journal.files import STATE_FOLDER
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.states.state import Output
+from loopkit.outside.processes import ALL_IGNORED, TREES
 from loopkit.outside.trees import (
     SMALLER,
     CannotIsolate,
@@ -143,8 +144,8 @@ def _trees(active: ActiveRun) -> Path:
     state = active.contents.folder or active.folder.resolve() / STATE_FOLDER
     try:
         trees = make_own_folder(state, TREES)
-        with suppress(FileExistsError), (trees / ".gitignore").open("x") as file:
-            file.write("*\n")
+        with suppress(FileExistsError), (trees / ".gitignore").open("xb") as file:
+            file.write(ALL_IGNORED)
     except OSError as error:
         message = f"the folder {str(state / TREES)!r} for trees can't be used: {error.strerror}"
         raise CallFailed("fatal", message) from error

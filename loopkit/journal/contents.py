@@ -25,7 +25,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, mkdtemp, mkstemp
 
 from loopkit.journal.errors import JournalUnusable, LostContent, unusable
-from loopkit.journal.files import TREES, locked
+from loopkit.journal.files import locked
+from loopkit.outside.processes import TREES
 from loopkit.outside.trees import (
     COMMAND,
     Entry,

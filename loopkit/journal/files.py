@@ -27,8 +27,6 @@ from loopkit.project import project
 
 STATE_FOLDER = ".loopkit"
 DATABASE = "journal.db"
-TREES = "trees"
-"""The folder of the state folder in which runs have trees of their own to work in."""
 APPLICATION_ID = 0x6C6F6F70
 """`loop`, in the file's header: tells a journal from any other SQLite database."""
 _BUSY_S = 10.0

@@ -119,6 +119,26 @@ def command_environment(
     return {**inherited, **extra}
 
 
+TREES = "trees"
+"""The folder of the state folder in which runs have trees of their own to work in."""
+ALL_IGNORED = b"*\n"
+"""The ignore file of that folder, by which it is known."""
+_CEILINGS = "GIT_CEILING_DIRECTORIES"
+
+
+def environment_in(folder: Path, env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables of a program that works in a folder: in a tree of a run's own, git stays there.
+
+    The repository above the tree knows neither its files nor what was changed in them.
+    """
+    ceilings = [env[_CEILINGS]] if env.get(_CEILINGS) else []
+    for above in folder.absolute().parents:
+        with suppress(OSError):
+            if above.name == TREES and (above / ".gitignore").read_bytes() == ALL_IGNORED:
+                ceilings.append(str(above))
+    return {**env, _CEILINGS: os.pathsep.join(ceilings)} if ceilings else env
+
+
 def worker_command(module: str) -> tuple[str, ...]:
     """The command that starts a module, without bytecode.
 
@@ -165,6 +185,8 @@ async def run_command(
     """
     if call := CALL.get():
         env = {**env, CALL_VARIABLE: call}
+    if cwd is not None:
+        env = environment_in(cwd, env)
     process = _Process(_start(argv, cwd, env, stdin), output_limit)
     try:
         await asyncio.wait([process.exited], timeout=timeout_s)

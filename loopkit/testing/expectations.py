@@ -464,8 +464,9 @@ def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
     if (refused := run.refused) is not None:
         message = f"the answer was refused: {refused.message}"
         yield _failure(suite, _place(suite, at, refused), "refused", message)
-    for path, message in leftovers(suite.case(case), suite.playable, run):
-        yield _failure(suite, (*at, *path), "unused", message, help="delete it")
+    for path, told in leftovers(suite.case(case), suite.playable, run):
+        message, _, remedy = told.partition("\n")
+        yield _failure(suite, (*at, *path), "unused", message, help=remedy or "delete it")
 
 
 def _place(suite: Suite, case: DocPath, refusal: Miss) -> DocPath:
@@ -516,7 +517,7 @@ def _failure(
 
 
 Leftover = tuple[DocPath, str]
-"""Its place in the case, and what is left over."""
+"""Its place in the case, and what is left over; on a second line what to do but delete it."""
 
 
 def leftovers(case: Case, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
@@ -545,6 +546,12 @@ def _in_family(
                 yield (*said.at, *path), message
 
 
+OWN_VALIDATOR = (
+    "\ndelete it, or give one of the states a validator of its own: under `validators:` write "
+    "`{0}: &{0}` and, below it, `{0}_again: *{0}`"
+)
+
+
 def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
     state, events = run.state, run.plain_events
     asked = [task for key, task in state.tasks.items() if not is_of_program(key)]
@@ -558,8 +565,16 @@ def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
             everywhere = {task.index: task for task in own}
             yield from _replies(("agents", agent), role, everywhere)
     for place, results in case.commands.items():
-        used = _results(place, bill, state, events)
-        yield from _unused(("commands", place), used, len(results), "result")
+        judged = [
+            event for event in events
+            if isinstance(event, Worked) and event.report is not None
+            and place in (answer.validator for answer in event.report.answers)
+            and event.state in bill.graph.judges
+        ]  # fmt: skip
+        used, why = _results(place, judged, state), ""
+        if len(judges := {f"`{event.state}`": None for event in judged}) > 1:
+            why = f": each of {' and '.join(judges)} begins at result 1{OWN_VALIDATOR}"
+        yield from _unused(("commands", place), used, len(results), "result", why.format(place))
     for human, answers in case.answers.items():
         used = _answers(human, state, events)
         yield from _unused(("answers", human), used, len(answers), "answer")
@@ -578,14 +593,8 @@ def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iter
                 yield (*at, index, used), f"call {used + 1} of attempt {index + 1} is never made"
 
 
-def _results(place: str, bill: Playable, state: RunState, events: Sequence[Event]) -> int:
-    visits = [
-        event.visit + ((event.state, place) in state.baselines)
-        for event in events
-        if isinstance(event, Worked) and event.report is not None
-        and place in (answer.validator for answer in event.report.answers)
-        and event.state in bill.graph.judges
-    ]  # fmt: skip
+def _results(place: str, judged: Sequence[Worked], state: RunState) -> int:
+    visits = [event.visit + ((event.state, place) in state.baselines) for event in judged]
     stopped = state.suspended.commands if state.suspended else ()
     if place in (ran.validator for ran in stopped):
         visits.append(state.visit + ((state.state, place) in state.baselines))
@@ -603,6 +612,6 @@ def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
     return max([*visits, *asked], default=0)
 
 
-def _unused(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Leftover]:
+def _unused(at: DocPath, used: int, prepared: int, kind: str, why: str = "") -> Iterator[Leftover]:
     for index in range(used, prepared):
-        yield (*at, index), f"{kind} {index + 1} is never used"
+        yield (*at, index), f"{kind} {index + 1} is never used{why}"

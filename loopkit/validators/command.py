@@ -408,14 +408,18 @@ def message_text(text: str) -> str:
     return shorten(printable(text).strip(), MESSAGE_CHARS)
 
 
-def at_place(finding: Finding, column: int | None = None) -> Found:
-    """The finding with its place in its message; it stays the same one if it moves in its file."""
+def at_place(finding: Finding, column: int | None = None, *, is_whole: bool = False) -> Found:
+    """The finding with its place in its message; it stays the same one if it moves in its file.
+
+    Its code is there as well, as linters print it, unless its message `is_whole`.
+    """
     text = message_text(finding.message)
     code = message_text(finding.code)
     file = finding.location
     numbers = [str(number) for number in (finding.line, column) if number is not None]
     described = text if code in text else f"{code} {text}"
-    message = f"{':'.join([file, *numbers])}: {described}" if file else described
+    said = text if is_whole else described
+    message = f"{':'.join([file, *numbers])}: {said}" if file else said
     placed = finding.replace(message=message, code=code, key=message_text(finding.key))
     item = {"file": file, "line": finding.line, "column": column, "code": code, "message": text}
     return Found(placed, described, value=text, item=item)
@@ -570,7 +574,7 @@ def read_program_report(text: str, rule: CommandRule, setting: Setting) -> Itera
         assert isinstance(read, Misread)
         raise Unreadable(f"it cannot be used: {message_text(read.reason)}")
     for finding in answer.findings:
-        yield at_place(finding.replace(location=message_text(finding.location)))
+        yield at_place(finding.replace(location=message_text(finding.location)), is_whole=True)
 
 
 def read_sarif(text: str, _rule: CommandRule, setting: Setting) -> Iterator[Found]:

@@ -77,8 +77,7 @@ def place(lookup: Lookup) -> str:
 
 
 def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
-    # No other YAML starts with a bracket or a fence, so the reason from JSON is the better one.
-    if text.lstrip("\ufeff \r\n")[:1] in ("{", "[", "`"):
+    if is_meant_as_json(artifact, text):
         return NoData(f"the artifact is not JSON: {no_json.reason}")
     try:
         data: object = read(text, artifact).plain()
@@ -86,6 +85,12 @@ def _from_yaml(artifact: str, text: str, no_json: NoJson) -> object | NoData:
         yaml = why_unread(found)
         return NoData(f"the artifact is neither JSON ({no_json.reason}) nor YAML: {yaml}")
     return data
+
+
+def is_meant_as_json(name: str, text: str) -> bool:
+    """Whether the reason from JSON is the better one: other YAML has its name, or another start."""
+    start = text.lstrip("\ufeff \r\n")[:1]
+    return start in ("{", "[", "`") and not name.endswith((".yaml", ".yml"))
 
 
 def _without_yaml_fence(text: str) -> str:
