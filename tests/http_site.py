@@ -75,6 +75,8 @@ states:
   failed: {final: failure}
 """
 """Works until the file `go` is there, and again after a resume."""
+ASKED_IN_DOUBT = SLOW.replace("    on_in_doubt: retry\n", "")
+"""The same, where a person decides about a call in doubt."""
 
 
 @dataclass

@@ -247,7 +247,8 @@ def test_the_id_of_a_line_names_its_run_alone(cli: CommandLine) -> None:
     inputs(*({"n": 2} for _ in range(16)))
     assert run(BATCH) == 0
     names = {told["line"]: told["run"] for told in results().values()}
-    assert run(["runs", "rm", *(names[line] for line in range(11, 17))]) == 0
+    told = cli(0, "runs", "rm", *(names[line] for line in range(11, 17))).err.splitlines()
+    assert told == [f"run {names[line]} is removed" for line in range(11, 17)]
     for code, said in ((0, f"run {names[1]} is removed"), (2, f"there is no run `{names[1]}`")):
         assert said in cli(code, "runs", "rm", names[1]).err
     assert run(["runs", "show", names[10]]) == 0
@@ -316,12 +317,6 @@ def test_a_results_file_that_is_let_go_in_a_moment_is_waited_for() -> None:
         assert run(BATCH) == 0
         letting_go.join()
     assert calls() == 1
-
-
-def test_without_a_file_results_go_to_stdout(cli: CommandLine) -> None:
-    numbers([2, 4])
-    out = cli(0, *BATCH[:-2]).out
-    assert sorted(json.loads(line)["line"] for line in out.splitlines()) == [1, 2]
 
 
 def told_with_a_full_disk() -> str:
@@ -538,14 +533,6 @@ def test_a_tree_for_each_line_keeps_their_files_apart_and_all_are_merged(cli: Co
     assert "same" not in cli(0, *BATCH, "--parallel", "6").err
     kept = {file.name: file.read_text() for file in Path("work").iterdir()}
     assert kept == {f"note{n}.md": f"note {n}\n" for n in range(6)}
-
-
-def test_lines_that_share_a_workspace_are_not_kept_out_of_it(cli: CommandLine) -> None:
-    text = WRITING.replace("WORKSPACE", "workspace: {path: work, create: true},")
-    text = text.replace(", file: note.md", "").replace("> note.md", "")
-    machine(text=text)
-    numbers(range(6))
-    assert "share one folder" in cli(0, *BATCH, "--parallel", "6").err
 
 
 def test_a_line_waits_for_a_person_and_goes_on_when_it_is_answered(cli: CommandLine) -> None:

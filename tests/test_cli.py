@@ -113,14 +113,6 @@ def test_a_failure_final_state_exits_1() -> None:
     assert started(HUMAN, "--script", "s.yaml")[0] == 1
 
 
-def test_without_a_terminal_a_question_exits_5_and_says_how_to_answer(cli: CommandLine) -> None:
-    code, name = started(HUMAN)
-    assert code == 5
-    told = cli.said().err
-    assert f"see what is asked: loopkit runs show {name}\nanswer it" in told
-    assert f"\n  loopkit answer {name} yes\n" in told
-
-
 @pytest.mark.parametrize(
     ("before", "command", "code", "said"),
     [
@@ -676,6 +668,8 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
     code, screen = in_terminal(
         FORM,
         [
+            ("Your choice: ", "no --comment late\n"),
+            ("Your choice: ", "no it is late\n"),
             ("Your choice: ", "y\n"),
             ("channel (print|web): ", "radio\n"),
             ("channel (print|web): ", "web\n"),
@@ -688,28 +682,12 @@ def test_at_a_terminal_each_field_of_a_form_is_asked_for_until_it_fits() -> None
         ],
     )
     assert code == 0, screen
+    assert screen.count("type the choice alone: a comment and everything else are asked") == 2
     assert "`channel` takes `print` or `web`; `radio` is not" in screen
     assert "`rating` takes a whole number, at least 1, at most 5; `9` is not" in screen
     assert "`nowhere.md` can't be read: No such file" in screen
     assert "Could not determine home directory" in screen
     assert "My text." in screen
-
-
-def test_a_comment_that_is_typed_with_the_choice_is_told_to_be_asked_for_next() -> None:
-    code, screen = in_terminal(
-        FORM,
-        [
-            ("Your choice: ", "no --comment late\n"),
-            ("Your choice: ", "no it is late\n"),
-            ("Your choice: ", "no\n"),
-            ("channel (print|web): ", "web\n"),
-            ("rating (int, at least 1, at most 5): ", "1\n"),
-            ("note (str, optional): ", "\n"),
-            ("leave it as it is): ", "\n"),
-        ],
-    )
-    assert code == 1, screen
-    assert screen.count("type the choice alone: a comment and everything else are asked") == 2
 
 
 def test_what_a_form_asks_is_shown_and_can_be_answered_from_the_command_line(

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from loopkit.cli import invoke as run
 from loopkit.engine.state import RunState
 from loopkit.language.load import load, load_text
 from loopkit.language.states import STATE_KINDS
 from loopkit.machine.graph import Graph
-from loopkit.views.diagram.mermaid import STYLES, mermaid
-from loopkit.views.diagram.model import LIMIT, Drawing, drawing
+from loopkit.views.diagram.mermaid import STYLES
+from loopkit.views.diagram.model import Drawing, drawing
 from loopkit.views.diagram.svg import Box, Layout, layout, svg
 from tests.generated import generated
-from tests.support import MACHINES, PLAN_REVIEW, ROOT, CommandLine, Desk, scenario
+from tests.support import MACHINES, PLAN_REVIEW, ROOT, Desk, scenario
 
 CASES = sorted((ROOT / "tests/cases/ok").glob("*.yaml"))
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -215,22 +214,6 @@ def test_a_line_that_a_run_took_is_drawn_to_its_target(desk: Desk) -> None:
     (taken,) = [path for path in paths if path.arrow.taken]
     assert taken.has_head
     assert [path.arrow for path in paths if not path.has_head]
-
-
-def test_the_command_writes_a_picture_and_compares_it(tmp_path: Path, cli: CommandLine) -> None:
-    out = tmp_path / "plan.svg"
-    assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "-o", str(out)]) == 0
-    assert ET.fromstring(out.read_text()).get("class") == "diagram"
-    assert run(["diagram", str(PLAN_REVIEW), "-f", "svg", "--check", str(out)]) == 0
-    out.write_text("<svg/>")
-    assert "-f svg" in cli(1, "diagram", str(PLAN_REVIEW), "-f", "svg", "--check", str(out)).err
-
-
-def test_both_formats_show_the_same_states() -> None:
-    picture = drawing(Graph(load(PLAN_REVIEW).machine))
-    names = [node.name for node in picture.nodes if node.name != LIMIT]
-    assert all(f"as s_{name}" in mermaid(picture) for name in names)
-    assert all(f'data-state="{name}"' in svg(picture) for name in names)
 
 
 def test_every_kind_of_state_has_its_colour_wherever_it_is_drawn() -> None:

@@ -19,10 +19,10 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from pydantic import BaseModel
 
-from loopkit.cli import invoke as run
 from loopkit.outside.mcp.connection import Connection, ServerFailed, website
 from loopkit.outside.mcp.connection import program as at_program
 from loopkit.outside.processes import command_environment
+from tests.support import CommandLine
 from tests.waiting import is_alive, until_so
 
 BY_HAND = Path(__file__).with_name("server_by_hand.py")
@@ -98,7 +98,7 @@ async def test_a_server_that_nobody_here_wrote_says_what_time_it_is() -> None:
 
 
 def test_the_command_line_lists_what_servers_offer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     machine = tmp_path / "machine.yaml"
@@ -107,15 +107,13 @@ def test_the_command_line_lists_what_servers_offer(
     servers = json.dumps({"files": served, "gone": gone})
     states = "{start: {render: x, next: done}, done: {final: success}}"
     machine.write_text(f"loopkit: 1\nmcp: {servers}\nstates: {states}\n")
-    assert run(["mcp", "tools", str(machine)]) == 4
-    said = capsys.readouterr()
+    said = cli(4, "mcp", "tools", str(machine))
     look, description, *_ = said.out.splitlines()
     assert re.fullmatch("files.look  sha256:[0-9a-f]{64}", look)
     assert description == "  Looks."
     assert "warning: `files.empty` is left out: `inputSchema.type`: Field required" in said.err
     assert "error: MCP server `gone`: its program was not started" in said.err
-    assert run(["mcp", "tools", str(machine), "fils"]) == 2
-    assert "did you mean `files`?" in capsys.readouterr().err
+    assert "did you mean `files`?" in cli(2, "mcp", "tools", str(machine), "fils").err
 
 
 @SHARED

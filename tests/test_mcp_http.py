@@ -237,18 +237,6 @@ async def test_a_session_that_asks_nothing_is_forgotten(toolbox: Repeating) -> N
     assert toolbox.calls == []
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_many_calls_at_once_are_all_answered(
-    served: ServedTools, mode: Mode, at_once: int
-) -> None:
-    async with client_of(served.url, mode) as client:
-        answers = await asyncio.gather(
-            *(client.call_tool("repeat", {"text": str(number)}) for number in range(at_once))
-        )
-    said = [answer.structured_content for answer in answers]
-    assert said == [{"text": str(number)} for number in range(at_once)]
-
-
 async def test_many_clients_at_once_are_all_answered(
     served: ServedTools, toolbox: Repeating, at_once: int
 ) -> None:

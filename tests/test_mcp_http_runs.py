@@ -166,9 +166,9 @@ async def test_a_form_can_be_answered_with_no_state_that_was_made_up(tmp_path: P
             assert "requestState" in refused["error"]["message"], state
         assert "error" in await send(inputResponses=reply)
         # That of another call is none, either.
-        other = {"topic": "coffee"}
-        refused = await send(inputResponses=reply, requestState=sealed, arguments=other)
-        assert "requestState" in refused["error"]["message"]
+        for other in ({"arguments": {"topic": "coffee"}}, {"name": "resume", "arguments": {}}):
+            refused = await send(inputResponses=reply, requestState=sealed, **other)
+            assert "requestState" in refused["error"]["message"]
         assert await answers_of(host, run) == []
         done = await send(inputResponses=reply, requestState=sealed)
         assert done["result"]["structuredContent"]["outcome"] == "sent"

@@ -15,7 +15,6 @@ import pytest
 
 import loopkit
 from loopkit.agents.port import NotRunnable
-from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.arguments import (
@@ -27,6 +26,7 @@ from loopkit.serving.tools.arguments import (
 )
 from loopkit.serving.tools.machines import MachineToolbox
 from tests.mcp_client import into
+from tests.support import CommandLine
 from tests.warm import Process
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -222,17 +222,6 @@ async def test_an_answer_may_lead_to_the_next_question() -> None:
         assert (told["run"], told["outcome"]) == (run, "done")
 
 
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_user_who_says_nothing_leaves_the_question_open(action: str) -> None:
-    async with serving(note()) as served:
-        run, asked = await served.run_asking()
-        told = await served.data("note", reply(asked, None, action), topic="cake")
-        assert (told["run"], told["status"]) == (run, "waiting")
-        assert f"loopkit answer {run} accept" in told["message"]
-        # Whoever goes on is asked again.
-        assert (await served.asked("resume", run=run)).matter == asked.matter
-
-
 async def test_an_answer_that_does_not_fit_is_asked_for_again_a_few_times() -> None:
     async with serving(note()) as served:
         _, asked = await served.run_asking()
@@ -314,22 +303,6 @@ async def test_what_happens_in_a_run_is_told() -> None:
         assert (ends[0], ends[-1]) == ("ask accept (by the user of a client)", "done (success)")
 
 
-async def test_a_run_whose_call_is_cancelled_stops_after_its_step_and_can_be_resumed() -> None:
-    async with serving(note(UNTIL_GO)) as served:
-        call = asyncio.create_task(served.data("note", topic="cake"))
-        await there("begun")
-        [row] = await served.host.app.journal.runs()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        assert (await served.data("status", run=row.run))["status"] == "running"
-        Path("go").touch()
-        await served.host.wait_until_released(row.run)
-        told = await served.data("status", run=row.run)
-        assert (told["status"], told["state"]) == ("suspended", "check")
-        told = await served.data("resume", run=row.run)
-        assert (told["status"], told["calls"]) == ("waiting", 1)
-
-
 @pytest.mark.parametrize("turns", range(12))
 async def test_a_call_that_is_cancelled_at_any_moment_leaves_no_run_in_the_midst_of_its_step(
     turns: int,
@@ -369,18 +342,6 @@ async def test_a_run_for_which_another_call_waits_goes_on() -> None:
         await asyncio.gather(first, return_exceptions=True)
         Path("go").touch()
         assert (await second)["status"] == "waiting"
-
-
-async def test_where_runs_go_on_without_a_call_a_cancelled_one_stops_nothing() -> None:
-    async with serving(note(UNTIL_GO), stops_with_call=False) as served:
-        call = asyncio.create_task(served.data("note", topic="cake"))
-        await there("begun")
-        [row] = await served.host.app.journal.runs()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        Path("go").touch()
-        await served.host.wait_until_released(row.run)
-        assert (await served.data("status", run=row.run))["status"] == "waiting"
 
 
 async def test_wrong_calls_are_refused_with_the_place_and_the_remedy() -> None:
@@ -427,13 +388,6 @@ async def test_secrets_of_the_environment_are_in_no_answer_no_form_and_no_progre
         assert any("***" in one for one in told)
         assert "s3cr3t" not in str(told)
         assert "s3cr3t" not in await served.refused("s3cr3t")
-
-
-async def test_many_calls_at_once_run_as_many_runs(at_once: int) -> None:
-    async with serving(write("plain.yaml", PLAIN)) as served:
-        told = await asyncio.gather(*(served.data("plain") for _ in range(at_once)))
-        assert {one["status"] for one in told} == {"finished"}
-        assert len({one["run"] for one in told}) == at_once
 
 
 async def test_several_questions_of_a_family_are_asked_one_after_the_other() -> None:
@@ -506,12 +460,11 @@ def test_what_can_not_be_served_is_refused_before_anybody_speaks(
     files: dict[str, str],
     argv: list[str],
     said: str,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     for name, text in files.items():
         write(name, text)
-    assert invoke(["mcp", "machines", *argv]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "mcp", "machines", *argv)
     assert said in told.err
     assert told.out == ""
     assert files_open() == []
@@ -524,12 +477,11 @@ def files_open() -> list[str]:
 
 
 def test_without_the_library_it_is_said_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     write("plain.yaml", PLAIN)
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "mcp", None)
     monkeypatch.delitem(sys.modules, "loopkit.serving.mcp", raising=False)
-    assert invoke(["mcp", "machines"]) == 2
-    assert "pip install 'loopkit-runner[mcp]'" in capsys.readouterr().err
+    assert "pip install 'loopkit-runner[mcp]'" in cli(2, "mcp", "machines").err
     assert files_open() == []

@@ -15,35 +15,16 @@ from mcp import types
 
 from loopkit.app import App
 from loopkit.views.run_data import status_of
+from tests.http_site import ASKED_IN_DOUBT, ASKING
 from tests.mcp_client import ABOUT, McpServer, RawServer
 from tests.waiting import until
 from tests.warm import command
 
-SLOW = """
-loopkit: 1
-agents: {writer: {command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.01; done"]}}
-states:
-  write: {agent: writer, prompt: "Tea.", output: note, next: again, on_error: {content: failed}}
-  again: {render: "{{ note }} Again.", output: more, next: done}
-  done: {final: success, result: more}
-  failed: {final: failure}
-"""
 NOTE = """
 loopkit: 1
 agents: {writer: {command: [echo, "A note."]}}
 states:
   write: {agent: writer, prompt: "Tea.", output: note, next: done, on_error: {content: failed}}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
-ASKING = """
-loopkit: 1
-states:
-  write: {render: "Tea.", output: note, next: ask}
-  ask:
-    human: Is it good?
-    choices: [accept, drop]
-    transitions: [{guard: choice == "accept", target: done}, {target: failed}]
   done: {final: success, result: note}
   failed: {final: failure}
 """
@@ -62,9 +43,9 @@ states:
 
 @pytest.fixture(autouse=True)
 def _here(own_folder: Path) -> None:
-    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+    Path("slow.yaml").write_text(ASKED_IN_DOUBT, encoding="utf-8")
     Path("note.yaml").write_text(NOTE, encoding="utf-8")
-    Path("asking.yaml").write_text(ASKING, encoding="utf-8")
+    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("long.yaml").write_text(LONG, encoding="utf-8")
 
 
@@ -104,8 +85,8 @@ def test_a_run_whose_client_goes_away_stops_after_its_step_and_goes_on_in_a_late
         assert (told["status"], told["state"]) == ("suspended", "again")
         assert "the tool `resume` goes on with it" in told["message"]
         done = again.data(2, "resume", {"run": run})
-        # The agent was asked once in all.
-        assert (done["result"], done["calls"]) == ({"more": "Tea. Again."}, 1)
+        # Each prompt was sent once.
+        assert (done["result"], done["calls"]) == ({"note": "Write again."}, 2)
         assert again.end()[0] == 0
 
 
@@ -142,7 +123,7 @@ def test_a_run_of_a_killed_server_goes_on_in_the_next_session_as_its_user_says()
             "interrupted", "nobody drives the run now; the tool `resume` goes on with it",
         )  # fmt: skip
         done = again.data("resume", {"run": run})
-        assert (done["outcome"], done["calls"]) == ("done", 2)
+        assert (done["outcome"], done["calls"]) == ("done", 3)
         [asked] = again.asked
         assert "The process ended while `writer` was being called" in asked.message
     finally:
@@ -156,7 +137,8 @@ def test_a_call_that_is_cancelled_stops_its_run_after_the_step_and_the_server_go
         assert server.data(2, "status", {"run": run})["status"] == "running"
         Path("go").touch()
         until(lambda: runs()[run] == "suspended", "the end of the step")
-        assert server.data(3, "resume", {"run": run})["outcome"] == "done"
+        done = server.data(3, "resume", {"run": run})
+        assert (done["outcome"], done["calls"]) == ("done", 2)
         code, out, errors = server.end()
     # It has no answer any more.
     assert (code, [line for line in out.splitlines() if json.loads(line).get("id") == 1]) == (0, [])
@@ -200,7 +182,7 @@ def test_a_client_that_reads_late_is_told_all_of_it() -> None:
 
 def test_a_client_that_answers_a_form_with_no_answer_leaves_the_question_open() -> None:
     able = {"elicitation": {}}
-    with RawServer(Path.cwd(), "machines", "asking.yaml", capabilities=able) as server:
+    with RawServer(Path.cwd(), "machines", "letter.yaml", capabilities=able) as server:
         for number, said in enumerate(
             (
                 {"error": {"code": -32603, "message": "no window"}},
@@ -209,15 +191,15 @@ def test_a_client_that_answers_a_form_with_no_answer_leaves_the_question_open() 
             ),
             1,
         ):
-            server.call(number, "asking", {})
+            server.call(number, "letter", {})
             asked, params = server.request()
-            assert params["message"].endswith("Is it good?\n  accept\n  drop")
+            assert params["message"].endswith("Send it?\n  send\n  again  (with a comment)\n  drop")
             server.respond(asked, **said)
             told = server.answer(number)["result"]["structuredContent"]
             assert (told["status"], len(told["questions"])) == ("waiting", 1)
-        server.call(9, "asking", {})
+        server.call(9, "letter", {})
         asked, _ = server.request()
-        server.respond(asked, result={"action": "accept", "content": {"choice": ["accept"]}})
+        server.respond(asked, result={"action": "accept", "content": {"choice": ["send"]}})
         asked, params = server.request()
         assert "Your answer was not taken: there is no choice" in params["message"]
         # The client goes away without another word.

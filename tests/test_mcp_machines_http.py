@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from loopkit.cli import invoke
 from tests.http_site import ASKING, SLOW, TOKEN, Serving, serving
 from tests.mcp_http import MACHINES, MODES, Mode, client_of
+from tests.support import CommandLine
 from tests.waiting import until_so
 from tests.warm import ran_loopkit
 
@@ -88,24 +88,6 @@ def test_the_server_goes_on_by_itself_when_the_time_of_a_question_is_over() -> N
         asyncio.run(use(server))
 
 
-def test_a_server_that_is_killed_loses_nothing_and_the_next_one_goes_on() -> None:
-    with serving("slow.yaml", command=MACHINES) as server:
-        run = asyncio.run(begun(server))
-        server.process.send_signal(signal.SIGKILL)
-        assert server.process.wait(60) == -signal.SIGKILL
-    Path("go").touch()
-
-    async def go_on(server: Serving) -> None:
-        told = await data(server, "status", run=run)
-        assert told["status"] == "interrupted"
-        assert "`resume` goes on with it" in told["message"]
-        done = await data(server, "resume", run=run)
-        assert (done["status"], done["outcome"]) == ("finished", "done")
-
-    with serving("slow.yaml", command=MACHINES) as server:
-        asyncio.run(go_on(server))
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_the_first_signal_finishes_the_step_in_hand(number: int, code: int) -> None:
     with serving("slow.yaml", command=MACHINES) as server:
@@ -152,7 +134,7 @@ def test_the_token_is_in_nothing_that_is_printed_and_no_program_sees_it() -> Non
     assert TOKEN not in server.log.read_text()
 
 
-def test_a_server_that_nobody_could_use_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_nobody_could_use_does_not_start(cli: CommandLine) -> None:
     told = ran_loopkit(*MACHINES, "letter.yaml", "--port", "0")
     assert told.returncode == 2
     assert "clients need a token: give it in LOOPKIT_TOKEN or with `--token-file`" in told.stderr
@@ -165,10 +147,8 @@ def test_a_server_that_nobody_could_use_does_not_start(capsys: pytest.CaptureFix
         (["--host", "127.0.0.1"], "`--host` is for a server over HTTP"),
         (["--token-file", "token"], "`--token-file` is for a server over HTTP"),
     ):
-        assert invoke(["mcp", "machines", "letter.yaml", *options]) == 2
-        assert why in capsys.readouterr().err
+        assert why in cli(2, "mcp", "machines", "letter.yaml", *options).err
     Path("token").write_text(TOKEN, encoding="utf-8")
     for url in ("runs.example", "https://runs.example/mcp", "ftp://x"):
         options = ["--token-file", "token", "--port", "0", "--url", url]
-        assert invoke([*MACHINES, "letter.yaml", *options]) == 2
-        assert "write `https://HOST`" in capsys.readouterr().err
+        assert "write `https://HOST`" in cli(2, *MACHINES, "letter.yaml", *options).err

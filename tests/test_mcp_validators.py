@@ -6,15 +6,15 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loopkit.cli import invoke as run
 from tests.mcp_client import ABOUT, McpServer
+from tests.support import CommandLine
+from tests.waiting import until
 from tests.warm import command
 
 SECRET = "s3cr3t-0f-the-machine"
@@ -124,14 +124,14 @@ def test_a_bad_draft_has_the_findings_that_validate_prints(
     served: Served,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     """S3.1: the same code path."""
     monkeypatch.chdir(folder)
     text = "TBD\n"
     (folder / "text.md").write_text(text, encoding="utf-8")
-    assert run(["validate", "words.yaml", "structure", "text.md", "--json"]) == 1
-    findings = json.loads(capsys.readouterr().out)["findings"]
+    told = cli(1, "validate", "words.yaml", "structure", "text.md", "--json").out
+    findings = json.loads(told)["findings"]
     judged = served.judged("structure", draft=text)
     assert (judged["ok"], judged["verdict"]) == (False, "fail")
     assert [d["message"] for d in judged["diagnostics"]] == [f["message"] for f in findings]
@@ -261,9 +261,7 @@ def test_a_client_that_goes_away_and_a_signal_end_the_server_in_the_midst_of_a_c
     ):
         process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.flush()
-    while not begun.exists():
-        assert process.poll() is None
-        time.sleep(0.02)
+    until(begun.exists)
     if interrupted:
         process.send_signal(signal.SIGINT)
         process.wait(60)
@@ -273,12 +271,11 @@ def test_a_client_that_goes_away_and_a_signal_end_the_server_in_the_midst_of_a_c
 
 
 def test_closed_streams_are_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "stdin", None)
-    assert run(["mcp", "validators", "words.yaml"]) == 2
-    assert "standard input or output is closed" in capsys.readouterr().err
+    assert "standard input or output is closed" in cli(2, "mcp", "validators", "words.yaml").err
 
 
 WRONG = WORDS.replace("section: Goal", "sectoin: Goal")
@@ -303,14 +300,13 @@ states:
 def test_what_cannot_be_served_is_refused_before_anybody_speaks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     machine: str,
     options: list[str],
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("m.yaml").write_text(machine, encoding="utf-8")
-    assert run(["mcp", "validators", "m.yaml", *options]) == 2
-    told = capsys.readouterr()
+    told = cli(2, "mcp", "validators", "m.yaml", *options)
     assert said in told.err
     assert told.out == ""

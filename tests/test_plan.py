@@ -10,7 +10,7 @@ import pytest
 from loopkit.cli import invoke as run
 from loopkit.cli.terminal import wrap
 from tests.machines import loop
-from tests.support import ROOT
+from tests.support import ROOT, CommandLine
 
 PLAN_REVIEW = str(ROOT / "machines/plan_review.yaml")
 MACHINE = """
@@ -46,9 +46,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("machine.yaml").write_text(MACHINE, encoding="utf-8")
 
 
-def planned(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert run(["plan", "machine.yaml", *options]) == 0
-    return capsys.readouterr().out
+def planned(cli: CommandLine, *options: str) -> str:
+    return cli(0, "plan", "machine.yaml", *options).out
 
 
 def row(out: str, name: str) -> list[str]:
@@ -62,37 +61,31 @@ def joined(out: str) -> str:
     return " ".join(out.split())
 
 
-def test_the_least_and_the_most_are_told_for_the_given_input(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_least_and_the_most_are_told_for_the_given_input(cli: CommandLine) -> None:
     # One draft, one judge, one polish; with r revisions r + 1 of the first two.
-    out = planned(capsys, "--set", "topic=tea", "--set", "rounds=2")
+    out = planned(cli, "--set", "topic=tea", "--set", "rounds=2")
     assert row(out, "agent runs") == ["3", "7"]
     # Two tries for each of four writings, one try for each of three judgements and of
     # what may be asked about each.
     assert row(out, "calls")[:2] == ["3", "14"]
 
 
-def test_what_a_resume_adds_is_told_beside_the_most(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "A resume renews the tries" in planned(capsys)
+def test_what_a_resume_adds_is_told_beside_the_most(cli: CommandLine) -> None:
+    assert "A resume renews the tries" in planned(cli)
 
 
-def test_an_input_that_is_not_given_is_taken_at_its_dearest(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert row(planned(capsys), "agent runs") == ["3", "9"]
-    assert "input.rounds = 3" not in planned(capsys)
-    paths = planned(capsys, "--paths")
+def test_an_input_that_is_not_given_is_taken_at_its_dearest(cli: CommandLine) -> None:
+    assert row(planned(cli), "agent runs") == ["3", "9"]
+    assert "input.rounds = 3" not in planned(cli)
+    paths = planned(cli, "--paths")
     assert "input.rounds = 3" in paths
     assert re.search(
         r"^6 states, \d+ configurations, \d+ paths; each of them ends$", paths, re.MULTILINE
     )
 
 
-def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = planned(capsys, "--set", "rounds=0")
+def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(cli: CommandLine) -> None:
+    out = planned(cli, "--set", "rounds=0")
     # gpt-5: 272,000 tokens in at 1.25 USD a million, 1,000 out at 10.
     assert "openai/gpt-5-mini → openai/gpt-5  $0.3500" in out
     # Two tries for each of two writings, and a judgement that may contradict itself at a cent.
@@ -101,8 +94,8 @@ def test_calls_may_cost_their_dearest_rung_and_the_limit_stands_beside(
     assert row(out, "of writer") == ["4", "$1.40"]
     assert "critic  touch asked  " in out
     assert "`cost_usd` ends a run at $0.5000." in joined(out)
-    assert "`cost_usd` ends a run at $0.2000." in joined(planned(capsys, "--max-cost", "0.2"))
-    within = planned(capsys, "--max-cost", "2", "--set", "rounds=0")
+    assert "`cost_usd` ends a run at $0.2000." in joined(planned(cli, "--max-cost", "0.2"))
+    within = planned(cli, "--max-cost", "2", "--set", "rounds=0")
     assert "ends a run at $2.00, which is above the most that could be." in joined(within)
 
 
@@ -117,7 +110,7 @@ states:
 
 
 def test_what_a_run_typically_costs_comes_first_and_where_nothing_bounds_it_the_key_that_would(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     def told(*changes: tuple[str, str]) -> tuple[list[str], str]:
         """The amounts and keys in the order of the plan, and the plan."""
@@ -125,7 +118,7 @@ def test_what_a_run_typically_costs_comes_first_and_where_nothing_bounds_it_the_
         for old, new in changes:
             text = text.replace(old, new)
         Path("machine.yaml").write_text(text, encoding="utf-8")
-        out = planned(capsys)
+        out = planned(cli)
         return re.findall(r"\$\d+\.\d+|max_tokens(?=,)|limits\.tokens", out), joined(out)
 
     typical = "$0.0020"
@@ -146,7 +139,7 @@ def test_what_a_run_typically_costs_comes_first_and_where_nothing_bounds_it_the_
 
 
 def test_codes_on_the_path_with_the_most_calls_are_told_as_guards_ask_for_them(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     machine = MACHINE.replace(
         "{guard: valid, target: polish},", "{guard: '\"LATE\" in codes', target: polish},"
@@ -155,23 +148,23 @@ def test_codes_on_the_path_with_the_most_calls_are_told_as_guards_ask_for_them(
         machine.replace("by: [lint, quality]", "by: [{max_chars: 9, code: LATE}, quality]"),
         encoding="utf-8",
     )
-    out = planned(capsys, "--paths")
+    out = planned(cli, "--paths")
     assert '(verdict = fail, "LATE" in codes)' in out
     assert "Held" not in out
 
 
 def test_a_price_that_is_not_known_makes_the_cost_unknown_and_says_what_to_add(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     text = MACHINE.replace("openai/gpt-5]", "openai/ours]").replace(", cost_usd: 0.5", "")
     Path("machine.yaml").write_text(text, encoding="utf-8")
-    out = planned(capsys)
+    out = planned(cli)
     assert row(out, "calls")[2:] == ["price,", "limits.tokens"]
     assert "openai/gpt-5-mini → openai/ours  price, limits.tokens" in out
     assert "agent `writer` asks `openai/ours`" in joined(out)
     assert "or `--price writer=USD`, in USD for a million tokens" in joined(out)
     # Its cap is in the machine; all that is missing is the price.
-    told = joined(planned(capsys, "--price", "writer=2", "--set", "rounds=0"))
+    told = joined(planned(cli, "--price", "writer=2", "--set", "rounds=0"))
     assert "openai/gpt-5-mini → openai/ours limits.tokens" in told
     assert "Nothing bounds a prompt of `writer`, because the window of its model is not" in told
 
@@ -189,13 +182,12 @@ states:
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_cost_limit_of_the_command_line_that_no_call_fits_in_is_told_like_one_of_the_file(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, cli: CommandLine
 ) -> None:
     Path("machine.yaml").write_text(TIGHT, encoding="utf-8")
 
     def told(*options: str) -> str:
-        run([command, "machine.yaml", *options])
-        return capsys.readouterr().err
+        return cli.ends(command, "machine.yaml", *options)[1].err
 
     of_the_file = told()
     assert "no call of `writer` fits into this limit" in of_the_file
@@ -210,9 +202,7 @@ def test_a_cost_limit_of_the_command_line_that_no_call_fits_in_is_told_like_one_
     assert "no-call-fits" not in told("--max-cost", "0.25")
 
 
-def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(cli: CommandLine) -> None:
     model = "writer: {model: openai/gpt-5-mini, params: {max_tokens: 90000}}"
     text = TIGHT.replace(
         "writer: {command: [cat], price_per_run: 0.25, retry: {attempts: 1}}", model
@@ -220,8 +210,7 @@ def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(
     Path("machine.yaml").write_text(text, encoding="utf-8")
 
     def is_told(*options: str) -> bool:
-        assert run(["plan", "machine.yaml", *options]) == 0
-        return "no call of `writer` fits" in capsys.readouterr().err
+        return "no call of `writer` fits" in cli(0, "plan", "machine.yaml", *options).err
 
     assert not is_told()
     assert is_told("--model", "writer=openai/gpt-5")
@@ -240,51 +229,46 @@ def test_whether_a_call_fits_is_told_of_the_model_that_is_asked(
     assert is_told()
 
 
-def test_what_is_less_than_a_cent_is_not_taken_for_nothing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = planned(capsys, "--price", "writer=0.001", "--set", "rounds=0", "--set", "topic=tea")
+def test_what_is_less_than_a_cent_is_not_taken_for_nothing(cli: CommandLine) -> None:
+    out = planned(cli, "--price", "writer=0.001", "--set", "rounds=0", "--set", "topic=tea")
     assert row(out, "at draft") == ["2", "$0.0005"]
     assert re.search(r"^  at draft +<\$0\.0001$", out, re.MULTILINE)
 
 
-def test_other_models_are_planned_as_they_would_run(capsys: pytest.CaptureFixture[str]) -> None:
-    out = planned(capsys, "--model", "writer=ollama_chat/llama3", "--set", "rounds=0")
+def test_other_models_are_planned_as_they_would_run(cli: CommandLine) -> None:
+    out = planned(cli, "--model", "writer=ollama_chat/llama3", "--set", "rounds=0")
     assert row(out, "of writer") == ["4", "$0.00"]
     assert "draft writer ollama_chat/llama3 nothing" in joined(out)
-    assert run(["plan", "machine.yaml", "--model", "writr=openai/gpt-5"]) == 2
-    assert "did you mean `writer`?" in capsys.readouterr().err
+    told = cli(2, "plan", "machine.yaml", "--model", "writr=openai/gpt-5").err
+    assert "did you mean `writer`?" in told
 
 
-def test_a_plan_fits_a_terminal_of_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", PLAN_REVIEW]) == 0
-    out = capsys.readouterr().out
+def test_a_plan_fits_a_terminal_of_eighty_columns(cli: CommandLine) -> None:
+    out = cli(0, "plan", PLAN_REVIEW).out
     assert max(len(row) for line in out.splitlines() for row in wrap(line, 80).split("\n")) <= 80
 
 
 def test_first_prompts_and_commands_are_filled_in_as_far_as_the_input_goes(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
-    out = planned(capsys, "--set", "topic=green tea")
+    out = planned(cli, "--set", "topic=green tea")
     assert "First prompt of draft:\n  Write about green tea." in out
     assert "judge · lint: touch 'green tea'" in out
     assert "First prompt of polish" not in out
-    assert "First prompt" not in planned(capsys)
-    assert "judge · lint: touch {{ input.topic }}" in planned(capsys)
+    assert "First prompt" not in planned(cli)
+    assert "judge · lint: touch {{ input.topic }}" in planned(cli)
 
 
-def test_nothing_is_run_asked_or_stored(capsys: pytest.CaptureFixture[str]) -> None:
-    planned(capsys, "--set", "topic=tea", "--set", "rounds=1")
+def test_nothing_is_run_asked_or_stored(cli: CommandLine) -> None:
+    planned(cli, "--set", "topic=tea", "--set", "rounds=1")
     assert [path.name for path in Path().iterdir()] == ["machine.yaml"]
 
 
-def test_expected_values_are_exact_under_given_probabilities(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_expected_values_are_exact_under_given_probabilities(cli: CommandLine) -> None:
     text = MACHINE.replace("by: [lint, quality]", "by: [quality]").replace("input.rounds,", "1,")
     Path("machine.yaml").write_text(text, encoding="utf-8")
     # Draft and judge once, half of the time twice, and three times out of four a polish.
-    out = planned(capsys, "--assume", "judge.valid=0.5")
+    out = planned(cli, "--assume", "judge.valid=0.5")
     assert "  3.75 agent runs, 3.75 calls, " in out
     assert "  at draft: $" in out
     assert "  at judge: $0.0150\n" in out  # once, and half of the time twice, for a cent
@@ -308,13 +292,11 @@ states:
 """
 
 
-def test_expected_values_come_from_the_runs_in_the_journal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_expected_values_come_from_the_runs_in_the_journal(cli: CommandLine) -> None:
     Path("machine.yaml").write_text(RAN, encoding="utf-8")
     Path("s.yaml").write_text("scenario: 1\nagents: {writer: [{reply: Played.}]}\n", "utf-8")
-    assert run(["plan", "machine.yaml", "--from-runs"]) == 0
-    assert "no finished runs of `machine` in the journal" in capsys.readouterr().err
+    told = cli(0, "plan", "machine.yaml", "--from-runs").err
+    assert "no finished runs of `machine` in the journal" in told
     assert not Path(".loopkit").exists()
     for answer in ("A long answer.", "Well, a long one.", "Good as it is.", "No"):
         Path("answer").write_text(answer, encoding="utf-8")
@@ -322,8 +304,7 @@ def test_expected_values_come_from_the_runs_in_the_journal(
     run(["run", "machine.yaml", "--script", "s.yaml"])
     Path("answer").unlink()
     assert run(["run", "machine.yaml"]) != 0
-    capsys.readouterr()
-    out = planned(capsys, "--from-runs")
+    out = planned(cli, "--from-runs")
     assert "In the mean over 4 finished runs of `machine` in the journal:" in out
     assert "  1.25 calls, $0.3125; at most 2, $0.5000\n" in out
     assert "  at draft: $0.3125\n" in out
@@ -342,10 +323,9 @@ def test_expected_values_come_from_the_runs_in_the_journal(
     ],
 )
 def test_a_probability_that_can_not_be_used_is_told(
-    written: str, said: str, capsys: pytest.CaptureFixture[str]
+    written: str, said: str, cli: CommandLine
 ) -> None:
-    assert run(["plan", "machine.yaml", "--assume", written]) == 2
-    assert said in capsys.readouterr().err
+    assert said in cli(2, "plan", "machine.yaml", "--assume", written).err
 
 
 ASKED = loop(
@@ -368,28 +348,26 @@ brewed: {final: success}
 )
 
 
-def test_what_is_said_to_be_missing_can_be_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_to_be_missing_can_be_assumed(cli: CommandLine) -> None:
     Path("machine.yaml").write_text(ASKED, encoding="utf-8")
     assumed: list[str] = []
 
     def said(*more: str) -> str:
         assumed.extend(f"--assume={text}" for text in more)
-        assert run(["plan", "machine.yaml", *assumed]) == 2
-        return capsys.readouterr().err
+        return cli(2, "plan", "machine.yaml", *assumed).err
 
     assert 'write `"…" in codes`' in said("check.codes=0.5")
     assumed.clear()
     hint = said("check.valid=1", "ask.brew=0.5")
     assert '`ask.quickly` or `ask.how == "in-a-pot"`' in hint
     assert "the probability of `ask.brew and how" in said('ask.how == "in-a-pot"=0.5')
-    out = planned(capsys, *assumed, '--assume=ask.brew and how == "in-a-pot"=0.4')
+    out = planned(cli, *assumed, '--assume=ask.brew and how == "in-a-pot"=0.4')
     assert "  brewed: 40.0%\n  dropped: 60.0%\n" in out
 
 
-def test_a_machine_with_errors_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_with_errors_is_not_planned(cli: CommandLine) -> None:
     Path("machine.yaml").write_text(MACHINE.replace("guard: valid", "guard: vald"), "utf-8")
-    assert run(["plan", "machine.yaml"]) == 2
-    assert "did you mean `valid`?" in capsys.readouterr().err
+    assert "did you mean `valid`?" in cli(2, "plan", "machine.yaml").err
 
 
 ONE_OF_EACH = loop(
@@ -407,12 +385,11 @@ agents: {writer: {model: openai/ours, price: 1, params: {max_tokens: 1}, retry: 
 )
 
 
-def test_one_of_a_kind_is_told_without_a_plural(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_a_kind_is_told_without_a_plural(cli: CommandLine) -> None:
     Path("machine.yaml").write_text(ONE_OF_EACH, encoding="utf-8")
-    told = joined(planned(capsys, "--answer-tokens", "1"))
+    told = joined(planned(cli, "--answer-tokens", "1"))
     assert "answers of 1 token (`--answer-tokens`)" in told
-    assert run(["check", "machine.yaml"]) == 0
-    told += capsys.readouterr().out
+    told += cli(0, "check", "machine.yaml").out
     assert "no run uses it up: a run makes at most 1 revision" in told
     assert re.findall(r"\b1 [a-z]+s\b", told) == []
 
@@ -456,14 +433,14 @@ states:
 """
 
 
-def planned_family(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+def planned_family(cli: CommandLine, *options: str) -> str:
     Path("task.yaml").write_text(TASK, encoding="utf-8")
     Path("machine.yaml").write_text(PARENT, encoding="utf-8")
-    return planned(capsys, *options)
+    return planned(cli, *options)
 
 
-def test_a_plan_counts_the_runs_that_its_states_start(capsys: pytest.CaptureFixture[str]) -> None:
-    out = planned_family(capsys)
+def test_a_plan_counts_the_runs_that_its_states_start(cli: CommandLine) -> None:
+    out = planned_family(cli)
     # A task with r revisions: (r + 1) · (2 + 2) calls and (r + 1) · 2 agent runs. The first one
     # may fail, with an empty answer that nobody judges.
     assert row(out, "agent runs") == [str(1 + 2 + 1), str(2 + 9 * 4 + 1)]
@@ -477,10 +454,8 @@ def test_a_plan_counts_the_runs_that_its_states_start(capsys: pytest.CaptureFixt
     )
 
 
-def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    _, first, each = re.split(r"^`\w+` runs .*$", planned_family(capsys), flags=re.MULTILINE)
+def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(cli: CommandLine) -> None:
+    _, first, each = re.split(r"^`\w+` runs .*$", planned_family(cli), flags=re.MULTILINE)
     # What is written as the input of a child is known of it.
     assert row(first, "calls")[:2] == ["2", "4"]
     assert row(each, "calls")[:2] == ["2", "8"]
@@ -492,17 +467,15 @@ def test_a_plan_has_the_plan_of_the_runs_that_its_states_start(
         )
 
 
-def test_a_plan_of_a_given_list_counts_its_items(capsys: pytest.CaptureFixture[str]) -> None:
-    out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
+def test_a_plan_of_a_given_list_counts_its_items(cli: CommandLine) -> None:
+    out = planned_family(cli, "--set-json", 'tasks=["a", "b"]')
     assert row(out, "calls")[:2] == [str(1 + 2 * 2 + 1), str(4 + 2 * 8 + 1)]
     assert "of input.tasks, 2 times, up to 3 at once" in out
     assert "`tasks` is taken to run `task` 2 times" in out
 
 
-def test_a_run_typically_costs_what_the_runs_typically_do_that_it_starts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = planned_family(capsys, "--set-json", 'tasks=["a", "b"]')
+def test_a_run_typically_costs_what_the_runs_typically_do_that_it_starts(cli: CommandLine) -> None:
+    out = planned_family(cli, "--set-json", 'tasks=["a", "b"]')
     table, _, rest = out.partition("What a run typically costs")[2].partition("Assumed")
     assert "`first` is taken to run `task` 1 time, each with the fewest revisions." in rest
     assert [line.split()[-1] for line in table.splitlines() if "calls" in line] == ["7"]
@@ -514,14 +487,12 @@ def test_a_run_typically_costs_what_the_runs_typically_do_that_it_starts(
     assert 0.5 < first < 0.51
 
 
-def test_a_limit_of_a_run_bounds_the_answers_of_those_that_it_starts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_limit_of_a_run_bounds_the_answers_of_those_that_it_starts(cli: CommandLine) -> None:
     free = PARENT.replace("agents: {lead", "limits: {agent_calls: 90}\nagents: {lead", 1)
     capped = PARENT.replace("agents: {lead", "limits: {cost_usd: 90}\nagents: {lead", 1)
     told = []
     for text in (free, capped):
         Path("task.yaml").write_text(TASK.replace(", params: {max_tokens: 1000}", ""))
         Path("machine.yaml").write_text(text)
-        told.append("is asked for 16,384 tokens at most" in planned(capsys))
+        told.append("is asked for 16,384 tokens at most" in planned(cli))
     assert told == [False, True]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -401,10 +400,6 @@ def named_alike(text: str) -> str:
     return re.sub(r"loop-\w{6}", "loop-xxxxxx", text)
 
 
-def piped(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return ran_loopkit(*argv)
-
-
 @pytest.mark.usefixtures("folder")
 def test_at_a_terminal_the_last_line_is_live_and_gone_in_the_end() -> None:
     terminal = Terminal(SLOW_RUN, columns=200)
@@ -419,7 +414,7 @@ def test_at_a_terminal_the_last_line_is_live_and_gone_in_the_end() -> None:
 def test_what_scrolls_is_what_a_run_without_a_terminal_prints() -> None:
     terminal = Terminal(QUICK_RUN, columns=200)
     assert terminal.end() == 0
-    plain = piped(QUICK_RUN)
+    plain = ran_loopkit(*QUICK_RUN)
     expected = [*plain.stderr.splitlines(), *plain.stdout.splitlines()]
     left = screen(terminal.output)[:-1]
     assert sorted(map(named_alike, left)) == sorted(map(named_alike, expected))
@@ -577,9 +572,9 @@ def test_a_process_that_is_killed_leaves_a_terminal_that_works() -> None:
 
 
 def test_the_events_of_a_run_are_told_afterwards_as_they_were_live(folder: Path) -> None:
-    live = piped(QUICK_RUN).stderr.splitlines()[1:]
+    live = ran_loopkit(*QUICK_RUN).stderr.splitlines()[1:]
     name = live[0].removeprefix("run ")
-    day, *told = piped(["runs", "logs", name]).stdout.splitlines()
+    day, *told = ran_loopkit("runs", "logs", name).stdout.splitlines()
     assert re.fullmatch(r"[-\d]{10} \S+", day)
     assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in told)
     assert [line[10:] for line in told] == live[:-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from loopkit.engine.telemetry import Figures
 from loopkit.views.page.rendering import difference
 from loopkit.views.page.run_page import RunPage, csp_hash, html_report, markdown_report
 from loopkit.views.run_view import RunViews
-from tests.support import PASS, PLAN_REVIEW, ROOT, Desk, Played, fails, scenario
+from tests.html_page import parsed
+from tests.support import PASS, PLAN_REVIEW, ROOT, CommandLine, Desk, Played, fails, scenario
 
 SCENARIO = ROOT / "machines/plan_review/scenario.yaml"
 ISSUE = (ROOT / "machines/plan_review/issue.md").read_text()
@@ -55,26 +55,6 @@ def page_of(desk: Desk, name: str) -> RunPage:
     return asyncio.run(read())
 
 
-class Page(HTMLParser):
-    """The tags of a page with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
-
-
 def played_plan_review(desk: Desk) -> Played:
     return desk.play(PLAN_REVIEW, SCENARIO, {"issue": ISSUE})
 
@@ -86,13 +66,13 @@ def loop(desk: Desk, *verdicts: dict[str, Any], texts: list[Any] | None = None) 
 
 def test_a_report_names_every_step_call_version_and_finding_and_the_result(durable: Desk) -> None:
     played = played_plan_review(durable)
-    page = Page(html_report(page_of(durable, played.state.run)))
-    steps = [a["id"] for tag, a in page.tags if tag == "li" and "step" in (a.get("class") or "")]
+    page = parsed(html_report(page_of(durable, played.state.run)))
+    steps = [one["id"] for one in page.all("li", "step")]
     entered = [s.seq for s in played.stored if s.event.type == "entered"]
     assert steps == [f"step-{seq}" for seq in entered]
-    calls = [a["id"] for tag, a in page.tags if a.get("class") == "call"]
+    calls = [one["id"] for one in page.all(class_="call")]
     assert calls == [f"call-{s.seq}" for s in played.stored if s.event.type == "intended"]
-    versions = [a["id"] for tag, a in page.tags if a.get("class") == "version"]
+    versions = [one["id"] for one in page.all(class_="version")]
     assert versions == [*(f"version-plan-{n}" for n in (1, 2, 3)), "version-validation-1"]
     for report in played.reports:
         for finding in report.findings:
@@ -106,16 +86,15 @@ def test_a_report_names_every_step_call_version_and_finding_and_the_result(durab
 def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
     text = html_report(page_of(durable, played_plan_review(durable).state.run))
     assert len(text.encode()) < 150_000
-    page = Page(text)
-    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe", "object")]
-    assert not [a for _, a in page.tags if a.keys() & {"src", "style", "srcset", "action"}]
-    links = [a.get("href") for tag, a in page.tags if tag == "a"]
-    assert all(link is not None and link.startswith("#") for link in links)
-    ids = {a.get("id") for _, a in page.tags}
-    assert {str(link)[1:] for link in links} <= ids
+    page = parsed(text)
+    every = page.all()
+    assert not {one.tag for one in every} & {"script", "link", "img", "iframe", "object"}
+    assert not [a for a in every if a.attributes.keys() & {"src", "style", "srcset", "action"}]
+    links = [one["href"] for one in page.all("a")]
+    assert all(link.startswith("#") for link in links)
+    assert {link[1:] for link in links} <= {one.attributes.get("id") for one in every}
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
-    (policy,) = [a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a]
-    assert policy is not None
+    (policy,) = [a["content"] for a in page.all("meta") if "http-equiv" in a.attributes]
     assert f"style-src '{csp_hash(style)}'" in policy
     assert "default-src 'none'" in policy
     assert "url(" not in style
@@ -170,20 +149,25 @@ def test_a_finding_has_one_status_in_all_that_shows_it(
     for stored in shown.history:
         figures.take(stored.event, stored.at)
     known = {defect.message: defect.status for defect in figures.defects}
-    table, page = markdown_report(shown), Page(html_report(shown)).text
+    table = markdown_report(shown)
+    rows = [
+        " ".join(filter(None, (cell.text for cell in [*row.all("th"), *row.all("td")])))
+        for row in parsed(html_report(shown)).all("tr")
+    ]
     for message, words in cells.items():
         now, *rounds = [word.strip("-").replace("_", " ") for word in words.split()]
         assert known[message] == now
         assert f"| {message} | {' | '.join([now, *rounds])} |" in table
-        assert f"{message} good {' '.join(filter(None, [now, *rounds]))} " in page
+        row = f"{message} good {' '.join(filter(None, [now, *rounds]))}"
+        assert [one for one in rows if one.endswith(row)]
 
 
 def test_an_open_question_is_shown_with_its_choices_and_why_one_is_closed(durable: Desk) -> None:
     played = loop(durable, fails("a"), fails("b"), fails("c"), fails("d"))
     shown = page_of(durable, played.state.run)
-    page = Page(html_report(shown))
+    page = parsed(html_report(shown))
     assert "Good? <b>really</b>" in page.text
-    assert ("b", {}) not in page.tags
+    assert not page.all("b")
     assert "again (with a comment) closed: all 3 revisions are used up" in page.text
     assert "--set" not in page.text
     asked = shown.asked
@@ -201,7 +185,7 @@ def test_a_suspended_run_says_why_and_what_leads_on(durable: Desk) -> None:
     assert played.state.status == "suspended"
     text = html_report(page_of(durable, played.state.run))
     assert played.state.suspended is not None
-    assert played.state.suspended.message.split("`")[0] in Page(text).text
+    assert played.state.suspended.message.split("`")[0] in parsed(text).text
     assert "<code>loopkit resume" in text
 
 
@@ -236,9 +220,9 @@ def test_hostile_texts_are_only_text(durable: Desk) -> None:
     shown = page_of(durable, result.run)
     text = html_report(shown)
     assert len(text) < 400_000
-    page = Page(text)
-    assert not [tag for tag, _ in page.tags if tag in ("script", "img")]
-    assert not [name for _, attributes in page.tags for name in attributes if name[:2] == "on"]
+    page = parsed(text)
+    assert not page.all("script") + page.all("img")
+    assert not [name for one in page.all() for name in one.attributes if name[:2] == "on"]
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "esrever" in page.text
@@ -309,14 +293,14 @@ states:
   done: {final: success}
 """
     played = durable.play(machine, inputs={"items": [{"id": "a"}, {"id": "b"}]})
-    page = Page(html_report(page_of(durable, played.state.run)))
+    page = parsed(html_report(page_of(durable, played.state.run)))
     assert "all: 2 items" in page.text
     for child in played.state.children["all"].values():
         assert child.started.child in page.text
 
 
 def test_the_command_writes_both_formats_and_refuses_others(
-    durable: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    durable: Desk, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     played = played_plan_review(durable)
     monkeypatch.chdir(durable.folder)
@@ -325,6 +309,6 @@ def test_the_command_writes_both_formats_and_refuses_others(
     assert run(["report", name, "-o", "run.md"]) == 0
     assert Path("run.html").read_text().startswith("<!doctype html>")
     assert Path("run.md").read_text().startswith("# Run ")
-    assert run(["report", name, "-o", "run.pdf"]) == 2
-    assert "`-o run.pdf`: the name has to end in .html or .md" in capsys.readouterr().err
+    told = cli(2, "report", name, "-o", "run.pdf").err
+    assert "`-o run.pdf`: the name has to end in .html or .md" in told
     assert run(["report", "nobody-1", "-o", "run.md"]) == 2

@@ -299,22 +299,18 @@ def test_versions_of_two_runs_are_compared(cli: CommandLine) -> None:
     assert changed[1:3] == ["-A note.Once more.", "+One.Once more."]
 
 
-def test_a_question_says_until_when_it_is_open_and_what_counts_then(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_question_says_until_when_it_is_open_and_what_counts_then(cli: CommandLine) -> None:
     name = started(LIMITED)
-    assert run(["runs", "show", name]) == 0
-    told = capsys.readouterr().out
+    told = cli(0, "runs", "show", name).out
     due = r"\nDue by [-\d]{10} [:\d]{8} UTC: if the run goes on after that, "
     assert re.search(due + r"the answer is `stop`; as long as it has not, a later", told)
     assert run(["answer", name, "write"]) == 5
-    assert run(["runs", "show", name]) == 0
-    told = capsys.readouterr().out
+    told = cli(0, "runs", "show", name).out
     assert re.search(due + r"it no longer waits for the delivery; as long as", told)
 
 
 def test_a_late_delivery_is_taken_until_the_run_goes_on_and_again_after_a_resume(
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     late = LIMITED.replace("timeout: 2h", "timeout: 100ms").replace(", on_error: stopped", "")
     Path("note.md").write_text("Tea.", encoding="utf-8")
@@ -324,18 +320,14 @@ def test_a_late_delivery_is_taken_until_the_run_goes_on_and_again_after_a_resume
     time.sleep(0.2)
     assert run(["reply", taken, "note.md"]) == 0
     assert run(["resume", suspended]) == 4
-    capsys.readouterr()
-    assert run(["reply", suspended, "note.md"]) == 2
-    told = capsys.readouterr().err
+    told = cli(2, "reply", suspended, "note.md").err
     assert "waits for no delivery now: it is suspended (nobody delivered `note` in time)" in told
     [line] = re.findall(r"resume it first: `loopkit (.*)`", told)
     assert run(line.split()) == 5
     assert run(["reply", suspended, "note.md"]) == 0
 
 
-def test_a_question_says_which_error_led_to_it_and_what_was_not_written(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_question_says_which_error_led_to_it_and_what_was_not_written(cli: CommandLine) -> None:
     name = started("""
 loopkit: 1
 states:
@@ -348,24 +340,20 @@ states:
   done: {final: success}
   stopped: {final: failure}
 """)
-    assert run(["runs", "show", name]) == 0
-    told = capsys.readouterr().out
+    told = cli(0, "runs", "show", name).out
     why = "Came here from fetch: a fatal error; command './a-program-that-nobody-has' was not"
     assert f"\n{why} started: " in told
     assert "\nNot written so far: news\n" in told
     assert run(["answer", name, "no"]) == 1
-    assert run(["runs", "show", name]) == 0
-    assert "ended after" not in capsys.readouterr().out
+    assert "ended after" not in cli(0, "runs", "show", name).out
     machine = Path("note.yaml").read_text(encoding="utf-8")
     name = started(machine.replace("on_error: ask, next: done", "on_error: stopped, next: ask"))
-    assert run(["runs", "show", name]) == 0
-    assert "\nended after an error: command './a-program" in capsys.readouterr().out
+    assert "\nended after an error: command './a-program" in cli(0, "runs", "show", name).out
 
 
-def test_a_run_says_why_it_ended_as_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_says_why_it_ended_as_it_did(cli: CommandLine) -> None:
     name = started(SHORT_OF_WORDS)
-    assert run(["runs", "show", name]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(0, "runs", "show", name).out
     assert "Verdict of check: fail, 1 blocking finding" in shown
     assert f"  - {LONG}\n" in shown
 
@@ -378,18 +366,14 @@ def test_at_a_terminal_messages_are_wrapped_at_words() -> None:
     assert LONG in " ".join(" ".join(lines).split())
 
 
-def test_a_run_is_known_by_the_beginning_of_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_known_by_the_beginning_of_its_id(cli: CommandLine) -> None:
     note, broken = started(SHORT_OF_WORDS), started(BROKEN, "broken")
-    assert run(["runs", "show", note[:-2]]) == 0
-    assert capsys.readouterr().out.startswith(f"{note}: finished")
-    assert run(["cancel", "b"]) == 0
-    assert f"run {broken} is cancelled" in capsys.readouterr().err
+    assert cli(0, "runs", "show", note[:-2]).out.startswith(f"{note}: finished")
+    assert f"run {broken} is cancelled" in cli(0, "cancel", "b").err
     other = started(SHORT_OF_WORDS)
-    assert run(["runs", "show", "note-"]) == 2
-    told = capsys.readouterr().err
+    told = cli(2, "runs", "show", "note-").err
     assert f"error: `note-` begins several runs: {other}, {note}" in told
-    assert run(["runs", "show", "nothing"]) == 2
-    assert "there is no run `nothing`" in capsys.readouterr().err
+    assert "there is no run `nothing`" in cli(2, "runs", "show", "nothing").err
 
 
 def test_a_shell_completes_the_ids_of_runs() -> None:
@@ -407,19 +391,6 @@ def test_a_shell_completes_the_ids_of_runs() -> None:
         assert done.stdout == f"plain,{name}\n"
 
 
-def test_removed_runs_are_gone_and_the_others_stay(capsys: pytest.CaptureFixture[str]) -> None:
-    first, second, third = (started(SHORT_OF_WORDS) for _ in range(3))
-    assert run(["runs", "rm", first, second]) == 0
-    assert f"run {first} is removed\nrun {second} is removed\n" in capsys.readouterr().err
-    assert [name for name, *_ in rows()] == [third]
-    assert run(["runs", "rm", first]) == 2
-    assert f"there is no run `{first}`" in capsys.readouterr().err
-
-
-def test_an_unknown_command_of_runs_is_told_with_the_one_that_was_meant(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run(["runs", "lgos", "note"]) == 2
-    assert "no such command `lgos`; did you mean `logs`?" in capsys.readouterr().err
-    assert run(["diff", "note"]) == 2
-    assert "did you mean `runs diff`?" in capsys.readouterr().err
+def test_an_unknown_command_of_runs_is_told_with_the_one_that_was_meant(cli: CommandLine) -> None:
+    assert "no such command `lgos`; did you mean `logs`?" in cli(2, "runs", "lgos", "note").err
+    assert "did you mean `runs diff`?" in cli(2, "diff", "note").err

@@ -143,10 +143,7 @@ def test_programs_of_runs_do_not_see_the_token() -> None:
     )
     with serving("letter.yaml", "--answer") as server, server.client() as client:
         client.post("/api/runs", json={"machine": "letter"})
-        until = time.monotonic() + 60
-        while not (Path("seen").exists() and Path("seen").read_text()):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        waiting.until(lambda: Path("seen").exists() and Path("seen").read_text() != "")
     assert "LOOPKIT_TOKEN" not in Path("seen").read_text()
 
 
@@ -196,10 +193,7 @@ def test_the_first_signal_stores_the_step_in_hand_and_ends_also_clients_that_do_
         letter = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
         server.until(client, letter, "waiting")
         run = client.post("/api/runs", json={"machine": "slow"}).json()["run"]
-        until = time.monotonic() + 60
-        while not Path("begun").exists():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        waiting.until(Path("begun").exists)
         with silent(server.url, f"/api/runs/{letter}/events"):
             Path("go").touch()
             began = time.monotonic()
@@ -216,14 +210,9 @@ def test_the_first_signal_stores_the_step_in_hand_and_ends_also_clients_that_do_
 def test_the_second_signal_ends_at_once_and_programs_first() -> None:
     with serving("slow.yaml", "--answer") as server, server.client() as client:
         run = client.post("/api/runs", json={"machine": "slow"}).json()["run"]
-        until = time.monotonic() + 60
-        while not Path("begun").exists():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        waiting.until(Path("begun").exists)
         server.process.send_signal(signal.SIGINT)
-        while "steps in hand" not in server.log.read_text():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        waiting.until(lambda: "steps in hand" in server.log.read_text())
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(30) == 130
         assert "aborted; runs that it drove can be resumed" in server.log.read_text()

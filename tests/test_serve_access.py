@@ -53,21 +53,6 @@ async def test_nothing_is_shown_without_the_token(stranger: httpx.AsyncClient) -
             assert set(answer.json()) == {"error"}
 
 
-async def test_the_page_takes_the_token_and_gives_a_cookie_until_somebody_signs_out(
-    site: Served, stranger: httpx.AsyncClient
-) -> None:
-    shown = await stranger.get("/", headers={"Accept": "text/html"})
-    assert (shown.status_code, shown.headers["location"]) == (303, "/login")
-    page = await stranger.get("/login")
-    assert '<input type="password" name="token"' in page.text
-    answer = await stranger.post("/login", data={"token": TOKEN}, headers={"Origin": site.url})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert (await stranger.get("/api/runs")).status_code == 200
-    out = await stranger.post("/logout", headers={"Origin": site.url})
-    assert out.status_code == 303
-    assert (await stranger.get("/api/runs")).status_code == 401
-
-
 async def test_a_wrong_token_signs_nobody_in(site: Served, stranger: httpx.AsyncClient) -> None:
     for wrong in ("", "wrong", TOKEN[:-1], f"{TOKEN} ", "ü" * 20, "a" * 5000):
         answer = await stranger.post("/login", data={"token": wrong}, headers={"Origin": site.url})

@@ -119,7 +119,8 @@ async def test_an_origin_is_compared_whole_on_whatever_changes_something(
         assert await door.ask(path, *lines, body=ANSWER) == 403, origin
         for other in (
             "POST /logout", "POST /login", "DELETE /api/runs", "PUT /", "PATCH /api",
-            "POST /api/runs", f"POST /api/runs/{run}/cancel",
+            "POST /api/runs", f"POST /api/runs/{run}/cancel", "POST /start/letter",
+            *(f"POST /runs/{run}/{form}" for form in ("answer", "deliver", "resume", "cancel")),
         ):  # fmt: skip
             assert await door.ask(other, *lines) == 403, (other, origin)
     # Two of them are none.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -262,25 +261,3 @@ async def test_a_run_that_the_server_drives_goes_on_when_its_client_is_gone() ->
         await site.post(f"/api/runs/{run}/answer", choice="send")
         events = await all_of(site.client, f"/api/runs/{run}/events")
         assert events[-2].data["type"] == "finished"
-
-
-async def test_a_run_whose_process_was_killed_is_shown_as_interrupted_and_resumed() -> None:
-    await open_journal(STATE).close()
-    process = Process(["-m", "loopkit", "run", "steps.yaml", "--output", "quiet"])
-    async with served(STATE, Path("steps.yaml"), may_answer=True) as site:
-        while not (runs := (await site.get("/api/runs"))["runs"]):
-            await asyncio.sleep(0.02)
-        run = runs[0]["run"]
-        told_of = await site.until(run, lambda run: run["summary"]["seq"] >= 4)
-        assert told_of["summary"]["status"] == "running"
-        busy = await site.post(f"/api/runs/{run}/resume")
-        assert busy.status_code == 409
-        assert f"process {process.pid}" in busy.json()["error"]["message"]
-        process.send_signal(signal.SIGKILL)
-        process.wait(60)
-        await site.until(run, lambda run: run["summary"]["status"] == "interrupted")
-        Path("go").touch()
-        assert (await site.post(f"/api/runs/{run}/resume")).status_code == 200
-        events = await all_of(site.client, f"/api/runs/{run}/events")
-        assert events[-2].data["outcome"] == "failed"
-        assert seqs(events) == list(range(1, len(events)))

@@ -88,15 +88,16 @@ def issues(*named: tuple[str, str], usd: float = 0.0) -> dict[str, Any]:
     return {"data": {"verdict": verdict, "issues": found}, "cost_usd": usd}
 
 
-def told(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> str:
+CLEAN = scenario(agents={"writer": ["x"], "critic": [issues()]})
+
+
+def told(cli: CommandLine, *options: str, code: int = 0) -> str:
     """What `stats` prints, runs that a scenario played included."""
-    capsys.readouterr()
-    assert invoke(["stats", "--played", *options]) == code
-    return capsys.readouterr().out
+    return cli(code, "stats", "--played", *options).out
 
 
-def as_json(capsys: pytest.CaptureFixture[str], *options: str, code: int = 0) -> Any:
-    found = json.loads(told(capsys, *options, "--format", "json", code=code))
+def as_json(cli: CommandLine, *options: str, code: int = 0) -> Any:
+    found = json.loads(told(cli, *options, "--format", "json", code=code))
     Draft7Validator(SCHEMAS["stats"]()).validate(found)
     return found
 
@@ -120,7 +121,7 @@ def figures(run: Mapping[str, Any], *names: str) -> list[Any]:
 
 
 def test_a_planning_fault_found_in_the_design_costs_the_plan_and_the_design_again(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     # Plan 0.01, design 0.02, found; plan 0.03, design 0.04 again. Each of five judgements 0.1.
     desk.play(
@@ -139,7 +140,7 @@ def test_a_planning_fault_found_in_the_design_costs_the_plan_and_the_design_agai
             }
         ),
     )  # fmt: skip
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert figures(run, "outcome", "success", "status", "played", "calls") == [
         "done", True, "finished", True, 8,
     ]  # fmt: skip
@@ -160,7 +161,7 @@ def test_a_planning_fault_found_in_the_design_costs_the_plan_and_the_design_agai
 
 
 def test_two_defects_share_the_works_in_which_both_are_corrected(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     # Works: 0.01, then 0.02 for a and b, then 0.05 for a alone, whose words change each time.
     desk.play(
@@ -176,7 +177,7 @@ def test_two_defects_share_the_works_in_which_both_are_corrected(
             }
         ),
     )
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert figures(run, "works", "corrections", "correction_rate") == [3, 2, 2 / 3]
     assert figures(run, "blocking", "resolved", "density") == [2, 2, 20.0]
     first, second = run["defects"]
@@ -185,11 +186,9 @@ def test_two_defects_share_the_works_in_which_both_are_corrected(
     assert figures(second, "key", "attempts", "cost_usd") == ["b", {"draft": 1}, 0.01]
 
 
-def test_a_clean_run_has_no_defect_and_no_share_of_one(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clean_run_has_no_defect_and_no_share_of_one(desk: Desk, cli: CommandLine) -> None:
     desk.play(KEYED, scenario(agents={"writer": [work("x", 0.5)], "critic": [issues(usd=0.25)]}))
-    found = as_json(capsys)
+    found = as_json(cli)
     run, [machine] = one(found), found["machines"]
     assert figures(run, "works", "corrections", "correction_rate") == [1, 0, 0.0]
     assert figures(run, "blocking", "process_yield", "density", "defects") == [0, None, 0.0, []]
@@ -203,9 +202,7 @@ def test_a_clean_run_has_no_defect_and_no_share_of_one(
 # -- attribution and division -------------------------------------------------------------------
 
 
-def test_what_a_review_let_through_counts_against_its_yield(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_review_let_through_counts_against_its_yield(desk: Desk, cli: CommandLine) -> None:
     # Two reviews of one draft: the first finds one defect and passes over the other.
     desk.play(
         """
@@ -228,7 +225,7 @@ states:
             agents={"writer": ["x", "xy", "xyz"], "critic": [fails("Wrong."), PASS, PASS]},
         ),
     )
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert figures(run, "blocking", "caught", "process_yield") == [2, 1, 0.5]
     assert [defect["missed"] for defect in run["defects"]] == [[], ["review"]]
     phases = {phase["state"]: phase for phase in run["phases"]}
@@ -237,7 +234,7 @@ states:
 
 
 def test_a_work_that_is_not_sent_back_costs_no_defect_anything(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     desk.play(
         """
@@ -256,17 +253,15 @@ states:
 """,
         scenario(agents={"writer": [work("x", 1.0), work("y", 2.0)], "critic": [fails("Wrong.")]}),
     )
-    [defect] = one(as_json(capsys))["defects"]
+    [defect] = one(as_json(cli))["defects"]
     assert figures(defect, "attempts", "cost_usd", "status") == [{}, 0.0, "new"]
 
 
-def test_what_comes_back_is_one_defect_that_recurs(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_comes_back_is_one_defect_that_recurs(desk: Desk, cli: CommandLine) -> None:
     found, other = issues(("a", "A")), issues(("b", "B"))
     writer = [work("1", 1.0), work("2", 1.0), work("3", 1.0), work("4", 1.0)]
     desk.play(KEYED, scenario(agents={"writer": writer, "critic": [found, other, found, found]}))
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert figures(run, "outcome", "blocking", "resolved") == ["failed", 2, 1]
     first, second = run["defects"]
     assert figures(first, "status", "reports", "attempts") == ["recurring", 3, {"draft": 2}]
@@ -275,24 +270,24 @@ def test_what_comes_back_is_one_defect_that_recurs(
 
 
 def test_an_unknown_cost_makes_the_share_of_a_defect_unknown_and_not_free(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     writer = [work("1", 1.0), work("2", None)]
     desk.play(KEYED, scenario(agents={"writer": writer, "critic": [issues(("a", "A")), issues()]}))
-    found = as_json(capsys)
+    found = as_json(cli)
     run, [machine] = one(found), found["machines"]
     assert run["cost_usd"] is None
     assert run["defects"][0]["cost_usd"] is None
     assert figures(machine["corrected"], "runs", "cost_usd", "unpriced") == [1, None, 1]
-    assert "mean of 0 runs, 1 of unknown cost left out" in told(capsys)
+    assert "mean of 0 runs, 1 of unknown cost left out" in told(cli)
 
 
 def test_a_finding_that_blocks_nothing_is_listed_and_not_counted(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     critic = {"complete": [warns("A nit.")], "sound": [PASS]}
     desk.play(TWO_PHASES, scenario(agents={"writer": ["p", "d"], "critic": critic}))
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert figures(run, "blocking", "process_yield") == [0, None]
     assert [figures(d, "blocking", "severity", "message") for d in run["defects"]] == [
         [False, "warning", "A nit."]
@@ -300,7 +295,7 @@ def test_a_finding_that_blocks_nothing_is_listed_and_not_counted(
 
 
 def test_a_judge_that_calls_a_finding_open_by_its_id_names_the_same_defect(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     """S2.39: the defect is known by the id of the ledger, whatever its words."""
     own_form = KEYED[: KEYED.index("        prompt:")] + KEYED[KEYED.index("    transitions:") :]
@@ -324,21 +319,21 @@ def test_a_judge_that_calls_a_finding_open_by_its_id_names_the_same_defect(
             await app.drive(await app.start(load(path), {}))
 
     asyncio.run(play())
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     [defect] = run["defects"]
     assert figures(run, "outcome", "played") == ["done", False]
     assert figures(defect, "reports", "attempts", "status") == [2, {"draft": 2}, "resolved"]
 
 
 def test_a_decision_to_go_on_with_open_findings_is_recorded_as_an_override(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     """S2.18: gate, decision, reviewer, justification, time and the counts of issues."""
     critic = {"complete": [PASS], "sound": [fails("One.", "Two.")]}
     text = TWO_PHASES.replace("{revise: planning}, {target: asked}", "{target: asked}")
     played = desk.play(text, scenario(agents={"writer": ["p", "d"], "critic": critic}))
     desk.answer(played.state.run, "accept", comment="It ships today; “later”.")
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     [override] = run["overrides"]
     given = figures(override, "state", "choice", "by", "comment", "target", "open")
     assert given == ["asked", "accept", "person", "It ships today; “later”.", "done", {"error": 2}]
@@ -347,14 +342,14 @@ def test_a_decision_to_go_on_with_open_findings_is_recorded_as_an_override(
 
 @pytest.mark.parametrize("choice", ["reject", "again"])
 def test_who_rejects_or_sends_back_overrides_nothing(
-    desk: Desk, capsys: pytest.CaptureFixture[str], choice: str
+    desk: Desk, cli: CommandLine, choice: str
 ) -> None:
     critic = {"complete": [PASS], "sound": [fails("One."), PASS]}
     text = TWO_PHASES.replace("{revise: planning}, {target: asked}", "{target: asked}")
     writer = [work("p"), work("d"), work("e", 0.5)]
     played = desk.play(text, scenario(agents={"writer": writer, "critic": critic}))
     desk.answer(played.state.run, choice, comment="Look again.")
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     assert run["overrides"] == []
     [defect] = run["defects"]
     wanted = [{"design": 1}, 0.5, "resolved"] if choice == "again" else [{}, 0.0, "new"]
@@ -364,56 +359,49 @@ def test_who_rejects_or_sends_back_overrides_nothing(
 # -- the command --------------------------------------------------------------------------------
 
 
-def test_an_empty_journal_has_no_figures_and_is_not_made(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert as_json(capsys) == {"runs": [], "machines": []}
-    assert len(cells(told(capsys, "--format", "csv"))) == 1
-    assert told(capsys) == ""
+def test_an_empty_journal_has_no_figures_and_is_not_made(desk: Desk, cli: CommandLine) -> None:
+    assert as_json(cli) == {"runs": [], "machines": []}
+    assert len(cells(told(cli, "--format", "csv"))) == 1
+    assert told(cli) == ""
     assert not (desk.folder / ".loopkit/journal.db").exists()
 
 
-def test_runs_are_grouped_by_machine_and_filtered_by_its_name(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_grouped_by_machine_and_filtered_by_its_name(desk: Desk, cli: CommandLine) -> None:
     for name in ("one", "two"):
         path = desk.write(f"{name}.yaml", KEYED)
-        desk.play(path, scenario(agents={"writer": ["x"], "critic": [issues()]}))
+        desk.play(path, CLEAN)
     desk.play(
         desk.folder / "one.yaml",
         scenario(agents={"writer": ["x", "y"], "critic": [issues(("a", "A")), issues()]}),
     )
-    found = as_json(capsys)
+    found = as_json(cli)
     counted = [figures(m, "machine", "runs", "clean_share", "blocking") for m in found["machines"]]
     assert counted == [["one", 2, 0.5, 1], ["two", 1, 1.0, 0]]
-    assert [m["machine"] for m in as_json(capsys, "--machine", "two")["machines"]] == ["two"]
-    assert as_json(capsys, "--machine", "three")["runs"] == []
-    table = told(capsys)
+    assert [m["machine"] for m in as_json(cli, "--machine", "two")["machines"]] == ["two"]
+    assert as_json(cli, "--machine", "three")["runs"] == []
+    table = told(cli)
     assert "one: 2 runs, 2 finished\n" in table
     assert re.search(r"clean +50\.0% +1 of 2 finished runs", table)
     assert re.search(r"check +0 +0 +– +0 +– +1 +0 +100\.0%", table)
 
 
-def test_a_run_is_counted_once_however_often_it_is_named(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    played = desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]}))
+def test_a_run_is_counted_once_however_often_it_is_named(desk: Desk, cli: CommandLine) -> None:
+    played = desk.play(KEYED, CLEAN)
     run = played.state.run
-    assert len(as_json(capsys, run, run, run[:-2])["runs"]) == 1
+    assert len(as_json(cli, run, run, run[:-2])["runs"]) == 1
 
 
 def test_an_unknown_run_is_a_usage_error_before_anything_is_printed(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
-    played = desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]}))
-    assert told(capsys, played.state.run, "nothing", "--format", "json", code=2) == ""
+    played = desk.play(KEYED, CLEAN)
+    assert told(cli, played.state.run, "nothing", "--format", "json", code=2) == ""
 
 
 def test_runs_that_a_scenario_played_count_where_they_are_named_or_asked_for(
     desk: Desk, cli: CommandLine
 ) -> None:
-    script = scenario(agents={"writer": ["x"], "critic": [issues()]})
-    runs = [desk.play(KEYED, script).state.run for _ in range(2)]
+    runs = [desk.play(KEYED, CLEAN).state.run for _ in range(2)]
     left_out = cli(0, "stats")
     assert "mean of" not in left_out.out
     assert "2 runs that a scenario played are left out; count them with `--pl" in left_out.err
@@ -422,13 +410,8 @@ def test_runs_that_a_scenario_played_count_where_they_are_named_or_asked_for(
     assert ("2 runs, 2 finished" in asked.out, asked.err) == (True, "")
 
 
-def test_a_damaged_run_among_others_is_reported_and_left_out(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = [
-        desk.play(KEYED, scenario(agents={"writer": ["x"], "critic": [issues()]})).state.run
-        for _ in range(3)
-    ]
+def test_a_damaged_run_among_others_is_reported_and_left_out(desk: Desk, cli: CommandLine) -> None:
+    runs = [desk.play(KEYED, CLEAN).state.run for _ in range(3)]
     with closing(sqlite3.connect(desk.folder / ".loopkit/journal.db")) as db, db:
         gone = "DELETE FROM records WHERE seq = 3 AND run_id = (SELECT id FROM runs WHERE run = ?)"
         db.execute(gone, [runs[0]])
@@ -446,12 +429,12 @@ def test_a_damaged_run_among_others_is_reported_and_left_out(
 
 
 def test_more_runs_than_are_read_at_once_are_all_counted_newest_first(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     path = desk.write("many.jsonl", "{}\n" * 120)
     desk.write("m.yaml", "loopkit: 1\nstates:\n  a: {render: x, next: b}\n  b: {final: success}\n")
     assert invoke(["run", "m.yaml", "--batch", str(path), "-o", "out"]) == 0
-    found = as_json(capsys)
+    found = as_json(cli)
     assert len({run["run"] for run in found["runs"]}) == 120
     started = [run["started"] for run in found["runs"]]
     assert started == sorted(started, reverse=True)
@@ -459,23 +442,23 @@ def test_more_runs_than_are_read_at_once_are_all_counted_newest_first(
 
 
 def test_csv_keeps_quotes_commas_lines_and_letters_of_every_language(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     words = 'Say "no", ; and\nthen 無, ß 🜁\x1b[31m'
     critic = [issues(('a,"b"', words)), issues()]
     desk.play(KEYED, scenario(agents={"writer": ["x", "y"], "critic": critic}))
-    head, row = cells(told(capsys, "--format", "csv", "--defects"))
+    head, row = cells(told(cli, "--format", "csv", "--defects"))
     defect = dict(zip(head, row, strict=True))
     assert defect["message"] == words.replace("\x1b[31m", "")
     assert figures(defect, "key", "attempts", "blocking") == ['a,"b"', "draft=1", "true"]
-    head, row = cells(told(capsys, "--format", "csv"))
+    head, row = cells(told(cli, "--format", "csv"))
     run = dict(zip(head, row, strict=True))
     assert figures(run, "works", "corrections", "correction_rate") == ["2", "1", "0.5"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", run["started"])
 
 
 def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     author = "if test -e begun; then touch again; sleep 60; fi; touch begun; echo x"
     text = KEYED.replace("{model: openai/x}", json.dumps({"command": ["sh", "-c", author]}))
@@ -484,7 +467,7 @@ def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
     running = Process(["-m", "loopkit", "run", "m.yaml", "--output", "quiet"], cwd=desk.folder)
     try:
         until((desk.folder / "again").exists)
-        found = as_json(capsys)
+        found = as_json(cli)
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
@@ -494,7 +477,7 @@ def test_a_run_that_is_still_going_is_counted_with_what_it_has_done(
     assert figures(machine, "runs", "finished", "clean_share") == [1, 0, None]
 
 
-def test_children_have_figures_of_their_own(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_children_have_figures_of_their_own(desk: Desk, cli: CommandLine) -> None:
     desk.write("part.yaml", KEYED)
     machine = """
 loopkit: 1
@@ -509,10 +492,10 @@ input: {parts: [str]}
         scenario(children={"parts": {"*": child}}),
         {"parts": ["a", "b"]},
     )
-    found = as_json(capsys, played.state.run)
+    found = as_json(cli, played.state.run)
     assert [run["machine"] for run in found["runs"]] == ["machine", "part", "part"]
     assert [run["cost_usd"] for run in found["runs"]] == [1.0, 0.5, 0.5]
-    assert as_json(capsys)["machines"] == found["machines"]
+    assert as_json(cli)["machines"] == found["machines"]
 
 
 # -- the plot -----------------------------------------------------------------------------------
@@ -544,14 +527,14 @@ def test_a_plot_has_one_point_for_each_span_of_time_that_has_runs() -> None:
 
 
 def test_what_went_away_with_a_version_that_was_given_up_is_withdrawn(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, cli: CommandLine
 ) -> None:
     machine = KEYED.replace("{revise: draft}", "{revise: draft, from: best}")
     writer = [work("1", 0.01), work("2", 0.02), work("3", 0.04)]
     worse = issues(("a", "A"), ("b", "B"))
     critic = [issues(("a", "A")), worse, issues()]
     desk.play(machine, scenario(agents={"writer": writer, "critic": critic}))
-    run = one(as_json(capsys))
+    run = one(as_json(cli))
     first, second = run["defects"]
     assert figures(first, "key", "status", "attempts") == ["a", "resolved", {"draft": 2}]
     assert first["cost_usd"] == 0.06

@@ -17,7 +17,7 @@ import pytest
 from loopkit.app import App
 from loopkit.engine.payloads import HumanAnswer
 from tests.html_page import Element, parsed
-from tests.http_site import ASKING, TOKEN, Served, served
+from tests.http_site import ASKED_IN_DOUBT, ASKING, TOKEN, Served, served
 from tests.test_outside import FILE, FOLDER, GOOD, MACHINE, PARENT, PLAIN
 from tests.waiting import until
 from tests.warm import Process
@@ -453,28 +453,6 @@ async def test_findings_are_given_to_other_states_also_to_several(visitor: Any) 
     assert given == {report["findings"][0]["id"]: ["research", "write"]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\n\r\nTwo leading lines.\r\nTrailing blanks   \r\n\r\n",
-        "One\r\ntwo\nthree\rfour",
-        "\ufeffZero width \u200b and tabs\t\n",
-        "<textarea></textarea> & &amp; \"quoted\" 'too'\n",
-        "Hidden \u202e override\nstays.\n",
-    ],
-)
-async def test_an_edited_artifact_keeps_everything_that_nobody_has_edited(
-    visitor: Any, text: str
-) -> None:
-    user = await visitor(EDITED)
-    run = await asked(user, text=text)
-    shown = sent_as_it_is(user.page.find("form", id="answer"))["edit"]
-    await user.send(choice="done", by="ann", edit=f"New.\r\n{shown}")
-    told = await is_over(user, run)
-    assert told["answers"]["ask"]["edit"].partition("\n")[2] == text
-    assert told["result"]["letter"].partition("\n")[2] == text
-
-
 async def test_an_artifact_that_nobody_has_touched_is_not_edited(visitor: Any) -> None:
     user = await visitor(EDITED)
     run = await asked(user, text="\nA\r\nb \n")
@@ -486,7 +464,8 @@ async def test_an_artifact_that_nobody_has_touched_is_not_edited(visitor: Any) -
 
 async def test_a_long_artifact_is_edited_behind_a_link(visitor: Any) -> None:
     user = await visitor(EDITED)
-    text = "A line of the letter.\r\n" * 20_000
+    odd = "\n\r\n\ufeff<textarea></textarea> & &amp; \"'\u202e\u200b\t\nthree\rfour  \n"
+    text = odd + "A line of the letter.\r\n" * 20_000
     run = await asked(user, text=text)
     assert not user.page.all("textarea", name="edit")
     await user.open(user.page.find("a", href=f"/runs/{run}?edit#h-question")["href"])
@@ -690,21 +669,10 @@ states:
     assert (user.status, user.path) == (200, f"/runs/{run}")
 
 
-SLOW = """
-loopkit: 1
-name: slow
-agents: {writer: {command: [sh, -c, "cat; touch begun; until test -e go; do sleep 0.02; done"]}}
-states:
-  write: {agent: writer, prompt: Tea., output: note, next: done, on_error: {content: failed}}
-  done: {final: success, result: note}
-  failed: {final: failure}
-"""
-
-
 @pytest.fixture
 def driver() -> Iterator[Process]:
     """Another process that drives a run of `slow`, and calls its agent."""
-    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+    Path("slow.yaml").write_text(ASKED_IN_DOUBT, encoding="utf-8")
     process = Process(["-m", "loopkit", "run", "slow.yaml"])
     try:
         until(Path("begun").exists)
@@ -718,12 +686,14 @@ def driver() -> Iterator[Process]:
 async def test_who_drives_a_run_elsewhere_is_told_instead_of_taking_it_away(
     visitor: Any, driver: Process
 ) -> None:
-    user = await visitor(SLOW)
+    user = await visitor(ASKED_IN_DOUBT)
     [listed] = (await user.site.get("/api/runs"))["runs"]
     await user.open(f"/runs/{listed['run']}")
     assert not user.page.all("form", id="resume")
+    busy = await user.site.post(f"/api/runs/{listed['run']}/resume")
+    assert f"process {driver.pid}" in busy.json()["error"]["message"]
     await user.post(f"/runs/{listed['run']}/resume", "")
-    assert user.status == 409
+    assert busy.status_code == user.status == 409
     assert f"process {driver.pid}" in user.page.find(id="told").text
     await user.open(f"/runs/{listed['run']}/cancel")
     await user.send(reason="Enough.")
@@ -737,7 +707,7 @@ async def test_who_drives_a_run_elsewhere_is_told_instead_of_taking_it_away(
 
 
 async def test_a_call_in_doubt_is_decided_on_the_page(visitor: Any, driver: Process) -> None:
-    user = await visitor(SLOW)
+    user = await visitor(ASKED_IN_DOUBT)
     [listed] = (await user.site.get("/api/runs"))["runs"]
     run = listed["run"]
     driver.send_signal(signal.SIGKILL)
@@ -785,31 +755,6 @@ async def test_without_answer_what_is_wanted_is_shown_with_the_line_that_deliver
     shown = user.page.find("section", id="question")
     assert f"loopkit reply {run} FILE" in [one.text for one in shown.all("code")]
     assert not shown.all("form")
-
-
-@pytest.mark.parametrize(
-    "origin", [None, "null", "http://127.0.0.1:1", "https://127.0.0.1", "http://localhost.evil"]
-)
-async def test_only_the_own_pages_of_the_server_can_send_forms(
-    visitor: Any, origin: str | None
-) -> None:
-    user = await visitor(ASKING)
-    run = await asked(user)
-    named = {} if origin is None else {"Origin": origin}
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    question = sent_as_it_is(user.page.find("form", id="answer"))["question"]
-    bodies = {
-        f"/runs/{run}/answer": f"question={question}&choice=send&by=eve",
-        f"/runs/{run}/cancel": "reason=eve",
-        f"/runs/{run}/deliver": f"question={question}&artifact=x&by=eve",
-        f"/runs/{run}/resume": "",
-        "/start/letter": "once=1",
-    }
-    for path, body in bodies.items():
-        refused = await user.client.post(path, content=body, headers={**kind, **named})
-        assert refused.status_code == 403
-    assert len((await user.site.get("/api/runs"))["runs"]) == 1
-    assert (await user.site.get(f"/api/runs/{run}"))["summary"]["status"] == "waiting"
 
 
 async def test_a_form_of_somebody_who_is_signed_out_can_be_sent_again_after_signing_in(
