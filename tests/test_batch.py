@@ -6,6 +6,7 @@ import fcntl
 import json
 import re
 import signal
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Timer
@@ -163,6 +164,24 @@ def test_a_line_that_is_no_utf8_is_told(cli: CommandLine) -> None:
     Path("in.jsonl").write_bytes(b'\xef\xbb\xbf{"n": 2}\n{"n": 2, "tone": "\xff"}\n')
     assert "line 2: it is not UTF-8 text (byte 19)" in cli(1, *BATCH).err
     assert sorted(results()) == [1]
+
+
+def test_a_table_is_refused_once_with_the_command_that_converts_it(cli: CommandLine) -> None:
+    table = Path("the table.csv")
+    table.write_text('\ufeffn,tone\n2,plain\n4,"a, b"\n')
+    err = cli(2, "run", "machine.yaml", "--batch", str(table), "-o", "out.jsonl").err
+    assert "is not JSON Lines, one object with the inputs of a run in each line" in err
+    assert (err.count("it is not JSON"), "nothing was run" in err, calls()) == (1, False, 0)
+    subprocess.run(["sh", "-c", err.splitlines()[-1].strip()], check=True)
+    made = Path("the table.csv.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in made] == [
+        {"n": "2", "tone": "plain"}, {"n": "4", "tone": "a, b"},
+    ]  # fmt: skip
+
+
+def test_that_every_line_is_refused_is_not_said_of_lines_that_ended(cli: CommandLine) -> None:
+    inputs("{}", "{}")
+    assert "nothing was run: every line is refused" in cli(1, *BATCH).err
 
 
 def test_of_very_many_lines_that_do_not_fit_the_first_are_named(cli: CommandLine) -> None:

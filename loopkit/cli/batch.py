@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -175,6 +176,8 @@ async def _drive(
         watcher = BatchProgress(driver, is_live=output == "auto" and is_watched())
     interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
     await driver.survey()
+    if driver.tally.foreign and driver.tally.foreign == driver.tally.lines:
+        raise Stop(USAGE, _not_json_lines(driver.batch.inputs, driver.tally.news[0]))
     say_some(driver.tally.news)
     try:
         with watcher.running():
@@ -195,6 +198,20 @@ def _errors_reported() -> Iterator[None]:
         raise Stop(ERROR, told) from error
     except OSError as error:
         raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
+
+
+_CONVERT = (
+    'import csv, json, sys; table = open(sys.argv[1], encoding="utf-8-sig", newline=""); '
+    "[print(json.dumps(row)) for row in csv.DictReader(table)]"
+)
+
+
+def _not_json_lines(file: Path, first: str) -> str:
+    convert = shlex.join(["python3", "-c", _CONVERT, str(file)])
+    return (
+        f"error: `{file}` is not JSON Lines, one object with the inputs of a run in each line\n"
+        f"{first}\nif it is CSV, convert it:\n  {convert} > {shlex.quote(f'{file}.jsonl')}"
+    )
 
 
 def _refuse_shared_files(machine: Machine) -> None:
@@ -232,6 +249,8 @@ class Tally:
 
     lines: int = 0
     refused: int = 0
+    foreign: int = 0
+    """The number of lines that are not JSON at all."""
     ended: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """By outcome, and whether that is a success."""
     before: int = 0
@@ -293,6 +312,7 @@ class BatchDriver:
             self.tally.lines += 1
             if isinstance(line, RefusedLine):
                 self.tally.refuse(line.number, str(line))
+                self.tally.foreign += isinstance(line, ForeignLine)
             elif (known := self.results.known.get(line.run)) is not None:
                 if known.digest != line.digest:
                     self.tally.refuse(line.number, _change_message(line))
@@ -418,7 +438,8 @@ def last_lines(driver: BatchDriver) -> Iterator[str]:
     tally = driver.tally
     yield " · ".join((*_lines(tally), usage_text(driver.budget.used)))
     if not tally.driven and tally.lines and _done(tally) == tally.lines:
-        yield "nothing was run: every line had ended before, or is refused"
+        why = ["had ended before"] * bool(tally.before) + ["is refused"] * bool(tally.refused)
+        yield f"nothing was run: every line {', or '.join(why)}"
     if tally.elsewhere:
         lines = plural(tally.elsewhere, "line", ",")
         yield (
@@ -478,6 +499,10 @@ class Line:
 
 class RefusedLine(Exception):
     number = 0
+
+
+class ForeignLine(RefusedLine):
+    """A line that is not JSON; if all lines are so, the file is another kind of file."""
 
 
 @dataclass(frozen=True)
@@ -560,7 +585,7 @@ def _read(raw: bytes, *, is_first: bool) -> dict[str, Any]:
         raise RefusedLine(f"it is not UTF-8 text (byte {error.start + 1})") from error
     data = parse_json(text)
     if isinstance(data, NoJson):
-        raise RefusedLine(f"it is not JSON: {data.reason}")
+        raise ForeignLine(f"it is not JSON: {data.reason}")
     if not isinstance(data, dict):
         raise RefusedLine("it is not a JSON object; write the inputs of the run as one")
     return data
