@@ -56,7 +56,7 @@ def test_every_line_that_says_what_to_install_names_the_distribution_and_an_extr
 
 
 HOOKS = YAML(typ="safe").load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
-ACTION = YAML(typ="safe").load((ROOT / "action.yml").read_text(encoding="utf-8"))
+ACTION = YAML(typ="safe").load((ROOT / ".ci/action.yml").read_text(encoding="utf-8"))
 FAULTS = {
     "check": ("notes.yaml", "guard: valid", "guard: vald", "unknown-name"),
     "test": ("notes.scenario.yaml", "writer: 3", "writer: 4", "1 failed"),
@@ -102,7 +102,7 @@ def act(project: Path, place: Path, commands: str = "") -> subprocess.CompletedP
     given = {"inputs.commands": commands or ACTION["inputs"]["commands"]["default"]}
     given["inputs.folders"] = ACTION["inputs"]["folders"]["default"]
     env = {name: given[value.strip("${ }")] for name, value in step["env"].items()}
-    runner = {"GITHUB_ACTION_PATH": str(ROOT), "RUNNER_TEMP": str(place)}
+    runner = {"GITHUB_ACTION_PATH": str(ROOT / ".ci"), "RUNNER_TEMP": str(place)}
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", step["run"]],
         cwd=project, env={**os.environ, **runner, **env},
