@@ -401,6 +401,7 @@ FOUND: dict[str, list[int]] = {
     "text=send it": [2],
     "text=about tea": [1],
     "since=2020-01-01": [2, 1, 0],
+    "since=2999-01-01": [],
     "until=2020-01-01": [],
     "since=2020-01-01&until=2999-12-31&text=cake&status=waiting": [2],
 }
