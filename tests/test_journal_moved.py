@@ -46,10 +46,7 @@ states:
 CHILD = "loopkit: 1\nstates: {a: {render: Tea, next: b}, b: {final: success}}\n"
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path(".loopkit").mkdir()
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture
