@@ -29,6 +29,19 @@ from loopkit.serving.pages import page_routes
 from tests.warm import Process
 
 TOKEN = "a-token-for-tests-only"
+
+
+def folder_with(**machines: str) -> Any:
+    """A fixture: each test of a module is in a folder of its own, with machines by their names."""
+
+    @pytest.fixture(autouse=True)
+    def written(own_folder: Path) -> None:
+        for name, text in machines.items():
+            Path(f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    return written
+
+
 ASKING = """
 loopkit: 1
 name: letter

@@ -18,7 +18,7 @@ from loopkit.engine.events import Worked
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
-from tests.http_site import ASKING
+from tests.http_site import ASKING, folder_with
 from tests.mcp_http import (
     MODES,
     Mode,
@@ -45,11 +45,7 @@ states:
 """
 SEND = {"choice": "send", "stamps": 2}
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("plan.yaml").write_text(PLAIN, encoding="utf-8")
+_folder = folder_with(letter=ASKING, plan=PLAIN)
 
 
 @asynccontextmanager

@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.http_site import ASKING, SLOW, TOKEN, Serving, serving
+from tests.http_site import ASKING, SLOW, TOKEN, Serving, folder_with, serving
 from tests.mcp_http import MACHINES, MODES, Mode, client_of
 from tests.support import CommandLine
 from tests.waiting import until_so
 from tests.warm import ran_loopkit
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+_folder = folder_with(letter=ASKING, slow=SLOW)
 
 
 async def data(server: Serving, tool: str, mode: Mode = "auto", **arguments: Any) -> dict[str, Any]:

@@ -16,18 +16,14 @@ import pytest
 
 from loopkit.cli import invoke
 from tests import waiting
-from tests.http_site import ASKING, SLOW, TOKEN, serving, silent, waiting_run
+from tests.http_site import ASKING, SLOW, TOKEN, folder_with, serving, silent, waiting_run
 from tests.terminal import Terminal
 from tests.test_journal_read_only import FORBIDDEN, usable
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+_folder = folder_with(letter=ASKING, slow=SLOW)
 
 
 def contents() -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from loopkit.cli import invoke
-from tests.http_site import ASKING, LETTERS, Served, all_of, served
+from tests.http_site import ASKING, LETTERS, Served, all_of, folder_with, served
 from tests.support import PLAN_REVIEW, ROOT, CommandLine
 from tests.warm import Process
 
@@ -50,11 +50,7 @@ PRINTED = (
 )
 """After the answer somebody works, as COMMAND says."""
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
+_folder = folder_with(letter=ASKING, letters=LETTERS)
 
 
 @pytest.fixture

@@ -22,17 +22,14 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord
 from loopkit.serving.http.server import Room
 from tests.created import created
-from tests.http_site import ASKING, TOKEN, Serving, ask, served, serving, silent
+from tests.http_site import ASKING, TOKEN, Serving, ask, folder_with, served, serving, silent
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
 FEW_FILES = ("sh", "-c", 'ulimit -n 128; exec "$@"', "sh")
 LONGEST_S = 60
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
+_folder = folder_with(letter=ASKING)
 
 
 def port_of(url: str) -> int:

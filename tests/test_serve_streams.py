@@ -18,17 +18,13 @@ from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord, Place
 from loopkit.serving.http.answers import Follower, stream
 from tests.created import created
-from tests.http_site import ASKING, TOKEN, Message, all_of, seqs, served, watching
+from tests.http_site import ASKING, TOKEN, Message, all_of, folder_with, seqs, served, watching
 from tests.test_followed_logs import STEPS
 from tests.warm import Process
 
 STATE = Path(".loopkit")
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("steps.yaml").write_text(STEPS, encoding="utf-8")
+_folder = folder_with(letter=ASKING, steps=STEPS)
 
 
 @pytest.fixture

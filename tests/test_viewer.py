@@ -19,7 +19,7 @@ from loopkit.views.page.fields import form_fields, typed_of
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_view import RunViews, Wanted
 from tests.html_page import Element, parsed
-from tests.http_site import ASKING, LETTERS, SLOW, TOKEN, Served, served, watching
+from tests.http_site import ASKING, LETTERS, SLOW, TOKEN, Served, folder_with, served, watching
 
 STATE = Path(".loopkit")
 OUTSIDE = """
@@ -34,12 +34,7 @@ states:
 """
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("outside.yaml").write_text(OUTSIDE, encoding="utf-8")
-    Path("letters.yaml").write_text(LETTERS, encoding="utf-8")
+_folder = folder_with(letter=ASKING, outside=OUTSIDE, letters=LETTERS)
 
 
 @pytest.fixture

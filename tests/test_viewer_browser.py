@@ -17,7 +17,7 @@ import pytest
 
 import loopkit
 from loopkit.serving.access import origins_of
-from tests.http_site import ASKING, TOKEN, Served, served
+from tests.http_site import ASKING, TOKEN, Served, folder_with, served
 from tests.machines import loop
 from tests.support import fails
 from tests.support_browser import Browser, visit
@@ -79,11 +79,7 @@ states:
   bad: {final: failure, result: note}
 """
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(own_folder: Path) -> None:
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
-    Path("slow.yaml").write_text(SLOW, encoding="utf-8")
+_folder = folder_with(letter=ASKING, slow=SLOW)
 
 
 @pytest.fixture

@@ -389,11 +389,8 @@ def as_html(text: str) -> str:
 def _shown() -> MarkdownIt:
     from markdown_it import MarkdownIt  # noqa: PLC0415 - as above
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    # Its documentation says so.
-    parser.validateLink = _is_shown  # type: ignore[method-assign]
-    return parser
+    class Shown(MarkdownIt):
+        def validateLink(self, url: str) -> bool:  # noqa: N802 - named by markdown-it
+            return _SHOWN_LINK.fullmatch(url) is not None
 
-
-def _is_shown(url: str) -> bool:
-    return _SHOWN_LINK.fullmatch(url) is not None
+    return Shown("commonmark", {"html": False}).enable("table").disable("image")

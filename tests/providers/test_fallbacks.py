@@ -11,13 +11,15 @@ from tests.providers.conftest import KEY_VARIABLE
 from tests.providers.hostile import HostileServer
 from tests.providers.openai_mock import OpenAIMock
 from tests.providers.server import ModelServer, Received
+from tests.providers.test_machines import LINE
 from tests.support import Desk, Played
 
 pytestmark = pytest.mark.usefixtures("provider_key")
 
 OWN_VARIABLE = "LOOPKIT_TEST_FALLBACK_KEY"
 OWN_KEY = "sk-another-key-that-nobody-may-read"
-MACHINE = """
+MACHINE = (
+    """
 loopkit: 1
 limits: {cost_usd: 1}
 agents:
@@ -35,18 +37,9 @@ agents:
         api_key_env: $OWN
         price: {input: 1, output: 2}
         $MORE
-states:
-  write: {agent: writer, prompt: Write a line., output: line, next: check}
-  check:
-    validate: line
-    by: [{max_chars: 20}]
-    transitions:
-      - {guard: valid, target: done}
-      - {revise: write}
-      - {target: failed}
-  done: {final: success, result: line}
-  failed: {final: failure, result: line}
 """
+    + LINE
+)
 
 
 def machine(first: ModelServer, second: ModelServer, more: str = "") -> str:

@@ -18,17 +18,7 @@ from tests.support import Desk, Played
 
 pytestmark = pytest.mark.usefixtures("provider_key")
 
-MACHINE = """
-loopkit: 1
-agents:
-  writer:
-    model: MODEL
-    base_url: URL
-    api_key_env: VARIABLE
-    params: {max_tokens: 50}
-    timeout: 20s
-    retry: {attempts: 3, backoff: 20ms, max_backoff: 2s}
-states:
+LINE = """states:
   write: {agent: writer, prompt: Write a line., output: line, next: check}
   check:
     validate: line
@@ -40,6 +30,20 @@ states:
   done: {final: success, result: line}
   failed: {final: failure, result: line}
 """
+MACHINE = (
+    """
+loopkit: 1
+agents:
+  writer:
+    model: MODEL
+    base_url: URL
+    api_key_env: VARIABLE
+    params: {max_tokens: 50}
+    timeout: 20s
+    retry: {attempts: 3, backoff: 20ms, max_backoff: 2s}
+"""
+    + LINE
+)
 
 
 def machine(server: ModelServer | str, model: str = OpenAIMock.model, **replaced: str) -> str:

@@ -294,7 +294,7 @@ def test_what_was_not_looked_for_and_is_gone_later_is_resolved_then(desk: Desk) 
 
 # -- the best ------------------------------------------------------------------------------
 
-TWICE = """
+LOOKED = """
 loopkit: 1
 agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: ollama/model}}
 states:
@@ -303,7 +303,10 @@ states:
   judge:
     validate: plan
     by: [{judge: one, sees: [notes]}]
-    transitions: [{revise: draft, max: 1}, {target: again}]
+"""
+TWICE = (
+    LOOKED
+    + """    transitions: [{revise: draft, max: 1}, {target: again}]
   again:
     human: Look once more?
     choices: [more, enough]
@@ -312,6 +315,7 @@ states:
       - {target: ended}
   ended: {final: failure, result: plan, pick: best}
 """
+)
 
 
 def test_an_attempt_that_is_judged_again_is_as_good_as_it_was_judged_last(desk: Desk) -> None:
@@ -328,16 +332,9 @@ def test_an_attempt_that_is_judged_again_is_as_good_as_it_was_judged_last(desk: 
     assert not played.reports[2].stalled
 
 
-BACK = """
-loopkit: 1
-agents: {author: {command: [none]}, helper: {command: [none]}, one: {model: ollama/model}}
-states:
-  draft: {agent: author, prompt: Write., output: plan, next: look}
-  look: {agent: helper, prompt: Look., output: notes, next: judge, on_error: {content: ended}}
-  judge:
-    validate: plan
-    by: [{judge: one, sees: [notes]}]
-    transitions: [{guard: attempt != 2, revise: draft, max: 2}, {target: choose}]
+BACK = (
+    LOOKED
+    + """    transitions: [{guard: attempt != 2, revise: draft, max: 2}, {target: choose}]
   choose: {human: Go on with the best?, choices: [go], pick: best, next: once_more}
   once_more:
     validate: plan
@@ -345,6 +342,7 @@ states:
     transitions: [{revise: look, max: 1}, {target: ended}]
   ended: {final: failure}
 """
+)
 
 
 def test_a_round_that_was_judged_again_is_the_one_before_the_next(desk: Desk) -> None:
