@@ -330,7 +330,7 @@ def read_tree(
     for path in paths:
         name = os.path.relpath(path, top)
         shown = os.fsdecode(name)
-        if any(_matches(shown, pattern) for pattern in ignore):
+        if any(matches(shown, pattern) for pattern in ignore):
             continue
         try:
             info = os.lstat(path)
@@ -378,7 +378,7 @@ def make_own_folder(state: Path, name: str) -> Path:
     return open_root(state / name)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     """Whether a pattern means a path or a folder above it, by its whole path or its name."""
     above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
     return any(_means(pattern, place) for place in above)
@@ -430,7 +430,7 @@ def changed_on_purpose(before: Tree, after: Tree) -> list[str]:
         own = CACHES if repository is None else _BY_THE_WAY
         sides = (tree.entries.get(path) for tree in (before, after))
         is_file = any(side and not stat.S_ISDIR(side.mode) for side in sides)
-        if is_file and not any(_matches(within, pattern) for pattern in own):
+        if is_file and not any(matches(within, pattern) for pattern in own):
             found[repository or path] = None
     return list(found)
 
