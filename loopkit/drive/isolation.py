@@ -53,7 +53,6 @@ from loopkit.outside.trees import (
     read_tree,
 )
 from loopkit.outside.workspace import (
-    FileMark,
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
@@ -169,10 +168,10 @@ def trees_of(active: ActiveRun) -> Path:
 
 
 async def keep_tree(
-    active: ActiveRun, folder: Folder, known: Tree | None = None, **how: bool
+    active: ActiveRun, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
 ) -> Tree:
     """Keep a folder for the run (see `Contents.keep`); raises CallFailed."""
-    keep = partial(active.contents.keep, active.state.run, folder, known, **how)
+    keep = partial(active.contents.keep, active.state.run, folder, known, is_trusted=is_trusted)
     with reading(repr(str(folder.root))):
         return await asyncio.to_thread(keep)
 
@@ -502,17 +501,17 @@ def output_file(folder: Path, relative: str, *, is_made: bool = True) -> Path:
 
 async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
-) -> FileMark:
+) -> str:
     """The mark of an output file before the work began, also after tries that were lost."""
     place = folder / relative
     known = active.state.captured.get(task)
     if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
-        known = _capture(active, task, artifact, str(place), before.to_text())
-    return FileMark.of_text(known.times)
+        known = _capture(active, task, artifact, str(place), before)
+    return known.times
 
 
-def read_written(folder: Path, relative: str, before: FileMark) -> Written:
+def read_written(folder: Path, relative: str, before: str) -> Written:
     if not was_written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:
