@@ -432,14 +432,10 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     with reading():
-        known, relative = place_of(active, written)
+        known = place_of(active, written)
         folder = in_tree_above(active, known)
-        if written.create or active.occupancy.makes_folders:
-            folder = prepare(folder)
-        else:
-            state = active.contents.folder
-            before = Path.cwd() if state is None else state.parent
-            folder = existing(folder, relative, written.path, active.folder, before)
+        is_made = written.create or active.occupancy.makes_folders
+        folder = prepare(folder) if is_made else existing(folder)
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
@@ -447,13 +443,13 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
     return folder
 
 
-def place_of(active: ActiveRun, own: Workspace) -> tuple[Path, str]:
-    """Where a workspace is, whatever tree stands for it, and its path; raises OutsideWorkspace."""
+def place_of(active: ActiveRun, own: Workspace) -> Path:
+    """Where a workspace is, whatever tree stands for it; raises OutsideWorkspace."""
     relative = render(active.program, active.state, own.path).strip()
     root, rest = from_above(active.folder, relative, own.path)
     if rest == ".":
-        return root, relative
-    return active.occupancy.find(root, rest, partial(_has_used, active)), relative
+        return root
+    return active.occupancy.find(root, rest, partial(_has_used, active))
 
 
 def _has_used(active: ActiveRun, place: Path) -> bool:

@@ -61,24 +61,14 @@ def from_above(root: Path, relative: str, written: str) -> tuple[Path, str]:
 PATHS_START = "paths start at the machine file"
 
 
-def existing(place: Path, relative: str, written: str, root: Path, before: Path) -> Path:
+MAKE_IT = "make the folder, correct `path:`, or add `create: true`"
+
+
+def existing(place: Path) -> Path:
     """The folder of a workspace; raises UnusableWorkspace."""
     if place.is_dir():
         return Path(os.path.realpath(place))
-    remedy = remedy_for_missing(relative, written, root, before)
-    raise UnusableWorkspace(f"workspace {place} does not exist: {PATHS_START}; {remedy}")
-
-
-def remedy_for_missing(relative: str, written: str, root: Path, before: Path) -> str:
-    """The remedy for a path at `root`, and as it is `written`; paths once started at `before`."""
-    old = Path(os.path.normpath(before / relative.strip()))
-    above = os.path.relpath(before, root)
-    path = os.path.normpath(f"{above}/{written.strip()}")
-    if old.is_dir():
-        path = f'"{path}"' if "{" in path else path
-        return f"write `path: {path}` for {old}, where it was before"
-    told = f" ({old}, where it was before, does not exist either)" if above != "." else ""
-    return f"make the folder, correct `path:`, or add `create: true`{told}"
+    raise UnusableWorkspace(f"workspace {place} does not exist: {PATHS_START}; {MAKE_IT}")
 
 
 def is_behind_link(folder: Path) -> bool:
