@@ -35,7 +35,6 @@ from loopkit.engine.events import (
     Resumed,
     Started,
     Suspended,
-    Undone,
     Worked,
 )
 from loopkit.engine.payloads import HumanAnswer, Ran, ToolCall
@@ -314,8 +313,6 @@ class Tape:
     limited: frozenset[str] = frozenset()
     """The names of all limits that were in force at some time."""
     files: dict[str, str] = field(default_factory=dict)
-    undone: dict[str, str] = field(default_factory=dict)
-    """The protected files that the call in hand has changed, with a text that changes them too."""
 
     @cached_property
     def bill(self) -> Playable:
@@ -328,8 +325,6 @@ class Tape:
                 self.limits = dict(started.limits)
             case Intended() as intent:
                 self._note_intent(before, intent)
-            case Undone() as undone:
-                self.undone = dict.fromkeys(undone.files, "changed\n")
             case Replied() as replied:
                 self._note_reply(before, before.open_calls[replied.key], replied)
             case Failed() as failed:
@@ -340,8 +335,10 @@ class Tape:
                 self._note_results(taken.validator, 0, taken.commands)
             case Worked() | Suspended() as work:
                 self._note_work(before, work, stored.at)
-            case Resumed() | Repaired() as begun:
-                self._note_return(before.suspended, begun)
+            case Resumed() as resumed:
+                self._note_resume(before.suspended, resumed)
+            case Repaired() as repaired:
+                self._note_repair(repaired)
 
     def _note_intent(self, before: RunState, intent: Intended) -> None:
         state = self.program.machine.states[intent.state]
@@ -379,9 +376,6 @@ class Tape:
             self.commands[intent.state].append(result_of(replied, file))
             return
         call = reply_of(replied, intent, self.program.machine, self.limited, file)
-        if self.undone:
-            call["files"] = {**call.get("files", {}), **self.undone}
-            self.undone = {}
         self.attempts[intent.task].calls.append(call)
 
     def _note_failure(self, before: RunState, failed: Failed, at: float) -> None:
@@ -457,12 +451,13 @@ class Tape:
             if task.startswith(here) and named is not None and is_failed:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
 
-    def _note_return(self, suspended: Suspended | None, begun: Resumed | Repaired) -> None:
-        if isinstance(begun, Repaired):
-            named = {begun.tasks.get(task, task): had for task, had in self.attempts.items()}
-            self.attempts = {task: had for task, had in named.items() if task}
-        elif suspended is not None and not suspended.is_pause:
-            self.resumes.append(dict(begun.limits))
+    def _note_repair(self, repaired: Repaired) -> None:
+        named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
+        self.attempts = {task: had for task, had in named.items() if task}
+
+    def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
+        if suspended is not None and not suspended.is_pause:
+            self.resumes.append(dict(resumed.limits))
 
 
 def _command_count(program: Program, validator: str) -> int:
