@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 Permissions = Literal["read", "edit", "all"]
@@ -23,6 +24,7 @@ class Options:
     effort: str | None = None
     permissions: Permissions = "edit"
     tools: tuple[str, ...] = ()
+    """What it may use besides what `permissions` allows, as the program writes it."""
     max_turns: int | None = None
     instructions: str = ""
     base_url: str | None = None
@@ -99,8 +101,9 @@ class Reader(Protocol):
         """Take one line of stdout, and say what the program did in it."""
         ...
 
-    def finish(self, stderr: str, exit_code: int, before: Counted) -> Reading:
-        """All that was read; `before` is the `total` of the session's last call."""
+    def finish(self, stderr: str, exit_code: int, before: Counted, now: datetime) -> Reading:
+        """All that was read; `before` is the `total` of the session's last call, and a wait that
+        is named by a clock time counts from `now`."""
         ...
 
 
