@@ -1,0 +1,105 @@
+"""Codex: `codex exec`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from loopkit.programs.arguments import flags
+from loopkit.programs.faults import Fault
+from loopkit.programs.port import Auth, Command, Counted, Options, Program, Record
+from loopkit.programs.reading import RecordReader, Take, at, count_at, records_at, text_at
+
+_PERMISSIONS = {
+    "read": ("--sandbox", "read-only"),
+    "edit": ("--sandbox", "workspace-write"),
+    "all": ("--dangerously-bypass-approvals-and-sandbox",),
+}
+_TOOLS = {
+    "command_execution": "shell",
+    "file_change": "file_change",
+    "mcp_tool_call": "",
+    "web_search": "web_search",
+}
+"""The items that are calls of tools, and the name of the tool where the item has none."""
+
+
+def _command(options: Options, session: str | None) -> Command:
+    argv = ["codex", "exec", "--json", "--skip-git-repo-check", *_PERMISSIONS[options.permissions]]
+    settings = {
+        "model_reasoning_effort": options.effort,
+        "developer_instructions": options.instructions or None,
+        **(_provider(options.base_url, options.auth) if options.base_url else {}),
+    }
+    argv += flags(("-m", options.model))
+    argv += flags(
+        *(
+            ("-c", f"{key}={json.dumps(value)}")
+            for key, value in settings.items()
+            if value is not None
+        )
+    )
+    argv += ["--ignore-user-config", "--ignore-rules"] if options.config == "none" else []
+    return Command((*argv, *options.args, *(("resume", session) if session else ()), "-"))
+
+
+def _provider(base_url: str, auth: Auth) -> dict[str, object]:
+    """The settings of a provider of its own: only such a one tries nothing again by itself."""
+    signs_in = {"env_key": "CODEX_API_KEY"} if auth == "key" else {"requires_openai_auth": True}
+    own = {"name": "loopkit", "base_url": base_url, "wire_api": "responses", **signs_in}
+    own |= {"request_max_retries": 0, "stream_max_retries": 0}
+    return {"model_provider": "loopkit"} | {
+        f"model_providers.loopkit.{key}": value for key, value in own.items()
+    }
+
+
+class CodexReader(RecordReader):
+    skipped = frozenset({"turn", "item", "error"})
+
+    @property
+    def takes(self) -> Mapping[str, Take]:
+        return {
+            "thread.started": self._begin,
+            "item.started": self._work,
+            "item.completed": self._work,
+            "turn.completed": self._end,
+            "turn.failed": self._fail,
+        }
+
+    def _begin(self, record: Record) -> None:
+        self.session = text_at(record, "thread_id") or self.session
+
+    def _work(self, record: Record) -> None:
+        item = at(record, "item")
+        kind = text_at(item, "type")
+        if kind == "agent_message":
+            self.say(text_at(item, "text"))
+        elif kind in _TOOLS:
+            changed = ", ".join(text_at(change, "path") for change in records_at(item, "changes"))
+            name = _TOOLS[kind] or text_at(item, "tool")
+            self.act(text_at(item, "id"), name, {"path": changed, **item})
+
+    def _end(self, record: Record) -> None:
+        self.is_complete = True
+        usage = at(record, "usage")
+        self.total = Counted(count_at(usage, "input_tokens"), count_at(usage, "output_tokens"))
+
+    def _fail(self, record: Record) -> None:
+        self.fault = Fault(text_at(record, "error.message"))
+
+
+CODEX = Program(
+    name="codex",
+    executable="codex",
+    package="@openai/codex",
+    lacks={
+        "tools": "its sandbox decides what it may do: set `permissions`",
+        "max_turns": "bound it with `timeout`",
+    },
+    key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    passed=("CODEX_HOME",),
+    sign_in="codex login",
+    tested=("0.171.0", "0.171.0"),
+    command=_command,
+    reader=CodexReader,
+)
