@@ -97,6 +97,9 @@ class Reading:
 class Reader(Protocol):
     """Reads one call's output as it comes."""
 
+    session: str | None
+    """Its id, once the output has named it."""
+
     def feed(self, line: str) -> Sequence[Action]:
         """Take one line of stdout, and say what the program did in it."""
         ...
