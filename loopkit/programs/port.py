@@ -97,6 +97,9 @@ class Reading:
 class Reader(Protocol):
     """Reads one call's output as it comes."""
 
+    session: str | None
+    """Its id, once the output has named it."""
+
     def feed(self, line: str) -> Sequence[Action]:
         """Take one line of stdout, and say what the program did in it."""
         ...
@@ -118,7 +121,7 @@ class Program:
     lacks: Mapping[str, str]
     """The names of options that it has no way to obey, with what to do instead."""
     key_variables: tuple[str, ...]
-    """The variables whose keys it bills; none is passed with `auth: login`."""
+    """The variables whose keys it bills, the usual one first; none is passed with `auth: login`."""
     passed: tuple[str, ...]
     """Variables that lead to its own configuration, which it needs."""
     sign_in: str
