@@ -33,7 +33,7 @@ def _command(options: Options, session: str | None) -> Command:
         ("--append-system-prompt", options.instructions),
         ("--resume", session),
     )
-    argv += ["--setting-sources", "", "--strict-mcp-config"] if options.config == "none" else []
+    argv += ["--safe-mode", "--setting-sources", ""] if options.config == "none" else []
     env = {"CLAUDE_CODE_MAX_RETRIES": "0", "DISABLE_AUTOUPDATER": "1"}
     env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
     return Command((*argv, *options.args), env)

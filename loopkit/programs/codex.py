@@ -33,7 +33,6 @@ def _command(options: Options, session: str | None) -> Command:
             if value is not None
         )
     )
-    argv += ["--ignore-user-config", "--ignore-rules"] if options.config == "none" else []
     return Command((*argv, *options.args, *(("resume", session) if session else ()), "-"))
 
 
@@ -81,6 +80,7 @@ CODEX = Program(
     lacks={
         "tools": "its sandbox decides what it may do: set `permissions`",
         "max_turns": "bound it with `timeout`",
+        "config": "let `CODEX_HOME` under `env` lead to a folder that has only its login",
     },
     key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
     passed=("CODEX_HOME",),

@@ -59,6 +59,7 @@ COPILOT = Program(
     lacks={
         "max_turns": "bound it with `timeout`",
         "instructions": "write them into the prompt, or into `AGENTS.md`",
+        "config": "let `COPILOT_HOME` under `env` lead to a folder that has only its login",
     },
     key_variables=(
         "COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN",

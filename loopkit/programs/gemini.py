@@ -68,7 +68,7 @@ GEMINI = Program(
         "effort": "choose another `model`, or set `modelConfigs` in `.gemini/settings.json`",
         "max_turns": "set `model.maxSessionTurns` in `.gemini/settings.json`",
         "instructions": "write them into the prompt, or into `GEMINI.md`",
-        "config": "let `GEMINI_CLI_HOME` under `env` lead to a folder without settings",
+        "config": "let `GEMINI_CLI_HOME` under `env` lead to a folder that has only its login",
     },
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     passed=("GEMINI_CLI_HOME",),

@@ -87,6 +87,7 @@ OPENCODE = Program(
     lacks={
         "max_turns": "set `steps` of its agent in `opencode.json`, or bound it with `timeout`",
         "instructions": "write them into the prompt, or into `AGENTS.md`",
+        "config": "let `XDG_CONFIG_HOME` under `env` lead to an empty folder",
         "base_url": "set `options.baseURL` of a provider in `opencode.json`",
     },
     key_variables=(
