@@ -151,6 +151,15 @@ def test_words_in_a_prompt_are_no_failure() -> None:
     assert read("gemini", printed, stderr=f"Error: {prompt}").failed is None
 
 
+def test_a_program_that_does_not_know_a_flag_says_so() -> None:
+    printed = (
+        "Unknown arguments: safe-mode, safeMode\n--max-session-turns  Reached max turns end it"
+    )
+    failed = read("qwen", "", stderr=printed, exit_code=1).failed
+    assert failed
+    assert (failed.why, failed.message) == ("other", "Unknown arguments: safe-mode, safeMode")
+
+
 def test_a_call_that_failed_leaves_the_sums_of_its_session() -> None:
     first = read_recorded("codex", "resume.1")
     failed = read("codex", RECORDED["codex"]["500"]["stdout"], exit_code=1, before=first.total)

@@ -13,7 +13,7 @@ from loopkit.text.moments import wait_asked, wait_in
 
 LONGEST_MESSAGE = 500
 _ENDED_BY_SIGNAL = 128
-_ERROR_LINE = re.compile(r"error\b|\[api error", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"(?:error|unknown)\b|\[api error", re.IGNORECASE)
 _API_ERROR = re.compile(r"\[API Error: .*?\](?=\n|$)", re.DOTALL)
 _STATUS = re.compile(r"(?:status:?|API Error:|^) ?\(?([45]\d\d)\b")
 _SINCE_1970 = re.compile(r"\|(\d{10,13})\b")
@@ -44,7 +44,7 @@ _WORDS: tuple[tuple[Why, re.Pattern[str]], ...] = (
         r"(?:prompt|input)\b.* too long", r"context (?:window|length|limit)", "maximum context",
         "input token count",
     )),
-    ("turns", _any(r"max\w* (?:number of )?(?:session )?(?:turns|steps)")),
+    ("turns", _any(r"reached max.* turns", "turns exceeded")),
     ("quota", _any(
         "quota", "usage limit", "billing", r"credits?\b", r"hit your .*limit",
         r"limit\b.* resets?\b", r"\bhour limit", "weekly limit", "spending limit",
