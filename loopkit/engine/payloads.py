@@ -21,6 +21,14 @@ class TokenUse(Record, frozen=True, kw_only=True):
     """The input tokens that were written to the provider's cache."""
 
 
+class SessionUse(Record, frozen=True, kw_only=True):
+    """What a program has counted for a whole session; null is not told."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
 class PromptSize(Record, frozen=True, kw_only=True):
     """The size of one call in characters. A program is sent only its prompt."""
 
@@ -92,6 +100,9 @@ class Artifact(Version, frozen=True, kw_only=True):
     fault_code: str = ""
     fault_findings: tuple[Finding, ...] = ()
     """If the last draft did not pass the required tool: what that found."""
+    notes: tuple[Finding, ...] = ()
+    """What is to be told about how it was made, such as what its program was not allowed to do.
+    None of it blocks."""
     infeasible: bool = False
     infeasible_because: str = ""
     """What its author says of why it can't be done, if it says more than that."""

@@ -41,6 +41,7 @@ from loopkit.drive.judging import (
     ask,
     gather_answers,
     give_commands,
+    notes_on,
     result_index,
     setting_for,
 )
@@ -280,6 +281,7 @@ def _request(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
+        session_use=turns[-1].reply.session_use if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
         is_left=asked.output.is_left,
@@ -618,7 +620,7 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
             reached.commands = tuple(judging.ran)
             reached.time_s = judging.time_s
             raise
-    panel = ledger.Panel(tuple(answers), of_judges)
+    panel = ledger.Panel((*notes_on(artifact, rules.levels), *answers), of_judges)
     report = ledger.complete(program, run, name, judging.artifact, panel, earlier, made_from)
     return _work_event(active, name, report, judging)
 
