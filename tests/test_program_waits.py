@@ -84,7 +84,8 @@ def test_whatever_it_says_it_is_a_wait_or_nothing(said: str) -> None:
         ("limit reached · resets 8:30pm (Europe/Berlin)", HOUR),
         ("Rate limited. Suggested retry after 3600s.]\nPlease wait and try again later.", HOUR),
         ("Try again at a later time, in 20s.", 20), ("Wait until tomorrow at 9.", 13.5 * HOUR),
-        ("Please retry after: 20", 20),
+        ("Please retry after: 20", 20), ("Try again at Nov 24th, 2026 1:00 PM.", 41.5 * HOUR),
+        ("Weekly limit reached · resets Nov 24 at 1pm (Europe/Berlin)", 41.5 * HOUR),
         ("retry limit, last status: 429", None), ("Try again in a while", None), ("", None),
     ],
 )  # fmt: skip

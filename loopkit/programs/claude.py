@@ -33,27 +33,24 @@ def _command(options: Options, session: str | None) -> Command:
         ("--append-system-prompt", options.instructions),
         ("--resume", session),
     )
-    argv += ["--setting-sources", "", "--strict-mcp-config"] if options.config == "none" else []
+    argv += ["--safe-mode", "--setting-sources", ""] if options.config == "none" else []
     env = {"CLAUDE_CODE_MAX_RETRIES": "0", "DISABLE_AUTOUPDATER": "1"}
     env |= {"ANTHROPIC_BASE_URL": options.base_url} if options.base_url else {}
     return Command((*argv, *options.args), env)
 
 
 class ClaudeReader(MessagesReader):
-    def _begin(self, record: Record) -> None:
-        super()._begin(record)
-        self.version = text_at(record, "claude_code_version") or self.version
+    version_key = "claude_code_version"
 
-    def _end(self, record: Record) -> None:
-        usage = at(record, "usage")
+    def end(self, record: Record) -> None:
         inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        usage = at(record, "usage")
         self.turn = Counted(count_at(usage, *inputs), count_at(usage, "output_tokens"))
         self.total = Counted(cost_usd=amount_at(record, "total_cost_usd"))
         named = [text_at(record, key) for key in _CAUSE_KEYS]
         why = next((_CAUSES[name] for name in named if name in _CAUSES), None)
         if record.get("is_error") is True or why:
-            errors = "; ".join(texts_at(record, "errors"))
-            said = self.text or errors or named[0]
+            said = self.text or "; ".join(texts_at(record, "errors")) or named[0]
             self.fault = Fault(said, count_at(record, "api_error_status"), why)
 
 

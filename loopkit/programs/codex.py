@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from loopkit.programs.arguments import flags
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Auth, Command, Counted, Options, Program, Record
-from loopkit.programs.reading import RecordReader, Take, at, count_at, records_at, text_at
+from loopkit.programs.port import Auth, Command, Options, Program, Record
+from loopkit.programs.reading import RecordReader, records_at, text_at, tokens_at
 
 _PERMISSIONS = {
     "read": ("--sandbox", "read-only"),
     "edit": ("--sandbox", "workspace-write"),
     "all": ("--dangerously-bypass-approvals-and-sandbox",),
 }
-_TOOLS = {
-    "command_execution": "shell",
-    "file_change": "file_change",
-    "mcp_tool_call": "",
-    "web_search": "web_search",
-}
-"""The items that are calls of tools, and the name of the tool where the item has none."""
+_NO_TOOLS = frozenset({"error", "reasoning", "todo_list"})
+"""The items that are neither a message nor a call of a tool."""
 
 
 def _command(options: Options, session: str | None) -> Command:
@@ -39,7 +33,6 @@ def _command(options: Options, session: str | None) -> Command:
             if value is not None
         )
     )
-    argv += ["--ignore-user-config", "--ignore-rules"] if options.config == "none" else []
     return Command((*argv, *options.args, *(("resume", session) if session else ()), "-"))
 
 
@@ -56,36 +49,28 @@ def _provider(base_url: str, auth: Auth) -> dict[str, object]:
 class CodexReader(RecordReader):
     skipped = frozenset({"turn", "item", "error"})
 
-    @property
-    def takes(self) -> Mapping[str, Take]:
-        return {
-            "thread.started": self._begin,
-            "item.started": self._work,
-            "item.completed": self._work,
-            "turn.completed": self._end,
-            "turn.failed": self._fail,
-        }
+    def take(self, kind: str, record: Record) -> bool:
+        match kind:
+            case "thread.started":
+                self.session = text_at(record, "thread_id") or self.session
+            case "item.started" | "item.completed":
+                self._work(record.get("item"))
+            case "turn.completed":
+                self.is_complete = True
+                self.total = tokens_at(record, "usage")
+            case "turn.failed":
+                self.fault = Fault(text_at(record, "error.message"))
+            case _:
+                return False
+        return True
 
-    def _begin(self, record: Record) -> None:
-        self.session = text_at(record, "thread_id") or self.session
-
-    def _work(self, record: Record) -> None:
-        item = at(record, "item")
+    def _work(self, item: object) -> None:
         kind = text_at(item, "type")
         if kind == "agent_message":
-            self.say(text_at(item, "text"))
-        elif kind in _TOOLS:
-            changed = ", ".join(text_at(change, "path") for change in records_at(item, "changes"))
-            name = _TOOLS[kind] or text_at(item, "tool")
-            self.act(text_at(item, "id"), name, {"path": changed, **item})
-
-    def _end(self, record: Record) -> None:
-        self.is_complete = True
-        usage = at(record, "usage")
-        self.total = Counted(count_at(usage, "input_tokens"), count_at(usage, "output_tokens"))
-
-    def _fail(self, record: Record) -> None:
-        self.fault = Fault(text_at(record, "error.message"))
+            self.say(text_at(item, "text"), anew=True)
+        elif kind not in _NO_TOOLS and isinstance(item, dict):
+            paths = ", ".join(text_at(change, "path") for change in records_at(item, "changes"))
+            self.act(text_at(item, "id"), text_at(item, "tool") or kind, {"path": paths, **item})
 
 
 CODEX = Program(
@@ -95,6 +80,7 @@ CODEX = Program(
     lacks={
         "tools": "its sandbox decides what it may do: set `permissions`",
         "max_turns": "bound it with `timeout`",
+        "config": "let `CODEX_HOME` under `env` lead to a folder that has only its login",
     },
     key_variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
     passed=("CODEX_HOME",),

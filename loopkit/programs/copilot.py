@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
 from loopkit.programs.port import Command, Options, Program, Record
-from loopkit.programs.reading import RecordReader, Take, at, count_at, text_at
+from loopkit.programs.reading import RecordReader, at, count_at, text_at
 
 
 def _command(options: Options, session: str | None) -> Command:
@@ -26,40 +24,32 @@ def _command(options: Options, session: str | None) -> Command:
 class CopilotReader(RecordReader):
     skipped = frozenset({"session", "user", "assistant", "model", "tool"})
 
-    @property
-    def takes(self) -> Mapping[str, Take]:
-        return {
-            "assistant.message": self._message,
-            "tool.execution_start": self._start,
-            "tool.execution_complete": self._complete,
-            "session.error": self._fail,
-            "result": self._end,
-        }
-
-    def _message(self, record: Record) -> None:
-        if said := text_at(record, "data.content"):
-            self._begins_anew = True
-            self.say(said)
-
-    def _start(self, record: Record) -> None:
-        data = at(record, "data")
-        self.act(text_at(data, "toolCallId"), text_at(data, "toolName"), at(data, "arguments"))
-
-    def _complete(self, record: Record) -> None:
-        if text_at(record, "data.error.code") == "denied":
-            self.denied_call(text_at(record, "data.toolCallId"))
-
-    def _fail(self, record: Record) -> None:
-        data = at(record, "data")
-        # What it says of its own retries names waits that are over.
-        said = text_at(data, "message").rpartition("Last error: ")[2]
-        self.fault = Fault(said, count_at(data, "statusCode"))
-
-    def _end(self, record: Record) -> None:
-        self.is_complete = True
-        self.session = text_at(record, "sessionId") or self.session
-        code = record.get("exitCode")
-        self.fault = (self.fault or Fault(f"it ended with exit code {code}")) if code else None
+    def take(self, kind: str, record: Record) -> bool:
+        data = record.get("data")
+        match kind:
+            case "assistant.message":
+                if said := text_at(data, "content"):
+                    self.say(said, anew=True)
+            case "tool.execution_start":
+                call, name = text_at(data, "toolCallId"), text_at(data, "toolName")
+                self.act(call, name, at(data, "arguments"))
+            case "tool.execution_complete":
+                if text_at(data, "error.code") == "denied":
+                    self.deny(text_at(data, "toolCallId"))
+            case "session.error":
+                # What it says of its own tries names waits that are over.
+                said = text_at(data, "message").rpartition("Last error: ")[2]
+                self.fault = Fault(said, count_at(data, "statusCode"))
+            case "result":
+                self.is_complete = True
+                self.session = text_at(record, "sessionId") or self.session
+                code = record.get("exitCode")
+                self.fault = (
+                    (self.fault or Fault(f"it ended with exit code {code}")) if code else None
+                )
+            case _:
+                return False
+        return True
 
 
 COPILOT = Program(
@@ -69,6 +59,7 @@ COPILOT = Program(
     lacks={
         "max_turns": "bound it with `timeout`",
         "instructions": "write them into the prompt, or into `AGENTS.md`",
+        "config": "let `COPILOT_HOME` under `env` lead to a folder that has only its login",
     },
     key_variables=(
         "COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BEARER_TOKEN",

@@ -13,7 +13,7 @@ from loopkit.text.moments import wait_asked, wait_in
 
 LONGEST_MESSAGE = 500
 _ENDED_BY_SIGNAL = 128
-_ERROR_LINE = re.compile(r"error\b|\[api error", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"(?:error|unknown)\b|\[api error", re.IGNORECASE)
 _API_ERROR = re.compile(r"\[API Error: .*?\](?=\n|$)", re.DOTALL)
 _STATUS = re.compile(r"(?:status:?|API Error:|^) ?\(?([45]\d\d)\b")
 _SINCE_1970 = re.compile(r"\|(\d{10,13})\b")
@@ -44,9 +44,9 @@ _WORDS: tuple[tuple[Why, re.Pattern[str]], ...] = (
         r"(?:prompt|input)\b.* too long", r"context (?:window|length|limit)", "maximum context",
         "input token count",
     )),
-    ("turns", _any(r"max\w* (?:number of )?(?:session )?(?:turns|steps)")),
+    ("turns", _any(r"reached max.* turns", "turns exceeded")),
     ("quota", _any(
-        "quota", "usage limit", "billing", "credits?\b", r"hit your .*limit",
+        "quota", "usage limit", "billing", r"credits?\b", r"hit your .*limit",
         r"limit\b.* resets?\b", r"\bhour limit", "weekly limit", "spending limit",
     )),
     ("rate_limit", _any(r"rate[ _-]?limit", "too many requests")),
@@ -59,6 +59,8 @@ _WORDS: tuple[tuple[Why, re.Pattern[str]], ...] = (
     )),
 )  # fmt: skip
 """The words of each cause; the first that are found count."""
+_CERTAIN = ("turns", "session_lost")
+"""What a line that is printed beside records says for certain; another may be a warning."""
 _BY_STATUS: dict[int, Why] = {401: "sign_in", 402: "quota", 403: "sign_in", 408: "server"}
 _TOO_MANY, _SERVER = 429, 500
 
@@ -82,9 +84,10 @@ def failed_by(fault: Fault, now: datetime) -> Failed:
 def printed_fault(printed: str, exit_code: int, *, began: bool) -> Fault:
     """The failure of a stream without a last record, by what was printed beside its records."""
     lines = [line.strip() for line in printable(printed).splitlines() if line.strip()]
-    said = next((line for line in lines if _ERROR_LINE.match(line)), "")
+    told = (one for one in lines if _ERROR_LINE.match(one) or _by_words(one) in _CERTAIN)
+    said = next(told, "")
     is_refusal_to_start = not began and 0 < exit_code < _ENDED_BY_SIGNAL
-    if is_refusal_to_start and lines:
+    if _by_words(said) in _CERTAIN or (is_refusal_to_start and lines):
         return Fault(said or lines[-1])
     ended = f"it ended with exit code {exit_code} before its last record"
     return Fault(f"{ended}: {said}" if said else ended, why="ended_early")
@@ -106,8 +109,12 @@ def _sentence(message: str) -> tuple[str, int | None]:
     return message, int(found[1]) if found else None
 
 
+def _by_words(said: str) -> Why | None:
+    return next((why for why, pattern in _WORDS if pattern.search(said)), None)
+
+
 def _why(said: str, status: int | None) -> Why:
-    by_words = next((why for why, pattern in _WORDS if pattern.search(said)), None)
+    by_words = _by_words(said)
     if status == _TOO_MANY:
         return "quota" if by_words == "quota" else "rate_limit"
     if status is not None and status >= _SERVER:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from operator import add
 
 from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
 from loopkit.programs.port import Command, Counted, Options, Program, Record, Why
-from loopkit.programs.reading import RecordReader, Take, amount_at, at, combined, count_at, text_at
+from loopkit.programs.reading import RecordReader, amount_at, at, combined, count_at, text_at
 
 _REJECTED = "rejected permission"
 _CUT_SHORT: dict[str, Why] = {"length": "cut_off", "content-filter": "refusal"}
@@ -36,34 +35,28 @@ class OpencodeReader(RecordReader):
         self._message = ""
         self.turn = Counted(0, 0, 0.0)
 
-    @property
-    def takes(self) -> Mapping[str, Take]:
-        return {
-            "step_start": self._begin,
-            "text": self._say,
-            "tool_use": self._use,
-            "step_finish": self._finish_step,
-            "error": self._fail,
-        }
-
-    def _begin(self, record: Record) -> None:
+    def take(self, kind: str, record: Record) -> bool:
         self.session = text_at(record, "sessionID") or self.session
+        part = record.get("part")
+        match kind:
+            case "text":
+                message = text_at(part, "messageID")
+                self.say(text_at(part, "text"), anew=message != self._message)
+                self._message = message
+            case "tool_use":
+                call = text_at(part, "callID")
+                self.act(call, text_at(part, "tool"), at(part, "state.input"))
+                if _REJECTED in text_at(part, "state.error"):
+                    self.deny(call)
+            case "step_finish":
+                self._finish_step(part)
+            case "error":
+                self.fault = _fault(record.get("error"))
+            case _:
+                return False
+        return True
 
-    def _say(self, record: Record) -> None:
-        message = text_at(record, "part.messageID")
-        self._begins_anew |= message != self._message
-        self._message = message
-        self.say(text_at(record, "part.text"))
-
-    def _use(self, record: Record) -> None:
-        part = at(record, "part")
-        call, state = text_at(part, "callID"), at(part, "state")
-        self.act(call, text_at(part, "tool"), at(state, "input"))
-        if _REJECTED in text_at(state, "error"):
-            self.denied_call(call)
-
-    def _finish_step(self, record: Record) -> None:
-        part = at(record, "part")
+    def _finish_step(self, part: object) -> None:
         step = Counted(
             count_at(part, "tokens.input", "tokens.cache.read", "tokens.cache.write") or 0,
             count_at(part, "tokens.output", "tokens.reasoning") or 0,
@@ -71,22 +64,20 @@ class OpencodeReader(RecordReader):
         )
         self.turn = combined(add, self.turn, step)
         reason = text_at(part, "reason")
-        # A call that was not allowed ends it.
+        # A call of a tool that was not allowed ends it.
         self.is_complete = reason != "tool-calls" or bool(self._denied)
         why = _CUT_SHORT.get(reason)
-        self.fault = Fault(f"it stopped: {reason}", why=why) if why else None
+        self.fault = Fault(f"its answer ended early: {reason}", why=why) if why else None
 
-    def _fail(self, record: Record) -> None:
-        self._begin(record)
-        error = at(record, "error")
-        data = at(error, "data")
-        name = text_at(error, "name")
-        self.fault = Fault(
-            text_at(data, "message") or name,
-            count_at(data, "statusCode"),
-            why="context" if name == "ContextOverflowError" else None,
-            wait=text_at(data, "responseHeaders.retry-after"),
-        )
+
+def _fault(error: object) -> Fault:
+    name = text_at(error, "name")
+    return Fault(
+        text_at(error, "data.message") or name,
+        count_at(error, "data.statusCode"),
+        "context" if name == "ContextOverflowError" else None,
+        text_at(error, "data.responseHeaders.retry-after"),
+    )
 
 
 OPENCODE = Program(
@@ -96,6 +87,7 @@ OPENCODE = Program(
     lacks={
         "max_turns": "set `steps` of its agent in `opencode.json`, or bound it with `timeout`",
         "instructions": "write them into the prompt, or into `AGENTS.md`",
+        "config": "let `XDG_CONFIG_HOME` under `env` lead to an empty folder",
         "base_url": "set `options.baseURL` of a provider in `opencode.json`",
     },
     key_variables=(

@@ -121,7 +121,7 @@ class Program:
     lacks: Mapping[str, str]
     """The names of options that it has no way to obey, with what to do instead."""
     key_variables: tuple[str, ...]
-    """The variables whose keys it bills; none is passed with `auth: login`."""
+    """The variables whose keys it bills, the usual one first; none is passed with `auth: login`."""
     passed: tuple[str, ...]
     """Variables that lead to its own configuration, which it needs."""
     sign_in: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from loopkit.programs.arguments import flags
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Counted, Options, Program, Record
-from loopkit.programs.reading import MessagesReader, at, count_at, text_at
+from loopkit.programs.port import Command, Options, Program, Record
+from loopkit.programs.reading import MessagesReader, text_at, tokens_at
 
 _MODES = {"read": "default", "edit": "auto-edit", "all": "yolo"}
 
@@ -27,16 +27,12 @@ def _command(options: Options, session: str | None) -> Command:
 
 
 class QwenReader(MessagesReader):
-    def _begin(self, record: Record) -> None:
-        super()._begin(record)
-        self.version = text_at(record, "qwen_code_version") or self.version
+    version_key = "qwen_code_version"
 
-    def _end(self, record: Record) -> None:
-        usage = at(record, "usage")
-        self.total = Counted(count_at(usage, "input_tokens"), count_at(usage, "output_tokens"))
+    def end(self, record: Record) -> None:
+        self.total = tokens_at(record, "usage")
         # Version 0.5.0 reports an error as its result, and as a success.
-        is_error = record.get("is_error") is True or self.text.startswith("[API Error: ")
-        if is_error:
+        if record.get("is_error") is True or self.text.startswith("[API Error: "):
             self.fault = Fault(text_at(record, "error.message") or self.text)
 
 

@@ -25,8 +25,6 @@ _SUBJECTS = (
 )
 """The arguments that say what a call of a tool is about, the best first."""
 
-Take = Callable[[Record], None]
-
 
 class RecordReader(ABC):
     """Reads one call; the class of a program says what its records mean."""
@@ -51,19 +49,16 @@ class RecordReader(ABC):
         self._has_begun = False
         self._other_lines: list[str] = []
 
-    @property
     @abstractmethod
-    def takes(self) -> Mapping[str, Take]:
-        """What takes the records of each type."""
+    def take(self, kind: str, record: Record) -> bool:
+        """Read a record; false if its type is not known."""
 
     def feed(self, line: str) -> Sequence[Action]:
         seen = len(self._actions)
         for record in self._records_in(line):
             kind = text_at(record, "type")
-            if take := self.takes.get(kind):
-                take(record)
-            elif kind.partition(".")[0] not in self.skipped:
-                self._unknown += 1
+            is_skipped = kind.partition(".")[0] in self.skipped
+            self._unknown += not self.take(kind, record) and not is_skipped
         return tuple(self._actions.values())[seen:]
 
     def finish(self, stderr: str, exit_code: int, before: Counted, now: datetime) -> Reading:
@@ -83,9 +78,9 @@ class RecordReader(ABC):
             unknown=self._unknown,
         )
 
-    def say(self, piece: str) -> None:
-        """Add to the answer, which begins anew after each call of a tool."""
-        self.text = piece if self._begins_anew else self.text + piece
+    def say(self, piece: str, *, anew: bool) -> None:
+        """Add to the answer, which also begins anew after each call of a tool."""
+        self.text = piece if anew or self._begins_anew else self.text + piece
         self._begins_anew = False
 
     def act(self, call: str, name: str, arguments: object) -> None:
@@ -95,14 +90,11 @@ class RecordReader(ABC):
         self._actions.setdefault(call or str(len(self._actions)), action)
         self._begins_anew = True
 
-    def deny(self, name: str, arguments: object) -> None:
-        subject = _subject(arguments)
-        self._denied[f"`{name}` was not allowed" + (f": {subject}" if subject else "")] = None
-
-    def denied_call(self, call: str) -> None:
-        """Note that a call of a tool which has been noted was not allowed."""
+    def deny(self, call: str) -> None:
+        """Note that a call of a tool was not allowed."""
         if action := self._actions.get(call):
-            self.deny(action.name, {"path": action.about})
+            about = f": {action.about}" if action.about else ""
+            self._denied[f"`{action.name}` was not allowed{about}"] = None
 
     def _records_in(self, line: str) -> Iterator[Record]:
         try:
@@ -121,30 +113,32 @@ class MessagesReader(RecordReader):
     """Reads messages as Anthropic's API writes them, between a first `system` and a `result`."""
 
     skipped = frozenset({"user", "stream_event"})
-
-    @property
-    def takes(self) -> Mapping[str, Take]:
-        return {"system": self._begin, "assistant": self._message, "result": self._result}
+    version_key: ClassVar[str]
 
     @abstractmethod
-    def _end(self, record: Record) -> None:
-        """Take the last record."""
+    def end(self, record: Record) -> None:
+        """Read the last record."""
 
-    def _begin(self, record: Record) -> None:
+    def take(self, kind: str, record: Record) -> bool:
         self.session = text_at(record, "session_id") or self.session
-
-    def _message(self, record: Record) -> None:
-        for block in records_at(record, "message.content"):
-            if text_at(block, "type") == "tool_use":
-                self.act(text_at(block, "id"), text_at(block, "name"), block.get("input"))
-
-    def _result(self, record: Record) -> None:
-        self.is_complete = True
-        self.session = text_at(record, "session_id") or self.session
-        self.text = text_at(record, "result")
-        for denial in records_at(record, "permission_denials"):
-            self.deny(text_at(denial, "tool_name"), denial.get("tool_input"))
-        self._end(record)
+        match kind:
+            case "system":
+                self.version = text_at(record, self.version_key) or self.version
+            case "assistant":
+                for block in records_at(record, "message.content"):
+                    if text_at(block, "type") == "tool_use":
+                        self.act(text_at(block, "id"), text_at(block, "name"), block.get("input"))
+            case "result":
+                self.is_complete = True
+                self.text = text_at(record, "result")
+                for denial in records_at(record, "permission_denials"):
+                    call, name = text_at(denial, "tool_use_id"), text_at(denial, "tool_name")
+                    self.act(call, name, denial.get("tool_input"))
+                    self.deny(call)
+                self.end(record)
+            case _:
+                return False
+        return True
 
 
 def at(value: object, path: str) -> Any:
@@ -184,9 +178,14 @@ def count_at(value: object, *paths: str) -> int | None:
     return int(sum(counts)) if counts else None
 
 
+def tokens_at(value: object, path: str) -> Counted:
+    """The tokens under their usual names, in the record at a path."""
+    usage = at(value, path)
+    return Counted(count_at(usage, "input_tokens"), count_at(usage, "output_tokens"))
+
+
 def _subject(arguments: object) -> str:
-    found = next((value for key in _SUBJECTS if (value := at(arguments, key))), "")
-    return one_line(found if isinstance(found, str) else json.dumps(found))
+    return one_line(next((text for key in _SUBJECTS if (text := text_at(arguments, key))), ""))
 
 
 def combined(combine: Callable[..., Any], *counted: Counted) -> Counted:
