@@ -160,7 +160,7 @@ def test_what_a_program_does_is_stored_and_printed_before_its_answer(
 
 
 def test_what_was_denied_is_a_finding_that_blocks_nothing(desk: Desk, stub: Stub) -> None:
-    denied = [{"tool_name": "Bash", "tool_input": {"command": "npm test"}}]
+    denied = [{"tool_name": "Bash", "tool_use_id": "u", "tool_input": {"command": "npm test"}}]
     stub.plays(answers("Green tea.", permission_denials=denied))
     played = desk.play(machine())
     [report] = [work.report for work in played.of(Worked) if work.report]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from loopkit.agents.port import AgentError, AgentPort, Reply, Request
@@ -173,9 +174,11 @@ class _Followed:
             await self._read(bytes(self._begun))
 
     async def _read(self, line: bytes) -> None:
+        folder, report = self._request.folder, self._request.report
         for action in self.reader.feed(line.decode(errors="replace").removesuffix("\r")):
-            if self._request.report is not None:
-                await self._request.report(action, self.reader.session)
+            about = action.about.replace(f"{folder}/", "")
+            if report is not None:
+                await report(replace(action, about=about), self.reader.session)
 
 
 def environment(agent: ProgramAgent, own: Mapping[str, str]) -> dict[str, str]:

@@ -46,6 +46,7 @@ from loopkit.drive.judging import (
     setting_for,
 )
 from loopkit.drive.limits import LimitReached
+from loopkit.drive.protection import protect, undo_changes
 from loopkit.drive.replies import (
     ask_agent,
     body,
@@ -73,7 +74,7 @@ from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.rounds import Earlier
-from loopkit.engine.state import Exchange, last_turns
+from loopkit.engine.state import Exchange, author_task, last_turns
 from loopkit.engine.template_values import (
     AllNames,
     choose_agent,
@@ -181,6 +182,9 @@ async def _answer(talk: Conversation, state: AgentState, folder: Path) -> Answer
     turns = turns_to_send(talk)
     request = _request(talk, state, folder, turns)
     port = active.agents[talk.agent]
+    if patterns := asked.agent.protected:
+        await protect(active, folder, patterns, series.task)
+        series = series.replace(undo=partial(undo_changes, active))
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, series, asked, request, port)
     if asked.output.is_left:
@@ -249,7 +253,7 @@ def _series(
     is_else = choice is not None and choice.else_ is not None
     is_news = choice is None or not choice.is_of_input or active.state.visits[name] == 1
     return CallSeries(
-        task=f"{name}:{active.state.visit}:author",
+        task=author_task(name, active.state.visit),
         callees=asked.callees or callees_for(active, asked.agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),
