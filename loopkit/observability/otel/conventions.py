@@ -26,7 +26,6 @@ TOOL_CALL = "gen_ai.tool.call.id"
 TOOL_TYPE = "gen_ai.tool.type"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
-TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105 - the name of an attribute
 ERROR = "error.type"
 EVALUATION = "gen_ai.evaluation.result"
 EVALUATION_NAME = "gen_ai.evaluation.name"

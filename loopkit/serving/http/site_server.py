@@ -141,4 +141,4 @@ class SiteServer(HttpServer):
                 **dict.fromkeys((*STATUS, BadRequest), tell_known),
             },
         )
-        super().__init__(Gate(app, site.access), site.stop, site.room)
+        super().__init__(Gate(app, site.access), site.stop, site.most)

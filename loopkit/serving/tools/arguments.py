@@ -10,10 +10,10 @@ import copy
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
@@ -80,39 +80,13 @@ class CallRefused(Exception):
     """A call that is refused; the message tells the model why, and what to do."""
 
 
-@dataclass(frozen=True)
-class UserAsked:
-    """A form that the user of a client has to fill in before a call is answered.
-
-    The same call is then made again, with the reply.
-    """
-
-    message: str
-    schema: Mapping[str, Any]
-    """JSON Schema of a form of single values."""
-    matter: str
-    """The subject of the reply, which only the toolbox that asked can create."""
-
-
-@dataclass(frozen=True)
-class UserReply:
-    matter: str
-    action: Literal["accept", "decline", "cancel"] = "cancel"
-    content: Mapping[str, Any] = field(default_factory=dict)
-
-
 Tell: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Caller:
-    user: str = "the user of a client"
-    may_be_asked: bool = False
-    """Whether the client shows forms to that person."""
     tell: Tell | None = None
     """Takes what happens in the call; None if the client did not ask for it."""
-    reply: UserReply | None = None
-    """The reply of the user, if the call was made before and led to a form."""
     program: str = "a client"
     """The client's own name, for the record."""
 
@@ -128,9 +102,7 @@ class Toolbox(Protocol):
     @property
     def offered(self) -> Sequence[ServedTool]: ...
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], caller: Caller
-    ) -> dict[str, Any] | UserAsked:
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         """The answer of a tool; raises CallRefused. The arguments have not been checked."""
 
 
