@@ -602,7 +602,7 @@ async def test_names_that_no_store_could_keep_are_refused(journal: Journal) -> N
         journal.post("r", "answer", "a", bad, NOW),
         claim.append([], consumes=[bad]),
     ):
-        with pytest.raises(JournalError, match="half a surrogate|a text that was given"):
+        with pytest.raises(JournalError, match=r"half a surrogate|a text that was given"):
             await request
 
 
