@@ -678,16 +678,14 @@ async def test_a_fault_of_the_database_is_told_with_its_remedy(
 
 
 @pytest.mark.parametrize(
-    ("harm", "message", "is_listed"),
+    ("harm", "message"),
     [
-        ("DELETE FROM @records WHERE seq = 2", "record 2 is missing", False),
-        ("DELETE FROM @records", "it has no records", False),
-        ("UPDATE @records SET epoch = 9 WHERE seq = 2", "record 2 has no epoch", True),
-        ("UPDATE @records SET at = 'NaN' WHERE seq = 3", "record 3 has no time", False),
+        ("DELETE FROM @records WHERE seq = 2", "record 2 is missing"),
+        ("DELETE FROM @records", "it has no records"),
     ],
 )
 async def test_damage_of_one_run_keeps_nobody_from_the_others(
-    url: str, harm: str, message: str, is_listed: bool
+    url: str, harm: str, message: str
 ) -> None:
     async with opened(url) as journal:
         await (await created(journal, "r", worked(), worked())).release()
@@ -696,7 +694,7 @@ async def test_damage_of_one_run_keeps_nobody_from_the_others(
         with pytest.raises(RunDamaged, match=message):
             await journal.read("r")
         damaged = [row.run for row in await journal.runs() if row.damage]
-        assert damaged == ([] if is_listed else ["r"])
+        assert damaged == ["r"]
         sound, history = await journal.histories()
         assert (sound.row.damage, len(sound.records)) == (None, 1)
         assert history.row.damage is not None

@@ -146,7 +146,7 @@ def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
     if run.state in program.graph.judges:
         rounds = run.rounds_at.get(run.state)
-        last = rounds.line.before(None).last if rounds is not None else None
+        last = rounds.line.last if rounds is not None else None
         return plain_artifact(program, run, last.judged) if last else ""
     artifact = last_version(program, run)
     return plain_artifact(program, run, artifact) if artifact else ""

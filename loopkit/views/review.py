@@ -340,7 +340,7 @@ def _earlier_rounds(run: RunState, report: Report) -> list[Round]:
 
 def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
     """The attempts of these rounds that are not part of the current line."""
-    lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
+    lines = {state: set(known.line.by_attempt) for state, known in run.rounds_at.items()}
     return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}
 
 

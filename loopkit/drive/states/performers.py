@@ -71,7 +71,7 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.rounds import Earlier
+from loopkit.engine.rounds import Rounds
 from loopkit.engine.state import Exchange, last_turns
 from loopkit.engine.template_values import (
     AllNames,
@@ -652,7 +652,7 @@ class _Judging(Mutable):
     name: str
     state: ValidateState
     rules: RulesAsked
-    earlier: Earlier
+    earlier: Rounds
     folder: Path = Path()
     ran: list[Ran] = []
     time_s: float = 0.0

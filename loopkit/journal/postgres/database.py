@@ -36,6 +36,7 @@ from loopkit.journal.errors import (
     RunExists,
     SequenceConflict,
     TakenOver,
+    unfit,
     unusable,
 )
 from loopkit.journal.files import Job, parse_queries
@@ -224,7 +225,11 @@ class Connections:
             while True:
                 try:
                     return await self._attempt(work, begin, attempt, seconds)
+                except UnicodeEncodeError as error:
+                    raise unfit(error) from error
                 except psycopg.Error as error:
+                    if isinstance(error, psycopg.DataError) and not error.sqlstate:
+                        raise unfit(error) from error
                     attempt += 1
                     if error.sqlstate in _DO_AGAIN and repeated < _MOST_REPEATED:
                         repeated += 1
