@@ -435,6 +435,7 @@ def piece(text: str) -> str:
 
 
 INDENT = 4
+NOTHING_EXPECTED = "expects-nothing"
 
 
 def run_case(
@@ -456,14 +457,19 @@ def run_case(
 
 
 def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
+    """What the case does not meet, what it lacks first; of a run that went another way, what the
+    case has left over says nothing."""
     at: DocPath = ("cases", case)
-    yield from _expectation_failures(suite, case, done)
     for missing in run.unprepared:
         path = _place(suite, at, missing)
         yield _failure(suite, path, "unprepared", missing.message, key=not missing.at)
     if (refused := run.refused) is not None:
         message = f"the answer was refused: {refused.message}"
         yield _failure(suite, _place(suite, at, refused), "refused", message)
+    unmet = list(_expectation_failures(suite, case, done))
+    yield from unmet
+    if run.unprepared or run.refused or any(one.problem.code != NOTHING_EXPECTED for one in unmet):
+        return
     for path, told in leftovers(suite.case(case), suite.playable, run):
         message, _, remedy = told.partition("\n")
         yield _failure(suite, (*at, *path), "unused", message, help=remedy or "delete it")
@@ -483,7 +489,7 @@ def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failu
         place = (*at, "expect") if is_written else at
         message = f"case `{case}` expects nothing"
         remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
-        yield _failure(suite, place, "expects-nothing", message, help=remedy, key=True)
+        yield _failure(suite, place, NOTHING_EXPECTED, message, help=remedy, key=True)
         return
     for miss in misses(run, expect):
         path = (*at, "expect", *miss.at)
