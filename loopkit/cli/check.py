@@ -11,7 +11,7 @@ import click
 from loopkit.checks import check, problems_in
 from loopkit.cli import terminal
 from loopkit.cli.inputs import MACHINE
-from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
+from loopkit.cli.terminal import columns_of, examples, fit_to_terminal, misuse
 from loopkit.document.problems import Problem, ProblemsFound
 from loopkit.document.reading import decode
 from loopkit.language.load import load, load_text
@@ -103,7 +103,7 @@ def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
             continue
         below = list(filter(Path.is_file, files_below(path, ".yaml")))
         if not (found := dict.fromkeys(filter(is_machine, below))):
-            raise Stop(USAGE, f"error: no machine file lies below `{path}`")
+            raise misuse(f"no machine file lies below `{path}`")
         machines |= found
         every.update(below)
     return list(machines), len(every - machines.keys())

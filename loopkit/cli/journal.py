@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli.inputs import PATH, journal_place, journal_url
-from loopkit.cli.terminal import OK, USAGE, Stop, echo, examples, report_errors
+from loopkit.cli.terminal import OK, echo, examples, misuse, report_errors
 from loopkit.journal.journal import postgres
 
 
@@ -20,10 +20,9 @@ def journal_command() -> None:
 def _url() -> str:
     place = journal_place()
     if not isinstance(place, str):
-        raise Stop(
-            USAGE,
-            "error: a state folder makes its tables by itself; name a journal in PostgreSQL by "
-            "`--journal` or `LOOPKIT_JOURNAL`",
+        raise misuse(
+            "a state folder makes its tables by itself; name a journal in PostgreSQL by "
+            "`--journal` or `LOOPKIT_JOURNAL`"
         )
     return place
 

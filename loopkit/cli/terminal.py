@@ -15,7 +15,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import reduce
+from functools import reduce, wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -28,6 +29,23 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
+def gather(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Options that a command takes as one thing, which `make` makes of their values by name."""
+
+    def gathered(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_one(**given: Any) -> int:
+            made = make(**{k: given.pop(k) for k in signature(make).parameters if k in given})
+            return command(**{name: made}, **given)
+
+        done: Callable[..., int] = with_options(*options)(with_one)
+        return done
+
+    return gathered
 
 
 UNWRAPPED = "\b"
@@ -57,6 +75,11 @@ class Stop(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
+
+
+def misuse(message: str) -> Stop:
+    """Ends a command for what a user has done wrong."""
+    return Stop(USAGE, f"error: {message}")
 
 
 class LossyOutput(io.FileIO):
@@ -135,12 +158,12 @@ def stop_for(error: Exception) -> Stop | None:
         case ProblemsFound():
             return Stop(USAGE, render_problems(error.problems))
         case NotRunnable() | AnswerRefused() | UnknownRun():
-            return Stop(USAGE, f"error: {error}")
+            return misuse(str(error))
         case NotJudged():
-            return Stop(USAGE, f"error: data could not be checked against its type: {error}")
+            return misuse(f"data could not be checked against its type: {error}")
         case ImportError(__cause__=ImportError()):
             # A library that is not installed by default.
-            return Stop(USAGE, f"error: {error}")
+            return misuse(str(error))
         case JournalError():
             return Stop(ERROR, f"error: {error}")
         case Crashed():

@@ -12,7 +12,7 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.inputs import FILE, MACHINE, write
-from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
+from loopkit.cli.terminal import FAILURE, OK, USAGE, echo_wrapped, examples, misuse
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
 from loopkit.scenario.cases import SUFFIX, cases_of
@@ -96,16 +96,16 @@ def test_command(
     files = scenario_files(map(cases_of, paths or (Path(),)))
     if not files:
         named = " ".join(f"`{path}`" for path in paths or (Path(),))
-        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
+        raise misuse(f"no `*{SUFFIX}` lies below {named}")
     try:
         is_selected = selection(expression)
     except NotAnExpression as error:
-        raise Stop(USAGE, f"error: -k {error}") from error
+        raise misuse(f"-k {error}") from error
     tested = _test_files(files, is_selected, tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
-        raise Stop(USAGE, f"error: `-k {expression}` names no case")
+        raise misuse(f"`-k {expression}` names no case")
     is_enough = True
     if tally is not None:
         covered = tally.coverage()
@@ -186,4 +186,4 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
         return machine.marks
     named = " and ".join(f"`{path}`" for path in paths)
     message = f"no case of {named} tests {loaded.source.document.file}"
-    raise Stop(USAGE, f"error: {message}; it has to name it by `machine:`")
+    raise misuse(f"{message}; it has to name it by `machine:`")

@@ -251,7 +251,7 @@ def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
     if finding.line is not None:
         yield f"line {finding.line}"
     is_own = finding.validator == OF_ARTIFACT and finding.code in _OWN_CODES
-    if finding.code and not is_own:
+    if finding.code not in finding.message and not is_own:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+from loopkit.text import KNOWN_KEY
+
 Redact = Callable[[str], str]
 
 
@@ -70,7 +72,7 @@ def secret_finder(
     def find_secret(text: str) -> str | None:
         for _start, _end, secret in occurrences.within(text):
             return f"the value of `{known[secret]}`"
-        if (found := _KNOWN.search(text)) is None:
+        if (found := KNOWN_KEY.search(text)) is None:
             return None
         begins = found[0] if found[0].startswith("-") else found[0][:4]
         return f"a key that begins with `{begins}`"
@@ -173,13 +175,6 @@ _ENDS = (
 
 _SECRET_NAME = re.compile(
     rf"(?:(?:^|[_.-])(?:{_WHOLE})|(?:{_ENDS}))\d*(?:[_.-]|$)|_AUTH$", re.IGNORECASE
-)
-_KNOWN = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
-    r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
 
 

@@ -20,9 +20,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from loopkit.agents.players import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
 from loopkit.agents.port import CUT_OFF, NotRunnable
-from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.writing import NotWritable, refuse_unwritable, replace_file, to_yaml
+from loopkit.document.writing import (
+    NotSet,
+    NotWritable,
+    refuse_unwritable,
+    replace_file,
+    to_yaml,
+    with_values,
+)
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (

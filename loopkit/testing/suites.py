@@ -39,7 +39,7 @@ from loopkit.scenario.cases import (
     load_file,
 )
 from loopkit.scenario.playable import (
-    Misnamed,
+    Miss,
     Playable,
     misnamed_children,
     misnamed_parts,
@@ -165,6 +165,11 @@ class Suite:
     def case(self, name: str) -> Case:
         return (self.written.scenario.cases or {})[name]
 
+    def problem(self, miss: Miss) -> Problem:
+        """What is missed, at its place in the file."""
+        source, key = self.source, miss.is_key
+        return source.problem(miss.at, miss.code, miss.message, help=miss.help, key=key)
+
     def line(self, *path: str | int) -> int:
         """The line of the key, or the item, at a path of the file; from 1."""
         return self.source.document.span(path, key=True).line
@@ -191,10 +196,7 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     machine = machines.machine(file)
     inputs: dict[str, Mapping[str, Any]] = {}
     suite = Suite(path, written, machine, inputs, machines)
-    problems = [
-        written.source.problem(one.at, one.code, one.message, help=one.help, key=one.is_key)
-        for one in misnamed(written.scenario, suite.playable)
-    ]
+    problems = list(map(suite.problem, misnamed(written.scenario, suite.playable)))
     for name in written.names:
         inputs[name], faults = inputs_of(written, name, machine.machine)
         problems += faults
@@ -210,7 +212,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
-def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
+def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Miss]:
     yield from misnamed_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)
@@ -221,7 +223,7 @@ def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
 
 def _in_expectations(
     at: DocPath, expect: Expect, bill: Playable, outcomes: Iterable[str]
-) -> Iterator[Misnamed]:
+) -> Iterator[Miss]:
     states = tuple(bill.machine.states)
     agents = tuple(bill.machine.agents)
     judges = tuple(bill.graph.judges)

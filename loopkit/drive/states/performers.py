@@ -12,8 +12,15 @@ from typing import Any
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
-from loopkit.document.in_place import NotSet, ToSet, set_in_file
-from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
+from loopkit.document.writing import (
+    NotSet,
+    NotWritable,
+    ToSet,
+    add_to_file,
+    replace_file,
+    set_in_file,
+    size_of,
+)
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import await_delivery
 from loopkit.drive.calls import (
