@@ -9,20 +9,37 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REVISING, SCORE
 from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
-from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
+from loopkit.language.guard.grammar import (
+    ELSEWHERE,
+    KEYWORDS,
+    Guard,
+    GuardError,
+    GuardProblem,
+    nodes_of_names,
+    problem_at,
+)
 from loopkit.language.guard.type_check import GuardType, check
-from loopkit.language.template.grammar import Anything, Fields, Items, Shape, item_of, member
-from loopkit.language.validators import Rule
+from loopkit.language.template.grammar import (
+    Anything,
+    Fields,
+    Items,
+    Scalar,
+    Shape,
+    item_of,
+    member,
+)
+from loopkit.language.validators import RequireRule, Rule
 from loopkit.language.validators.rule import RuleBase
+from loopkit.machine.item_list import items_at, step_into
 from loopkit.machine.scope import over, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
 from loopkit.values import Value
@@ -213,6 +230,67 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
                 names = next((subject.judging[state] for state in placed.used_at), {})
                 fault = fault.replace(help=_instead_of_condition(_with_lists(text, names), each))
             yield subject.fault((*placed.path, *at), fault)
+
+
+@of_rules(RuleBase)
+def check_paths_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    """Each step of a path has to be a field of the data that is judged, where its type is known."""
+    for state in placed.used_at:
+        data = _data_judged(subject, state)
+        for at, text in placed.rule.paths:
+            with suppress(GuardError):
+                wrong = _misread(data, parse_path(text), "the data")
+                # What a lookup reads `at` a path is not in the judged data.
+                if wrong is not None and at[-1] != "at":
+                    yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
+
+
+@of_rules(RequireRule)
+def check_names_read(subject: Subject, placed: PlacedRule[RequireRule]) -> Found:
+    """The same for each name of a condition, which may be a field of an item."""
+    each = placed.rule.each
+    whose = "the data" if each is None else f"an item of `{each}`"
+    for state in placed.used_at:
+        data, names = _data_judged(subject, state), subject.judging[state]
+        with suppress(GuardError):
+            item = data if each is None else items_at({"": data}, [("", *parse_path(each))])
+            given = {"input": names["input"], "artifact": data, "item": item, "index": Scalar()}
+            for node in nodes_of_names(parse_requirement(placed.rule.require).tree):
+                steps = node.id.split(".")
+                is_own = member(item, steps[0]) is not None
+                if not is_own and steps[0] in names and steps[0] not in given:
+                    continue
+                root = Fields(given) if not is_own and steps[0] in given else item
+                if (wrong := _misread(root, steps, whose)) is not None:
+                    fault = problem_at(node, "unknown-field", *wrong)
+                    yield subject.fault((*placed.path, "require"), fault)
+
+
+def _data_judged(subject: Subject, state: str) -> Shape:
+    """The shape of the data that rules judge in a state; unknown where they may judge a text."""
+    judged = subject.states[state].judges or subject.graph.written.get(state, "")
+    types = [*subject.graph.types_of(judged)]
+    return subject.judging[state]["artifact"] if types and None not in types else Anything()
+
+
+def _misread(shape: Shape, steps: Sequence[str], whose: str) -> tuple[str, str] | None:
+    """The message and the remedy for the first step to a field that is not there."""
+    for index, step in enumerate(steps):
+        inner = step_into(shape, step)
+        if inner is None:
+            if not isinstance(shape, Fields) or step in (ITEMS, "count"):
+                return None
+            before, near = _joined(steps[:index]), closest(step, shape.fields)
+            remedy = did_you_mean(step, shape.fields)
+            if near is not None:
+                remedy = f"did you mean `{_joined([*steps[:index], near, *steps[index + 1 :]])}`?"
+            return f"{f'`{before}`' if before else whose} has no field `{step}`", remedy
+        shape = inner
+    return None
+
+
+def _joined(steps: Sequence[str]) -> str:
+    return ".".join(steps).replace(f".{ITEMS}", ITEMS)
 
 
 def _with_lists(text: str, names: Mapping[str, Shape]) -> str:

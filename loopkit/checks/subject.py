@@ -78,7 +78,9 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
     def names_read(self, name: str) -> frozenset[str]:
-        return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        """The names that the guards of a state read, its own without `STATE.` before them."""
+        read = self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        return frozenset(fact.removeprefix(f"{name}.") for fact in read)
 
     @property
     def revise_edges(self) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:

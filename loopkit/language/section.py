@@ -134,6 +134,21 @@ def by_type(first: str, other: str, *types: type) -> ByForm:
     return ByForm((first, other), lambda value: first if isinstance(value, kinds) else other)
 
 
+def by_key(text: str, otherwise: str, **keys: str) -> ByForm:
+    """The tags of a union that is a text, or known by the first of some keys, or has none of them.
+
+    They are those of its members in the order in which they are named here.
+    """
+
+    def tag_of(value: object) -> str:
+        if isinstance(value, str):
+            return text
+        has = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        return next((tag for key, tag in keys.items() if key in has), otherwise)
+
+    return ByForm(tuple(dict.fromkeys((text, *keys.values(), otherwise))), tag_of)
+
+
 def fault(
     code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
 ) -> PydanticCustomError:
