@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from loopkit.engine.events import Failed, Suspended
 from loopkit.language.load import load_text
 from loopkit.outside.processes import CommandResult
-from loopkit.text.moments import LONGEST_S, wait_in
+from loopkit.text.moments import LONGEST_S, wait_asked, wait_in
 from loopkit.validators.command import ending_of
 from tests.support import ROOT, Desk, Played
 
@@ -37,6 +37,16 @@ HOUR = 3600.0
         ("12:50am (America/Los_Angeles)", 14 * HOUR + 20 * 60), ("7:30pm UTC", HOUR),
         ("Nov 24 at 1pm (Europe/Berlin)", 41.5 * HOUR), ("Nov 24th, 2026 1:00 PM", 41.5 * HOUR),
         ("Jan 1, 7:30pm", 40 * 24 * HOUR),
+        ("an hour", HOUR), ("An hour.", HOUR), ("half an hour", HOUR / 2), ("two hours.", 2 * HOUR),
+        ("one hour and ten minutes", HOUR + 600), ("an hour and a half", 1.5 * HOUR),
+        ("in about 2 hours.", 2 * HOUR), ("a minute or so", 60), ("1h 30m", 1.5 * HOUR),
+        ("2 hours, or upgrade to Pro. It takes a minute.", 2 * HOUR), ("2 days!", 48 * HOUR),
+        ("5 days, 3 hours. Visit example.org, please.", 123 * HOUR),
+        ("tomorrow", 4.5 * HOUR), ("tomorrow at 9", 13.5 * HOUR), ("at 9pm tomorrow.", 25.5 * HOUR),
+        ("Tomorrow at 9:15 am.", 13.75 * HOUR), ("tomorrow, 8:30pm UTC", 26 * HOUR),
+        ("today at 8:30pm", HOUR),
+        ("at 8:30 PM. Upgrade to Pro", HOUR), ('8:30pm"}', HOUR), ("2026-11-22 19:30 UTC.", HOUR),
+        ("12:50am (America/Los_Angeles)\\nUpgrade", 14 * HOUR + 20 * 60),
         # What has just been is now, and no day away.
         ("19:28", 0), ("Nov 22, 7pm", 0), ("2026-11-22T12:00:00Z", 0),
     ],
@@ -49,7 +59,8 @@ def test_a_wait_is_read_however_it_is_written(said: str, seconds: float) -> None
     "said",
     ["", "soon", "-5", "NaN", "1e3", "9" * 400, "25:00", "13pm", "0am", "3pm (Nowhere/Land)",
      "3pm (US)", "3pm (../../etc/passwd)", "Feb 30, 1pm", "Nov 40 at 1pm", "999999999999999",
-     "6 apples", "7 m6", "Nov 24, 2099 1pm", "2 years"],
+     "6 apples", "7 m6", "Nov 24, 2099 1pm", "2 years", "a while", "an houri",
+     "as soon as possible", "429 Too Many Requests", "3pm (US). Or so", "tomorrow or so", "today"],
 )  # fmt: skip
 def test_what_is_no_wait_is_none(said: str) -> None:
     assert wait_in(said, NOW) is None
@@ -66,10 +77,27 @@ def test_whatever_it_says_it_is_a_wait_or_nothing(said: str) -> None:
     assert wait is None or 0 <= wait <= LONGEST_S
 
 
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("Usage limit: try again in an hour", HOUR),
+        ("limit reached · resets 8:30pm (Europe/Berlin)", HOUR),
+        ("Rate limited. Suggested retry after 3600s.]\nPlease wait and try again later.", HOUR),
+        ("Try again at a later time, in 20s.", 20), ("Wait until tomorrow at 9.", 13.5 * HOUR),
+        ("Please retry after: 20", 20),
+        ("retry limit, last status: 429", None), ("Try again in a while", None), ("", None),
+    ],
+)  # fmt: skip
+def test_the_wait_that_a_message_asks_for_is_found(told: str, seconds: float | None) -> None:
+    assert wait_asked(told, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
 def test_a_long_text_is_read_at_once() -> None:
     started = time.monotonic()
     assert wait_in("1h" * 500_000 + "x", NOW) is None
     assert wait_in("1 " * 500_000, NOW) is None
+    assert wait_in("1. " * 500_000 + "an hour", NOW) is not None
+    assert wait_in("in " * 500_000, NOW) is None
     assert time.monotonic() - started < 20
 
 
@@ -112,8 +140,9 @@ CODEX = r"[{stderr: 'try again in (?P<retry_after>[^.\n]+)', class: transient}]"
         (CODEX, "You've hit your limit. Wait or try again in 2 hours 5 minutes.", "stderr", 1,
          7500),
         (CODEX, "try again in 9 seconds\ntry again in 1 hour", "stderr", 0, 3600),
+        (CODEX.replace("[^.\\n]", "."), "try again in an hour. Or upgrade.", "stderr", 1, 3600),
     ],
-    ids=["a moment", "a wait", "the last one, with exit code 0"],
+    ids=["a moment", "a wait", "the last one, with exit code 0", "in words"],
 )  # fmt: skip
 def test_the_run_is_suspended_until_then(
     desk: Desk, errors: str, said: str, stream: str, code: int, seconds: float

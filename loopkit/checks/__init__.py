@@ -14,6 +14,7 @@ from loopkit.checks import (  # noqa: F401
     guards,
     references,
     report_maps,
+    scripts,
     templates,
     text_as_code,
     unused,

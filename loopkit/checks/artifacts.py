@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from loopkit.checks.scripts import is_hidden
 from loopkit.checks.subject import Found, Subject, arrows, either, of_machine, of_states, on_path
 from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
-from loopkit.language.agents.agent import Workspace
 from loopkit.language.facts import VERDICT, of_verdict
 from loopkit.language.guard.evaluate import truth
 from loopkit.language.states import State
@@ -299,7 +299,7 @@ def check_judged_elsewhere(subject: Subject) -> Found:
     for name in sorted(judging):
         [judges_in] = machine.workspaces_at(name)
         for author in subject.graph.artifacts.get(machine.states[name].judges or "", ()):
-            hidden = (own for own in machine.workspaces_at(author) if _is_hidden(own, judges_in))
+            hidden = (own for own in machine.workspaces_at(author) if is_hidden(own, judges_in))
             if (own := next(hidden, None)) is not None:
                 message = f"the programs that judge in `{name}` don't see what `{author}` changes"
                 message += " in a tree of its own before it is merged"
@@ -307,9 +307,3 @@ def check_judged_elsewhere(subject: Subject) -> Found:
                 remedy = f"write `{written}` for the whole machine, or for `{name}` as well"
                 yield subject.problem(("states", name), "judged-elsewhere", message, remedy)
                 break
-
-
-def _is_hidden(own: Workspace | None, judges_in: Workspace | None) -> bool:
-    if own is None or own.isolate == "none":
-        return False
-    return judges_in is None or judges_in.isolate == "none" or judges_in.path != own.path

@@ -114,14 +114,14 @@ def code_in(words: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield from ((word, at) for word in _code_words(words, at + 1, INTERPRETERS[name]))
         if name not in WRAPPERS:
             break
-        at = _wrapped(words, at + 1, WRAPPERS[name])
+        at = operand_of_wrapper(words, at + 1, WRAPPERS[name])
     # Behind the flag of an interpreter stands code, whatever starts that.
     for at, how in enumerate(map(INTERPRETERS.get, map(program_name, words))):
         if how is not None:
             yield from ((code, at) for code in _code_words(words, at + 1, how, only_flags=True))
 
 
-def _wrapped(words: Sequence[str], start: int, own: int) -> int:
+def operand_of_wrapper(words: Sequence[str], start: int, own: int) -> int:
     """The index of the program that a wrapper runs."""
     at = start
     while at < len(words):

@@ -22,6 +22,7 @@ from loopkit.drive.inbox import ANSWER, consume, release, store
 from loopkit.drive.isolation import MergeConflict, merge_back, restore, trees_of
 from loopkit.drive.judging import take_baselines
 from loopkit.drive.limits import LimitReached
+from loopkit.drive.protection import undo_left
 from loopkit.drive.retries import CallFailed
 from loopkit.drive.states.performers import PERFORMERS, set_at_end
 from loopkit.engine.events import Finished, InDoubt, Kept, Refused, Suspended, Waiting, Worked
@@ -182,6 +183,7 @@ async def run_turn(active: ActiveRun) -> None:
         return
     work: Worked | Kept | None
     try:
+        await undo_left(active)
         if active.state.made_from and is_kept(active.program, active.state):
             work = Kept(state=name, visit=active.state.visit)
         else:
@@ -306,6 +308,7 @@ async def end(active: ActiveRun, state: FinalState) -> None:
     """Merge or leave the trees, then finish the run; it is suspended if that fails."""
     run = active.state
     try:
+        await undo_left(active)
         await _merge_trees(active, state)
         if state.mark is not None:
             await set_at_end(active, state.mark)

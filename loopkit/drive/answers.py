@@ -26,6 +26,7 @@ from loopkit.drive.isolation import (
     watch_output,
     workspace,
 )
+from loopkit.drive.protection import undo_changes
 from loopkit.drive.repair import refuse_limits
 from loopkit.drive.replies import (
     LONGEST_ANSWER,
@@ -395,6 +396,7 @@ async def take_delivery(active: ActiveRun, delivery: Delivery, _: bool) -> Seque
     asked = active.engine.plans[name].agents[wanted.agent]
     output = asked.output
     folder = await workspace(active, asked.workspace)
+    found = () if active.state.protected is None else await undo_changes(active)
     files = ""
     if asked.agent.works_on_files and active.program.graph.judged and not output.is_whole_folder:
         files = await files_reader(active, folder, output)()
@@ -406,7 +408,8 @@ async def take_delivery(active: ActiveRun, delivery: Delivery, _: bool) -> Seque
     elif wanted.form == "file":
         before = FileMark.of_text(wanted.before)
         written = await asyncio.to_thread(read_written, folder, wanted.path, before)
-    reply = reply_event(active.redact, request, Reply(delivery.text or ""), written, files, 0.0)
+    given = Reply(delivery.text or "", findings=found)
+    reply = reply_event(active.redact, request, given, written, files, 0.0)
     active.stage(reply.replace(by=delivery.by))
     return ()
 

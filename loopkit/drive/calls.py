@@ -46,6 +46,7 @@ from loopkit.drive.retries import (
     wait_after,
 )
 from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied
+from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import PromptSize
 from loopkit.engine.records import RefusedCall, Usage
 from loopkit.engine.state import Exchange, GivenUp, RunState, Task
@@ -73,6 +74,8 @@ class CallSeries(Value, frozen=True):
     """They are asked one after the other until one answers."""
     quote: Callable[[Request], Usage]
     ask: Callable[[Request], Coroutine[Any, Any, Reply]]
+    undo: Callable[[], Awaitable[tuple[Finding, ...]]] | None = None
+    """Puts protected files back as they were, and says what was changed in them."""
     written: Callable[[], Awaitable[Written]] | None = None
     """Reads the output file or folder after the call, if the output is one."""
     files: Callable[[], Awaitable[str]] | None = None
@@ -244,6 +247,8 @@ class Caller:
             except (TimeoutError, AgentError) as error:
                 raise self._failure(error, active.clock.monotonic() - started) from error
             spent_s = active.clock.monotonic() - started
+            if work.undo is not None:
+                reply = reply.replace(findings=(*reply.findings, *await work.undo()))
             # A scenario gives the folder itself.
             written = Written(folder=reply.folder) if reply.folder else NOTHING_WRITTEN
             if work.written is not None and reply.folder is None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -71,15 +79,19 @@ class MergeConflict(CallFailed):
     def __init__(self, run: str, isolated: Isolated, paths: tuple[str, ...]) -> None:
         self.paths = paths
         """The files, from the workspace on."""
-        named = ", ".join(map(printable_path, paths[:MOST_NAMED]))
-        more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
         files = plural(len(paths), "file")
         super().__init__(
             "fatal",
-            f"not merged: the run and somebody else changed {files}: {named}{more}",
+            f"not merged: the run and somebody else changed {files}: {name_some(paths)}",
             remedy=f"the run's version is in {isolated.place}: make these files the same there and "
             f"in the workspace {isolated.source}\nthen: {resume_line(run)}",
         )
+
+
+def name_some(paths: Sequence[str]) -> str:
+    """Some of the paths, for a message, and how many there are besides."""
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return ", ".join(map(printable_path, paths[:MOST_NAMED])) + more
 
 
 async def own_tree(active: ActiveRun, source: Path, kind: Isolation) -> Path:
@@ -133,7 +145,7 @@ async def _isolate(active: ActiveRun, source: Path, kind: Isolation) -> Isolated
         inside = await asyncio.to_thread(make, kind, source, place, state)
     except CannotIsolate as error:
         raise CallFailed("fatal", str(error)) from error
-    base = await _keep_tree(active, Folder(inside, origin=source))
+    base = await keep_tree(active, Folder(inside, origin=source))
     isolated = Isolated(source=str(source), kind=kind, place=str(inside), base=base.digest)
     await active.append(isolated)
     return isolated
@@ -156,11 +168,12 @@ def trees_of(active: ActiveRun) -> Path:
     return _trees(active) / active.state.run
 
 
-async def _keep_tree(
-    active: ActiveRun, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
+async def keep_tree(
+    active: ActiveRun, folder: Folder, known: Tree | None = None, **how: bool
 ) -> Tree:
-    keep = partial(active.contents.keep, active.state.run, folder, known, is_trusted=is_trusted)
-    with _as_failed_call(repr(str(folder.root))):
+    """Keep a folder for the run (see `Contents.keep`); raises CallFailed."""
+    keep = partial(active.contents.keep, active.state.run, folder, known, **how)
+    with reading(repr(str(folder.root))):
         return await asyncio.to_thread(keep)
 
 
@@ -176,9 +189,9 @@ async def restore(active: ActiveRun, folders: Mapping[str, Artifact]) -> None:
             message = f"`{artifact.name}` can't be restored: its workspace is not isolated"
             raise CallFailed("fatal", f"{message}; write `isolate: copy` under `workspace:`")
         wanted = active.contents.tree(artifact.tree)
-        with _as_failed_call(f"folder {folder.within!r}"):
+        with reading(f"folder {folder.within!r}"):
             now = await asyncio.to_thread(read_tree, folder, wanted)
-        await _write(active, folder.root, now, wanted, ignored_may_go=True)
+        await write(active, folder.root, now, wanted, ignored_may_go=True)
     active.stage(Restored(artifacts=tuple(folders)))
 
 
@@ -201,7 +214,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
     source, run = Path(isolated.source), active.state.run
     async with alone(_trees(active), active.pause):
         base = active.contents.tree(isolated.base)
-        ours = await _keep_tree(active, Folder(source), base, is_trusted=True)
+        ours = await keep_tree(active, Folder(source), base, is_trusted=True)
         merge = await _merge(active, isolated, base, ours)
         if merge.conflicts:
             raise MergeConflict(run, isolated, merge.conflicts)
@@ -209,7 +222,7 @@ async def merge_back(active: ActiveRun, isolated: Isolated) -> None:
         merging = Merging(source=isolated.source, before=ours.digest, after=merge.tree.digest)
         await active.append(merging)
         try:
-            changed = await _write(active, source, ours, merge.tree)
+            changed = await write(active, source, ours, merge.tree)
         except Conflicts as strange:
             raise MergeConflict(run, isolated, strange.paths) from strange
     files = tuple(map(printable_path, changed))
@@ -236,13 +249,14 @@ async def _merge(active: ActiveRun, isolated: Isolated, base: Tree, ours: Tree) 
         if not merge.conflicts:
             return merge
     folder = Folder(Path(isolated.place), origin=Path(isolated.source))
-    theirs = await _keep_tree(active, folder, base)
+    theirs = await keep_tree(active, folder, base)
     return await asyncio.to_thread(contents.merge, run, base, ours, theirs)
 
 
-async def _write(
+async def write(
     active: ActiveRun, root: Path, before: Tree, after: Tree, *, ignored_may_go: bool = False
 ) -> list[str]:
+    """Write a kept tree (see `write_tree`); raises Conflicts and CallFailed."""
     try:
         return await asyncio.to_thread(
             active.contents.write, root, before, after, ignored_may_go=ignored_may_go
@@ -303,7 +317,7 @@ async def watch_folder(
             active, task, output.name, watched.place, tree.times, tree=tree.digest,
             relative=relative, ignored=watched.folder.ignore, linked=dict(tree.linked),
         )  # fmt: skip
-    return partial(asyncio.to_thread, watched.change, before)
+    return partial(asyncio.to_thread, watched.change, before, output.may_be_missing)
 
 
 class _Watched:
@@ -323,7 +337,7 @@ class _Watched:
             if self._original is None:
                 raise CallFailed("fatal", str(error)) from error
         known = None if self._original is None else self._first(self._original)
-        with _as_failed_call(self._named):
+        with reading(self._named):
             return self._keep(known)
 
     def _first(self, digest: str) -> Tree:
@@ -335,10 +349,17 @@ class _Watched:
     def _keep(self, known: Tree | None) -> Tree:
         return self._active.contents.keep(self._active.state.run, self.folder, known)
 
-    def change(self, before: Captured) -> Written:
-        written = self.read(
-            before, lambda tree: before.tree == tree.digest and before.times == tree.times
-        )
+    def change(self, before: Captured, is_all: bool) -> Written:
+        """What the folder has after the work, or the fault that nothing was changed.
+
+        If it `is_all` that the work can leave, what earlier attempts have changed counts as well.
+        """
+
+        def is_unchanged(tree: Tree) -> bool:
+            has_work = is_all and tree.digest != (self._original or before.tree)
+            return not has_work and (before.tree, before.times) == (tree.digest, tree.times)
+
+        written = self.read(before, is_unchanged)
         return written or Written(fault=f"nothing in {self._named} was changed in this attempt")
 
     def read(self, before: Captured, is_known: Callable[[Tree], bool]) -> Written | None:
@@ -411,7 +432,7 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
         if active.trees_above:
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
-    with _as_failed_call():
+    with reading():
         known, relative = place_of(active, written)
         folder = in_tree_above(active, known)
         if written.create or active.occupancy.makes_folders:
@@ -458,7 +479,7 @@ async def watch_output(
 
 
 @contextmanager
-def _as_failed_call(named: str = "") -> Iterator[None]:
+def reading(named: str = "") -> Iterator[None]:
     """Raise CallFailed for a path that leads out of the workspace, or a folder of no use."""
     try:
         yield
@@ -472,7 +493,7 @@ def _as_failed_call(named: str = "") -> Iterator[None]:
 
 def output_file(folder: Path, relative: str, *, is_made: bool = True) -> Path:
     """Where an output file stands; its folder is created, unless nobody makes the file."""
-    with _as_failed_call():
+    with reading():
         path = resolve_inside(folder, relative)
         if is_made:
             prepare(path.parent)
@@ -558,6 +579,6 @@ def files_reader(active: ActiveRun, folder: Path, output: Output) -> Callable[[]
     written = None
     if output.file is not None:
         relative = render(active.program, active.state, output.file).strip()
-        with _as_failed_call():
+        with reading():
             written = resolve_inside(folder, relative)
     return partial(asyncio.to_thread, files_digest, folder, written, origin_of(active, folder))

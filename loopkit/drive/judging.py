@@ -234,6 +234,13 @@ def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)
 
 
+def notes_on(artifact: Artifact, levels: Severities) -> Iterator[Answer]:
+    """What is told of how an artifact was made, beside what validators find; it blocks nothing."""
+    mildest = levels.levels[-1]
+    if notes := [note.with_level(mildest, blocking=False) for note in artifact.notes]:
+        yield Answer(validator=OF_ARTIFACT, verdict="warn", findings=tuple(notes))
+
+
 def setting_for(
     active: ActiveRun, folder: Path, levels: Severities, *, is_guarded: bool = False
 ) -> Setting:

@@ -231,6 +231,7 @@ def make_artifact(
         text=text,
         workspace=reply.workspace,
         place=reply.artifact_place,
+        notes=() if agent is None else reply.findings,
     )
     if fault:
         return plain.replace(fault=fault, fault_code=code)

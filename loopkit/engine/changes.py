@@ -27,6 +27,7 @@ from loopkit.engine.events import (
     Kept,
     Merged,
     Merging,
+    Protected,
     Repaired,
     Replied,
     Reread,
@@ -36,6 +37,7 @@ from loopkit.engine.events import (
     Settled,
     Started,
     Suspended,
+    Undone,
     Waiting,
     Worked,
 )
@@ -293,6 +295,14 @@ def _capture(state: RunState, event: Captured) -> None:
         state.originals = {(event.artifact, event.place): event.tree, **state.originals}
 
 
+def _protect(state: RunState, event: Protected) -> None:
+    state.protected = event
+
+
+def _undo(state: RunState, _: Undone) -> None:
+    state.protected = None
+
+
 def _take(state: RunState, artifact: Artifact) -> None:
     """Make a version the current one, also of its file or folder; an edit is in none."""
     name, number = artifact.name, artifact.version
@@ -448,6 +458,8 @@ CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Kept: _keep,
     Baselined: _keep_baseline,
     Captured: _capture,
+    Protected: _protect,
+    Undone: _undo,
     Isolated: _isolate,
     Merging: _merge,
     Merged: _end_merge,

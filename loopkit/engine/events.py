@@ -165,7 +165,8 @@ class Replied(Event, frozen=True, kw_only=True):
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
     findings: tuple[Finding, ...] = ()
-    """For a tool that validates: what it found in the draft."""
+    """For a tool that validates: what it found in the draft. For a program: what it changed in
+    protected files."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None
@@ -266,6 +267,28 @@ class Captured(Event, frozen=True, kw_only=True):
     """For a folder: the patterns of what does not count."""
     linked: dict[str, int] = NOTHING
     """For a folder: the files that have another name elsewhere, with their inode."""
+
+
+class Protected(Event, frozen=True, kw_only=True):
+    """The protected files of a workspace, as they were before an attempt."""
+
+    task: str
+    """The work that begins at this point."""
+    place: str
+    """The path of the workspace."""
+    patterns: tuple[str, ...]
+    tree: str
+    """The digest under which the files are stored."""
+
+
+class Undone(Event, frozen=True, kw_only=True):
+    """Protected files are as they were before an attempt, whatever it did to them."""
+
+    task: str
+    files: tuple[str, ...] = ()
+    """The paths of those that it changed, from the workspace on."""
+    tree: str = ""
+    """If it changed any: the digest under which they are stored as it left them."""
 
 
 class Reread(Event, frozen=True, kw_only=True):
@@ -655,7 +678,10 @@ class ChildEnded(AtVisit, frozen=True, kw_only=True):
 _BY_AREA: dict[str, tuple[type[Event], ...]] = {
     "calls": (Held, Intended, Replied, Failed, InDoubt, Settled),
     "children": (ChildStarted, ChildEnded),
-    "files": (Captured, Adding, Setting, Isolated, Merging, Merged, Restored, Reread),
+    "files": (
+        *(Captured, Protected, Undone, Adding, Setting),
+        *(Isolated, Merging, Merged, Restored, Reread),
+    ),
     "runs": (Started, Claimed, Suspended, Repaired, Resumed, Refused, Finished, Cancelled),
     "steps": (Baselined, Worked, Kept, Decided, Alerted, Emitted, Entered, Waiting),
 }

@@ -261,8 +261,9 @@ def default_feedback(
         known = [one.replace(status="new") for one in told if one.blocking and one.is_for(to)]
         listed = f"{EARLIER_ANSWERS}{where}:\n{_list_findings(known, most, items)}"
         return f"{listed}\n\n{request}" if request == IN_THE_FILES else listed
-    lists = {
+    lists: dict[str, Sequence[Finding]] = {
         _heading(len(blocking), where, *revision): blocking,
+        "Also:": [note for note in report.warnings if note.validator == OF_ARTIFACT],
         "Fixed since the version before:": report.resolved,
         f"Found in the version before, and {NOT_NAMED_AGAIN}:": report.unnamed,
     }

@@ -38,7 +38,7 @@ from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, Version
 from loopkit.engine.questions import Questions
 from loopkit.engine.revisions import Facts, earliest_origin, guard_facts, has_room
-from loopkit.engine.state import RunState
+from loopkit.engine.state import RunState, author_task
 from loopkit.engine.template_values import (
     NO_NAMES,
     blocking_for,
@@ -379,7 +379,7 @@ def _is_last_work(run: RunState, artifact: Artifact) -> bool:
     A version that a person picked as the best may be earlier. Work that has begun goes on.
     """
     by, _ = run.made_from.get(artifact.name, ("", ""))
-    has_begun = f"{run.state}:{run.visit}:author" in run.tasks
+    has_begun = author_task(run.state, run.visit) in run.tasks
     is_last = (artifact.author, artifact.attempt) == (by, run.attempts.get(by))
     return by == run.state and is_last and not has_begun
 

@@ -92,6 +92,9 @@ class Artifact(Version, frozen=True, kw_only=True):
     fault_code: str = ""
     fault_findings: tuple[Finding, ...] = ()
     """If the last draft did not pass the required tool: what that found."""
+    notes: tuple[Finding, ...] = ()
+    """What is to be told about how it was made, such as what its program was not allowed to do.
+    None of it blocks."""
     infeasible: bool = False
     infeasible_because: str = ""
     """What its author says of why it can't be done, if it says more than that."""

@@ -18,6 +18,7 @@ from loopkit.engine.events import (
     Intended,
     Isolated,
     Merging,
+    Protected,
     Replied,
     Setting,
     Suspended,
@@ -224,6 +225,8 @@ class RunState(Mutable):
     """By state and validator, then by rule: the ids of the findings in its baseline."""
     captured: dict[str, Captured] = {}
     """By task: the file or folder that is its artifact, as it was before."""
+    protected: Protected | None = None
+    """The protected files before the attempt whose changes of them are not undone yet."""
     originals: Mapping[tuple[str, str], str] = NOTHING
     """By artifact that is a folder, and its place: its tree before the first attempt."""
     isolate: Literal["none", "copy", "worktree"] = "none"
@@ -341,6 +344,10 @@ def opening_of_last_turn(exchanges: Sequence[Exchange]) -> Exchange:
             break
         last = exchange
     return last
+
+
+def author_task(state: str, visit: int) -> str:
+    return f"{state}:{visit}:author"
 
 
 def tool_task(author: str, number: int) -> str:

@@ -227,6 +227,8 @@ class Folder(NamedTuple):
     """What the root is a copy of: what git ignores there does not count."""
     ignore: tuple[str, ...] = ()
     """Patterns of what does not count either."""
+    only: tuple[str, ...] = ()
+    """Patterns of all that counts, where there are any, also of what git ignores."""
 
 
 class Entry(NamedTuple):
@@ -313,17 +315,22 @@ def read_tree(
     What is in the tree `known` counts whatever ignore files say by now. Raises TooLarge, and
     OSError where something can't be read or the root is reached by a link.
     """
-    root, within, origin, ignore = folder
+    root, within, origin, ignore, only = folder
     top = os.fsencode(open_root(root))
     times = hashlib.sha256()
     entries = dict[str, Entry]()
     names = dict[tuple[int, int, int], list[str]]()
     room = most_bytes
     counted = frozenset() if known is None else frozenset(map(os.fsencode, known.entries))
-    for path in _paths(top, os.fsencode(within), os.fsencode(origin or root), counted):
+    paths = (
+        _protected(top, only, ignore, counted)
+        if only
+        else _paths(top, os.fsencode(within), os.fsencode(origin or root), counted)
+    )
+    for path in paths:
         name = os.path.relpath(path, top)
         shown = os.fsdecode(name)
-        if any(_matches(shown, pattern) for pattern in ignore):
+        if any(matches(shown, pattern) for pattern in ignore):
             continue
         try:
             info = os.lstat(path)
@@ -371,12 +378,61 @@ def make_own_folder(state: Path, name: str) -> Path:
     return open_root(state / name)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     """Whether a pattern means a path or a folder above it, by its whole path or its name."""
-    pattern = pattern.rstrip("/")
     above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
-    names = above if "/" in pattern else [place.rpartition("/")[2] for place in above]
-    return any(fnmatchcase(name, pattern.lstrip("/")) for name in names)
+    return any(_means(pattern, place) for place in above)
+
+
+def _means(pattern: str, path: str) -> bool:
+    pattern = pattern.removeprefix("./").rstrip("/")
+    name = path if "/" in pattern else path.rpartition("/")[2]
+    return fnmatchcase(name, pattern.lstrip("/"))
+
+
+_ADDED_TO = re.compile(r"(^|/)\.git/((?!refs/).*/)?(objects|logs|lfs)$")
+"""What git only adds to in a repository: it is left, so that no commit is lost."""
+
+
+def _protected(
+    top: bytes, patterns: Sequence[str], ignore: Sequence[str], counted: Collection[bytes]
+) -> Iterator[bytes]:
+    """Everything below a folder that patterns mean, or that is `counted`, without following links.
+
+    A link counts as well where something in a folder in its place would.
+    """
+    folders = [(top, False)]
+    while folders:
+        folder, is_meant = folders.pop()
+        for entry in _entries(folder):
+            name = os.path.relpath(entry.path, top)
+            path = os.fsdecode(name)
+            if _ADDED_TO.search(path) or any(_means(pattern, path) for pattern in ignore):
+                continue
+            names = (path, f"{path}/any") if entry.is_symlink() else (path,)
+            is_one = is_meant or any(_means(p, name) for p in patterns for name in names)
+            if is_one or name in counted:
+                yield entry.path
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((entry.path, is_one))
+
+
+_BY_THE_WAY = ("index", "*.lock", "*_HEAD", "*_EDITMSG", "*_MSG", "gc.pid")
+"""What git writes for itself in a repository, also to answer a question."""
+
+
+def changed_on_purpose(before: Tree, after: Tree) -> list[str]:
+    """The changed files and repositories, without what programs write for themselves."""
+    found: dict[str, None] = {}
+    for path in changed_paths(before, after):
+        repository = repository_of(path)
+        within = path.removeprefix(f"{repository}/")
+        own = CACHES if repository is None else _BY_THE_WAY
+        sides = (tree.entries.get(path) for tree in (before, after))
+        is_file = any(side and not stat.S_ISDIR(side.mode) for side in sides)
+        if is_file and not any(matches(within, pattern) for pattern in own):
+            found[repository or path] = None
+    return list(found)
 
 
 def _paths(
@@ -494,20 +550,32 @@ def refuse_unkept(tree: Tree, known: Tree | None) -> None:
 
     `known` is an earlier tree, whose files may have other names. Without one all may.
     """
+    for path, reason in _unkept(tree, known):
+        raise NotKept(f"can't be kept: {printable_path(path)!r} is {reason}")
+
+
+def kept_part(tree: Tree, known: Tree) -> Tree:
+    """The part of a tree that is not refused."""
+    refused = {path for path, _ in _unkept(tree, known)}
+    return Tree({path: entry for path, entry in tree.entries.items() if path not in refused})
+
+
+def _unkept(tree: Tree, known: Tree | None) -> Iterator[tuple[str, str]]:
     for path, entry in tree.entries.items():
         kind = stat.S_IFMT(entry.mode)
         if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             name = "a FIFO" if kind == stat.S_IFIFO else "a socket or a device"
-            raise NotKept(f"can't be kept: {printable_path(path)!r} is {name}; remove it")
+            yield path, f"{name}; remove it"
     if known is None:
         return
     for path, inode in sorted(tree.linked.items()):
         earlier = known.entries.get(path)
         is_same = earlier is not None and earlier.blob == tree.entries[path].blob
         if not is_same and known.linked.get(path) != inode:
-            raise NotKept(
-                f"can't be kept: {printable_path(path)!r} is a hard link to a file outside, which "
-                "is not read; put a copy there (`git clone` makes one with `--no-hardlinks`)"
+            yield (
+                path,
+                "a hard link to a file outside, which is not read; put a copy there "
+                "(`git clone` makes one with `--no-hardlinks`)",
             )
 
 

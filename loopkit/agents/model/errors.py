@@ -17,7 +17,7 @@ from loopkit.agents.model.failure_cause import FailureCause, Received, cause_in,
 from loopkit.agents.model.keys import variables_of
 from loopkit.agents.port import AgentError
 from loopkit.language.section import ErrorClass
-from loopkit.text.moments import LONGEST_S, moment_in, period_at, seconds_in
+from loopkit.text.moments import LONGEST_S, moment_in, seconds_in, wait_asked
 
 
 def as_agent_error(
@@ -348,12 +348,6 @@ _NAME = re.compile(
 _A_MOMENT = 1e9
 """From which on a number counts from 1970."""
 _EMPTY = re.compile(r"\b(?:r|remaining)=0\b.{0,60}?\b(?:t|reset)=(\d{1,9})\b", re.ASCII)
-_ASKED = re.compile(
-    r"\b(?:try|retry(?:ing)?|again|wait|resets?|refresh(?:es|ed)?|available)\b[^.\d]{0,60}?(?=\d)",
-    re.IGNORECASE,
-)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]{4,20}\d(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", re.ASCII)
-_BARE = re.compile(r"\d+(?:\.\d+)?(?![\w.]\w)", re.ASCII)
 
 
 def retry_after_s(
@@ -368,10 +362,12 @@ def retry_after_s(
     What headers and fields (`named`, in lower case with hyphens) name counts first, then the words.
     """
     now = now or datetime.now(UTC)
-    sources = (_direct(named, now), _resets(named, now), _in_words(told, now))
-    first = (max(waits) for source in sources if (waits := list(source)))
+    for source in (_direct(named, now), _resets(named, now)):
+        if waits := list(source):
+            return max(waits)
     unsaid = max(_resets(named, now, left="0"), default=None) if is_limit else None
-    return next(first, unsaid)
+    asked = wait_asked(told, now)
+    return unsaid if asked is None else asked
 
 
 def _direct(named: Mapping[str, str], now: datetime) -> Iterator[float]:
@@ -394,23 +390,11 @@ def _resets(named: Mapping[str, str], now: datetime, left: str = "") -> Iterator
             yield wait
 
 
-def _in_words(told: str, now: datetime) -> Iterator[float]:
-    """The first wait in a message: `try again in 1m26.5s`, `resets at 2026-11-21T12:00Z`."""
-    for asked in _ASKED.finditer(told):
-        moment = _ISO.match(told, asked.end())
-        _, end = period_at(told, asked.end())
-        bare = _BARE.match(told, asked.end()) if asked[0].lower().endswith("after: ") else None
-        wait = _wait((moment or bare or [told[asked.end() : end]])[0], now)
-        if wait is not None:
-            yield wait
-            return
-
-
 def _wait(text: str, now: datetime, unit: float = 1.0) -> float | None:
     """The seconds that a text names, or those until the moment that it names."""
     seconds = seconds_in(text)
     if seconds is None or seconds >= _A_MOMENT:
-        moment = moment_in(text.replace(" UTC", "Z"), now)
+        moment = moment_in(text, now)
         seconds = None if moment is None else (moment - now).total_seconds()
     else:
         seconds *= unit

@@ -48,10 +48,12 @@ from loopkit.drive.judging import (
     ask,
     gather_answers,
     give_commands,
+    notes_on,
     result_index,
     setting_for,
 )
 from loopkit.drive.limits import LimitReached
+from loopkit.drive.protection import protect, undo_changes
 from loopkit.drive.replies import (
     ask_agent,
     body,
@@ -79,7 +81,7 @@ from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
 from loopkit.engine.rounds import Rounds
-from loopkit.engine.state import Exchange, last_turns
+from loopkit.engine.state import Exchange, author_task, last_turns
 from loopkit.engine.template_values import (
     AllNames,
     choose_agent,
@@ -187,6 +189,9 @@ async def _answer(talk: Conversation, state: AgentState, folder: Path) -> Answer
     turns = turns_to_send(talk)
     request = _request(talk, state, folder, turns)
     port = active.agents[talk.agent]
+    if patterns := asked.agent.protected:
+        await protect(active, folder, patterns, series.task)
+        series = series.replace(undo=partial(undo_changes, active))
     if isinstance(port, OutsideAgentPort):
         await await_delivery(active, series, asked, request, port)
     if asked.output.is_left:
@@ -255,7 +260,7 @@ def _series(
     is_else = choice is not None and choice.else_ is not None
     is_news = choice is None or not choice.is_of_input or active.state.visits[name] == 1
     return CallSeries(
-        task=f"{name}:{active.state.visit}:author",
+        task=author_task(name, active.state.visit),
         callees=asked.callees or callees_for(active, asked.agent, name),
         # Somebody outside costs nothing, also if a scenario or a function plays them.
         quote=port.quote if asked.role == "author" else lambda _: Usage(),
@@ -625,7 +630,7 @@ async def perform_validate(active: ActiveRun, name: str, state: ValidateState) -
             reached.commands = tuple(judging.ran)
             reached.time_s = judging.time_s
             raise
-    panel = ledger.Panel(tuple(answers), of_judges)
+    panel = ledger.Panel((*notes_on(artifact, rules.levels), *answers), of_judges)
     report = ledger.complete(program, run, name, judging.artifact, panel, earlier, made_from)
     return _work_event(active, name, report, judging)
 

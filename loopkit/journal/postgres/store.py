@@ -413,11 +413,17 @@ class SharedContents(Contents):
         self._lock = threading.Lock()
 
     def keep(
-        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
+        self,
+        run: str,
+        folder: Folder,
+        known: Tree | None = None,
+        *,
+        is_trusted: bool = False,
+        leaves_out: bool = False,
     ) -> Tree:
         with made(self.state):
             pass
-        tree = super().keep(run, folder, known, is_trusted=is_trusted)
+        tree = super().keep(run, folder, known, is_trusted=is_trusted, leaves_out=leaves_out)
         self.share(run, tree.digest)
         return tree
 

@@ -16,8 +16,10 @@ from loopkit.language.section import (
     OnInDoubt,
     Retry,
     Schema,
+    Spelled,
     Written,
     by_type,
+    or_one,
 )
 
 Session = Literal["keep", "fresh"]
@@ -40,6 +42,24 @@ class KeptSession(Noun):
     if_lost: Literal["fresh", "fail"] = "fresh"
     """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an
     attempt, with the whole prompt. `fail`: that is a fatal error first."""
+
+
+Protect = Annotated[
+    tuple[
+        Annotated[
+            str,
+            Spelled(
+                r"^(?![~/])(?!(.*/)?\.\.(/|$))(?!.*\{\{).*\S.*$",
+                "bad-path",
+                "means no file of the workspace",
+                "write a path or a pattern that starts there, such as `tests/**`",
+            ),
+        ],
+        ...,
+    ],
+    or_one(str),
+]
+"""Patterns of files, by their path or by their name alone."""
 
 
 class Workspace(Noun):
@@ -110,6 +130,8 @@ class AgentBase(Noun):
         """The models or the program behind it."""
         return getattr(self, self.kind, ()) if self.is_called else ()
 
+    protected: ClassVar[Key[tuple[str, ...]]] = Key("protect", ())
+    """The patterns of the files that it must not change."""
     models: ClassVar[Key[tuple[str, ...]]] = Key("model", ())
     """The models behind it, first the one that is asked first."""
 
