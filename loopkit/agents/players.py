@@ -29,6 +29,7 @@ from loopkit.agents.port import (
     Reply,
     Request,
 )
+from loopkit.agents.program import ProgramAgentPort
 from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
 from loopkit.engine.macrostep import Engine
@@ -38,6 +39,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.model import Fallback, ModelAgent
+from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.machine import Machine
 from loopkit.language.section import ErrorClass
 from loopkit.language.states import State
@@ -349,6 +351,7 @@ def players_of(
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     ModelAgent.kind: ModelAgentPort,
     CommandAgent.kind: CommandAgentPort,
+    ProgramAgent.kind: ProgramAgentPort,
     OutsideAgent.kind: OutsideAgentPort,
 }
 """For each kind of agent that neither a scenario nor a function plays."""
@@ -493,7 +496,8 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
 
 def _no_model(option: str, name: str, machine: Machine) -> str:
     if name in machine.agents:
-        kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
+        one = machine.agents[name]
+        kind = f"a program (`{one.kind}:`)" if one.is_called else "played from outside"
         return f"`{option} {name}=…`: `{name}` is {kind}, not a model"
     hint = did_you_mean(name, _models_within(machine)) or "none of the machine's agents is a model"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,10 @@ from loopkit.cli.inputs import is_shipped, read_stdin
 from loopkit.cli.terminal import USAGE, Stop, gather, misuse, render_problems, say
 from loopkit.document.problems import Problem
 from loopkit.language.agents.agent import Workspace
+from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.load import Loaded, load, load_text, with_machine
 from loopkit.language.machine import Machine
+from loopkit.language.states.each import ChildrenState
 from loopkit.machine.graph import writers
 from loopkit.text.json_text import NoJson, parse_json
 
@@ -97,6 +99,15 @@ def workspace_line(machine: Machine, folder: Path | None, inputs: Mapping[str, A
     isolate = machine.workspace.isolate if machine.workspace is not None else "none"
     tree = "" if isolate == "none" else f" ({isolate})"
     return f"workspace: {place or folder / path}{tree}"
+
+
+def payment_lines(machine: Machine, played: Collection[str] = ()) -> Iterator[str]:
+    """A line for each coding program that a run starts: who pays for it."""
+    for name, agent in machine.agents.items():
+        if isinstance(agent, ProgramAgent) and name not in played:
+            yield f"{agent.program}: {agent.payment}"
+    for state in machine.states_of(ChildrenState).values():
+        yield from payment_lines(state.child, played)
 
 
 def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:

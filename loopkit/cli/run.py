@@ -29,6 +29,7 @@ from loopkit.cli.machine import (
     load_checked,
     max_cost_option,
     model_options,
+    payment_lines,
     workspace_line,
 )
 from loopkit.cli.record import record_options, recorder
@@ -139,6 +140,9 @@ def run_command(
         recording.run = active.state.run
         if output in ("auto", "plain"):
             say(workspace_line(loaded.machine, loaded.folder.absolute(), inputs))
+            known = () if played is None else played.scenario.agents
+            for line in dict.fromkeys(payment_lines(loaded.machine, known)):
+                say(line)
         return active
 
     code = drive(start, driving)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from loopkit.engine.best_version import go_back, restore
 from loopkit.engine.events import (
     OF_AUTHORS,
+    Acted,
     Adding,
     Alerted,
     Baselined,
@@ -120,6 +121,12 @@ def _intend(state: RunState, event: Intended) -> None:
     state.open_calls[event.key] = event
     if event.offered:
         state.offered = {**state.offered, **event.offered}
+
+
+def _act(state: RunState, event: Acted) -> None:
+    name = state.open_calls[event.key].task
+    if event.session is not None:
+        state.tasks[name] = state.tasks[name].replace(session=event.session)
 
 
 def _reply(state: RunState, event: Replied) -> None:
@@ -446,6 +453,7 @@ def _cancel(state: RunState, _: Cancelled) -> None:
 CHANGES: dict[type[Event], Callable[[RunState, Any], None]] = {
     Started: _start,
     Intended: _intend,
+    Acted: _act,
     Replied: _reply,
     Failed: _fail,
     InDoubt: _doubt,

@@ -96,6 +96,8 @@ class Task(Record, frozen=True, kw_only=True):
     renewed: int = 0
     """Exchanges before the last resume, which no longer count against re-asks."""
     failed: Failed | None = None
+    session: str | None = None
+    """The session in which a program has begun to work on it, and can go on."""
 
     def after_intent(self, event: Intended) -> Task:
         if event.fallback != self.fallback:
@@ -110,6 +112,7 @@ class Task(Record, frozen=True, kw_only=True):
             **_FRESH,
             settled=self.settled + 1,
             exchanges=(*self.exchanges, exchange),
+            session=None,
             tool_calls=self.tool_calls + len(exchange.reply.tool_calls),
         )
 
@@ -128,6 +131,7 @@ class Task(Record, frozen=True, kw_only=True):
             exchanges=exchanges,
             renewed=renewed,
             failed=event,
+            session=None if event.begins_anew else self.session,
         )
 
     def after_resume(self, renewed: int) -> Task:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +163,8 @@ async def run_command(
     env: Mapping[str, str],
     stdin: str | None,
     timeout_s: float,
+    idle_s: float | None = None,
+    on_output: Callable[[bytes], Awaitable[None]] | None = None,
     output_limit: int = 10_000_000,
     grace_s: float = 2.0,
 ) -> CommandResult:
@@ -178,7 +180,10 @@ async def run_command(
     half second; then all that is left of the group is killed. Only a process that made itself a new
     session survives, and nobody waits for it.
 
-    After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
+    `on_output` gets what it writes to stdout as it comes, and is awaited before the next piece.
+
+    After `timeout_s` seconds, after `idle_s` seconds without any output, or when the awaiting task
+    is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
     second cancellation skips the rest of that grace. Where this process is killed, the group is
     killed too. Raises `CommandTimeout` and `CommandNotStarted`.
@@ -187,17 +192,24 @@ async def run_command(
         env = {**env, CALL_VARIABLE: call}
     if cwd is not None:
         env = environment_in(cwd, env)
-    process = _Process(_start(argv, cwd, env, stdin), output_limit)
+    is_followed = idle_s is not None or on_output is not None
+    process = _Process(_start(argv, cwd, env, stdin), output_limit, is_followed=is_followed)
     try:
-        await asyncio.wait([process.exited], timeout=timeout_s)
+        if is_followed:
+            await process.follow(timeout_s, idle_s or timeout_s, on_output)
+        else:
+            await asyncio.wait([process.exited], timeout=timeout_s)
         in_time = process.exited.done()
         if in_time:
             await asyncio.wait(process.closed, timeout=_DRAIN_S)
     finally:
         await process.end(grace_s)
+    if on_output is not None and (rest := process.streams[0].take()):
+        await on_output(rest)
     stdout, stderr = (stream.text() for stream in process.streams)
     if not in_time:
-        raise CommandTimeout(argv[0], timeout_s, stdout, stderr)
+        idle = f"command {_quote(argv[0])} printed nothing for {idle_s:g} s" if idle_s else ""
+        raise CommandTimeout(argv[0], timeout_s, stdout, stderr, idle if process.is_idle else "")
     truncated = any(stream.missing > 0 for stream in process.streams)
     return CommandResult(process.exit_code, stdout, stderr, truncated)
 
@@ -209,20 +221,50 @@ class _Process:
     the loop after its start, and whose `wait` lasts while a descendant keeps a pipe open.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], output_limit: int, *, is_followed: bool
+    ) -> None:
         self._process = process
+        self.is_idle = False
+        """Whether it was given up because it wrote nothing."""
+        self._wrote = asyncio.Event() if is_followed else None
         self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # One thread for each, the only way on all systems that does not interfere with signals.
         reaping = (process, self.exited)
         threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
         outputs = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-        self.streams = [Captured(pipe, output_limit) for pipe in outputs]
+        self.streams = [Captured(pipe, output_limit, self._wrote) for pipe in outputs]
         self.closed = [stream.closed for stream in self.streams]
 
     @property
     def exit_code(self) -> int:
         """As the system gave it; only once `exited` is done."""
         return cast("int", self._process.returncode)
+
+    async def follow(
+        self, timeout_s: float, idle_s: float, on_output: Callable[[bytes], Awaitable[None]] | None
+    ) -> None:
+        """Wait until it has exited, or is to be ended, and hand on what it writes meanwhile."""
+        now, wrote = asyncio.get_running_loop().time, self._wrote
+        assert wrote is not None
+        ends, wrote_at = now() + timeout_s, now()
+        while not self.exited.done() and now() < ends:
+            self.is_idle = now() >= wrote_at + idle_s
+            if self.is_idle:
+                return
+            writing: asyncio.Future[Any] = asyncio.ensure_future(wrote.wait())
+            try:
+                left_s = min(ends, wrote_at + idle_s) - now()
+                await asyncio.wait(
+                    [self.exited, writing], timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                writing.cancel()
+            if wrote.is_set():
+                wrote.clear()
+                wrote_at = now()
+                if on_output is not None and (piece := self.streams[0].take()):
+                    await on_output(piece)
 
     async def end(self, grace_s: float) -> None:
         """Kill the rest of the group, reap the command and close the pipes."""
@@ -407,8 +449,11 @@ def _fits(writer: int, content: bytes) -> bool:
 class Captured:
     """The output written to a pipe: its first and last bytes, at most `limit` together."""
 
-    def __init__(self, pipe: IO[bytes], limit: int) -> None:
-        """Begin to read; it goes on until all who could write are gone, or `close`."""
+    def __init__(self, pipe: IO[bytes], limit: int, wrote: asyncio.Event | None = None) -> None:
+        """Begin to read; it goes on until all who could write are gone, or `close`.
+
+        `wrote` is set whenever something has come.
+        """
         self._loop = asyncio.get_running_loop()
         self._pipe = pipe
         self._tail_limit = max(limit, 0) // 2
@@ -416,6 +461,7 @@ class Captured:
         self._head = bytearray()
         self._tail = bytearray()
         self.missing = 0
+        self._limit, self._wrote, self._new = limit, wrote, bytearray()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(pipe.fileno(), False)
         self._loop.add_reader(pipe.fileno(), self._read)
@@ -434,6 +480,11 @@ class Captured:
             tail = b"\n[%d bytes left out]\n" % self.missing + tail
         return (head + tail).decode(errors="replace")
 
+    def take(self) -> bytes:
+        """What has come since it was last asked for."""
+        new, self._new = bytes(self._new), bytearray()
+        return new
+
     def _read(self) -> None:
         try:
             data = os.read(self._pipe.fileno(), _READ_BYTES)
@@ -445,6 +496,9 @@ class Captured:
             self.close()
 
     def _feed(self, data: bytes) -> None:
+        if self._wrote is not None:
+            self._new += data[: max(0, self._limit - len(self._new))]
+            self._wrote.set()
         room = self._head_limit - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]

@@ -190,8 +190,9 @@ def _lines_for_failed(event: Failed, before: Step, at: float) -> Iterator[Line]:
 
 
 def _notes(event: Replied | Failed) -> Iterator[Line]:
-    if isinstance(event, Replied) and event.prompt_cut:
-        yield _row("", f" {one_line(event.prompt_cut, WHOLE)}", word="warning:", tone="odd")
+    warnings = (event.prompt_cut, event.warning) if isinstance(event, Replied) else ()
+    for warning in filter(None, warnings):
+        yield _row("", f" {one_line(warning, WHOLE)}", word="warning:", tone="odd")
     if event.in_words:
         why = one_line(event.in_words, MESSAGE_WIDTH)
         yield _row("", f" {why}; from now on it is asked for in words", word="note:", tone="odd")
@@ -340,6 +341,9 @@ LINES: dict[str, Callable[[Any, Step, float], Iterable[Line]]] = {
     "baselined": _lines_for_baselined,
     "held": _lines_for_held,
     "intended": _lines_for_intended,
+    "acted": lambda event, *_: [
+        _row("", one_line(f"- {event.name} {event.about}", MESSAGE_WIDTH), tone="faint")
+    ],
     "replied": _lines_for_replied,
     "failed": _lines_for_failed,
     "in_doubt": lambda event, *_: [

@@ -71,7 +71,7 @@ def _in_markdown(value: Any) -> Any:
 SNIPPETS: Mapping[str, Mapping[str, Any]] = {
     "agents": {
         "A model.": {"${1:writer}": {"model": "${2:openai/gpt-5-mini}"}},
-        "A coding program.": {"${1:coder}": {"command": ["${2:claude}", "${3:--print}"]}},
+        "A coding program.": {"${1:coder}": {"program": "${2:claude}"}},
     },
     "states": {
         "Draft an artifact.": {

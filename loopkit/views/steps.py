@@ -81,6 +81,8 @@ class Call:
         yield Text("Arguments" if intent.role == "tool" else "Prompt", sent, about, is_sent=True)
         if self.failure is not None:
             yield Text("Failure", self.failure.message, self.failure.error_class)
+            if self.failure.stream:
+                yield Text("Printed", self.failure.stream)
         if reply is None:
             return
         for tool in reply.tool_calls:
@@ -94,6 +96,8 @@ class Call:
             yield Text("Reply", reply.text, ", ".join(ended))
         if reply.stderr:
             yield Text("Standard error", reply.stderr)
+        if reply.stream:
+            yield Text("Printed", reply.stream)
 
     def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
         """Set the result; the end of a call in doubt is unknown."""

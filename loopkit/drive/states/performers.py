@@ -292,6 +292,7 @@ def _request(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
+        session_use=turns[-1].reply.session_use if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
         is_left=asked.output.is_left,
