@@ -12,6 +12,7 @@ _CAUSES: dict[str, Why] = {
     "max_output_tokens": "cut_off",
     "prompt_too_long": "context",
     "refusal": "refusal",
+    "usage_limit_reached": "quota",
 }
 _CAUSE_KEYS = ("subtype", "terminal_reason", "api_error", "stop_reason")
 
@@ -41,6 +42,14 @@ def _command(options: Options, session: str | None) -> Command:
 
 class ClaudeReader(MessagesReader):
     version_key = "claude_code_version"
+    _resets_at = ""
+
+    def take(self, kind: str, record: Record) -> bool:
+        if kind != "rate_limit_event":
+            return super().take(kind, record)
+        if text_at(record, "rate_limit_info.status") == "rejected":
+            self._resets_at = str(count_at(record, "rate_limit_info.resetsAt") or "")
+        return True
 
     def end(self, record: Record) -> None:
         inputs = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -51,7 +60,8 @@ class ClaudeReader(MessagesReader):
         why = next((_CAUSES[name] for name in named if name in _CAUSES), None)
         if record.get("is_error") is True or why:
             said = self.text or "; ".join(texts_at(record, "errors")) or named[0]
-            self.fault = Fault(said, count_at(record, "api_error_status"), why)
+            status = count_at(record, "api_error_status")
+            self.fault = Fault(said, status, why, self._resets_at if why == "quota" else "")
 
 
 CLAUDE = Program(

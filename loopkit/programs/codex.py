@@ -20,20 +20,16 @@ _NO_TOOLS = frozenset({"error", "reasoning", "todo_list"})
 
 def _command(options: Options, session: str | None) -> Command:
     argv = ["codex", "exec", "--json", "--skip-git-repo-check", *_PERMISSIONS[options.permissions]]
-    settings = {
-        "model_reasoning_effort": options.effort,
-        "developer_instructions": options.instructions or None,
-        **(_provider(options.base_url, options.auth) if options.base_url else {}),
-    }
-    argv += flags(("-m", options.model))
-    argv += flags(
-        *(
-            ("-c", f"{key}={json.dumps(value)}")
-            for key, value in settings.items()
-            if value is not None
-        )
-    )
+    settings = _provider(options.base_url, options.auth) if options.base_url else {}
+    settings |= {"model_reasoning_effort": options.effort} if options.effort else {}
+    settings |= {"developer_instructions": options.instructions} if options.instructions else {}
+    argv += flags(("-m", options.model), *(("-c", _setting(*pair)) for pair in settings.items()))
     return Command((*argv, *options.args, *(("resume", session) if session else ()), "-"))
+
+
+def _setting(key: str, value: object) -> str:
+    """A line of its configuration, which is TOML."""
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 def _provider(base_url: str, auth: Auth) -> dict[str, object]:
@@ -41,9 +37,8 @@ def _provider(base_url: str, auth: Auth) -> dict[str, object]:
     signs_in = {"env_key": "CODEX_API_KEY"} if auth == "key" else {"requires_openai_auth": True}
     own = {"name": "loopkit", "base_url": base_url, "wire_api": "responses", **signs_in}
     own |= {"request_max_retries": 0, "stream_max_retries": 0}
-    return {"model_provider": "loopkit"} | {
-        f"model_providers.loopkit.{key}": value for key, value in own.items()
-    }
+    named = {f"model_providers.loopkit.{key}": value for key, value in own.items()}
+    return {"model_provider": "loopkit", **named}
 
 
 class CodexReader(RecordReader):

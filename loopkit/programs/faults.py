@@ -51,8 +51,8 @@ _WORDS: tuple[tuple[Why, re.Pattern[str]], ...] = (
     )),
     ("rate_limit", _any(r"rate[ _-]?limit", "too many requests")),
     ("sign_in", _any(r"\b(?:sign|log)(?:ged)? ?in\b", r"api[ _]?key", "authenticat", r"auth\b")),
-    ("refusal", _any("usage policy", "content (?:policy|filter)", r"\brefus")),
-    ("cut_off", _any("max_output_tokens", "output token maximum")),
+    ("refusal", _any("usage policy", "content (?:policy|filter)", "blocked due to", r"\brefus")),
+    ("cut_off", _any("max_output_tokens", "output token maximum", "response was truncated")),
     ("server", _any(
         "overloaded", "high demand", "server error", "unavailable", "timed? ?out", "fetch failed",
         "connection", "disconnected", "terminated", "socket", "ECONN",
