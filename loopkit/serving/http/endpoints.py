@@ -36,7 +36,6 @@ from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
-from loopkit.views.diagram import FORMATS
 from loopkit.views.page.fields import LONGEST_NAME, is_name
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_data import (
@@ -136,8 +135,6 @@ PING_S = 15
 """How often a quiet stream sends a comment, which shows that it is alive."""
 CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for texts of models: browsers never run them, whatever they look like."""
-SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
-MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
 WHICH = (
     Parameter("machine", "string", "Only runs of this machine."),
     Parameter("status", "string", "Only runs of this status, such as `waiting` or `failed`."),
@@ -309,15 +306,6 @@ async def page_of(call: Call) -> RunPage:
     return await call.site.runs.view(call.path["run"])
 
 
-async def show_diagram(call: Call) -> Response:
-    form = call.query["format"]
-    if form not in FORMATS:
-        raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    text = FORMATS[form]((await page_of(call)).drawing)
-    policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
-    return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
-
-
 async def show_metrics(call: Call) -> Response:
     return Response(await call.site.metrics.text(), media_type=MEDIA_OF_METRICS)
 
@@ -367,12 +355,6 @@ READING: Sequence[Endpoint] = (
         "GET", "/api/runs/{run}/artifacts/{artifact}/{version}",
         "Read a version of an artifact as it was written.", show_artifact,
         media={"text/plain": {"type": "string"}, "application/json": {}},
-    ),
-    Endpoint(
-        "GET", "/api/runs/{run}/diagram", "Draw the machine of a run, with its path.",
-        show_diagram,
-        [Parameter("format", "string", f"One of {', '.join(FORMATS)}.", "mermaid")],
-        media={MEDIA[form]: {"type": "string"} for form in FORMATS},
     ),
     Endpoint("GET", "/api/runs/{run}", "Read everything about a run.", show_run, gives=RunData),
 )  # fmt: skip
