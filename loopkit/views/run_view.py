@@ -102,18 +102,11 @@ class RunView:
         return standing_of(self.state)
 
     @property
-    def began(self) -> float:
-        return self.steps.born
-
-    @property
     def last(self) -> float:
         """Unix time of the last event, claims aside."""
         events = reversed(self.history)
-        return next((each.at for each in events if not isinstance(each.event, Claimed)), self.began)
-
-    @property
-    def seq(self) -> int:
-        return self.steps.seq
+        at = (each.at for each in events if not isinstance(each.event, Claimed))
+        return next(at, self.steps.born)
 
     @property
     def stopped(self) -> list[str]:

@@ -15,24 +15,7 @@ from typing import Any
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine.events import (
-    Alerted,
-    Cancelled,
-    Decided,
-    Emitted,
-    Entered,
-    Failed,
-    Finished,
-    InDoubt,
-    Intended,
-    Repaired,
-    Replied,
-    Resumed,
-    Started,
-    Suspended,
-    Waiting,
-    Worked,
-)
+from loopkit.engine import events
 from loopkit.engine.findings import Answer
 from loopkit.engine.records import Usage
 from loopkit.engine.telemetry import usd_without_held
@@ -76,7 +59,7 @@ class TelemetryObserver:
             spans.after(stored)
         root = root_of(run)
         if is_child(run) and root not in self._born:
-            begun = (one.at for one in await history(root) if isinstance(one.event, Started))
+            begun = (one.at for one in await history(root) if isinstance(one.event, events.Started))
             self._born[root] = next(begun, 0.0)
             if len(self._born) > MOST_FAMILIES:
                 del self._born[next(iter(self._born))]
@@ -106,7 +89,7 @@ VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
 
 
-def request_contents(call: Intended, redact: Redact) -> Attributes:
+def request_contents(call: events.Intended, redact: Redact) -> Attributes:
     """The last message, or the arguments of a tool; earlier messages are in their own spans."""
     text = redact(call.prompt)
     if call.role == "tool":
@@ -114,7 +97,7 @@ def request_contents(call: Intended, redact: Redact) -> Attributes:
     return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
 
 
-def reply_contents(call: Intended, reply: Replied) -> Attributes:
+def reply_contents(call: events.Intended, reply: events.Replied) -> Attributes:
     """The reply, which is stored without secrets."""
     if call.role == "tool":
         return {names.TOOL_RESULT: reply.text}
@@ -124,7 +107,7 @@ def reply_contents(call: Intended, reply: Replied) -> Attributes:
     return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
 
 
-def finish_reason(reply: Replied) -> str:
+def finish_reason(reply: events.Replied) -> str:
     """Why an answer ended, in the words of the conventions."""
     if reply.cut_off:
         return "length"
@@ -169,23 +152,23 @@ class RunSpans:
             self._happened.append(happened)
         self._steps.take(stored)
         event = stored.event
-        if isinstance(event, Entered | Resumed):
+        if isinstance(event, events.Entered | events.Resumed):
             # Work after a resume has spans of its own.
             self._since = (stored.seq, stored.at)
         return list(self._end(stored))
 
     def _end(self, stored: Stored) -> Iterator[Span]:
         match stored.event:
-            case Replied() | Failed() | InDoubt() as event:
+            case events.Replied() | events.Failed() | events.InDoubt() as event:
                 if (call := self._steps.step.call(event.key)) is not None:
                     yield from self._end_call(call, stored.at)
-            case Worked() as event:
+            case events.Worked() as event:
                 yield from self._end_work(stored.at, event)
-            case Suspended():
+            case events.Suspended():
                 yield from self._end_work(stored.at, None)
-            case Finished() as event:
+            case events.Finished() as event:
                 yield from self._end_run(stored.at, event.outcome, event.success)
-            case Cancelled() as event:
+            case events.Cancelled() as event:
                 yield from self._end_run(stored.at, event.type, False)
 
     def _end_call(self, call: Call, at: float) -> Iterator[Span]:
@@ -204,7 +187,7 @@ class RunSpans:
                 works.setdefault(call.intent.task, []).append(call)
         return works
 
-    def _end_work(self, at: float, worked: Worked | None) -> Iterator[Span]:
+    def _end_work(self, at: float, worked: events.Worked | None) -> Iterator[Span]:
         """The spans of a state whose work has ended, finally or until the run is resumed."""
         step, (since, start) = self._steps.step, self._since
         if not step.state:
@@ -264,7 +247,7 @@ NO_REPLY = "cancelled"
 def error_of(call: Call) -> str:
     if call.failure is not None:
         return call.failure.error_class
-    return {"answered": "", "in doubt": InDoubt.type}.get(call.status, NO_REPLY)
+    return {"answered": "", "in doubt": events.InDoubt.type}.get(call.status, NO_REPLY)
 
 
 def cost_attributes(usage: Usage) -> Attributes:
@@ -329,7 +312,7 @@ def work_span(work: Sequence[Call], within: str, at: float) -> Span:
     )
 
 
-def _name(intended: Intended) -> str:
+def _name(intended: events.Intended) -> str:
     if intended.role == "tool":
         return f"{names.EXECUTE_TOOL} {intended.agent.partition('.')[2]}"
     if intended.model:
@@ -337,7 +320,7 @@ def _name(intended: Intended) -> str:
     return f"run {intended.agent}"
 
 
-def _model(intended: Intended) -> Attributes:
+def _model(intended: events.Intended) -> Attributes:
     if not intended.model:
         return {}
     provider = names.provider_of(intended.model)
@@ -345,7 +328,7 @@ def _model(intended: Intended) -> Attributes:
     return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
 
 
-def _request_attributes(intended: Intended, work: Sequence[Call]) -> Attributes:
+def _request_attributes(intended: events.Intended, work: Sequence[Call]) -> Attributes:
     if intended.role == "tool":
         agent, _, tool = intended.agent.partition(".")
         asked = [one for call in work if call.reply for one in call.reply.tool_calls]
@@ -367,7 +350,7 @@ def _request_attributes(intended: Intended, work: Sequence[Call]) -> Attributes:
     return attributes
 
 
-def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
+def _reply_attributes(intended: events.Intended, reply: events.Replied) -> Attributes:
     if not intended.asks_agent:
         return {} if reply.exit_code is None else ours(exit_code=reply.exit_code)
     attributes = ours(played=True) if reply.played else {}
@@ -387,31 +370,33 @@ def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
 def happening(stored: Stored) -> SpanEvent | None:
     attributes: Attributes = {}
     match event := stored.event:
-        case Decided():
+        case events.Decided():
             attributes = ours(state=event.source, edge=event.edge, target=event.target)
             attributes |= ours(revises=bool(event.spends))
-        case Waiting():
+        case events.Waiting():
             attributes = ours(state=event.state, question=event.question)
-        case Worked(answer=answer) if answer is not None:
+        case events.Worked(answer=answer) if answer is not None:
             attributes = ours(state=event.state, choice=answer.choice)
-        case Suspended():
+        case events.Suspended():
             attributes = ours(state=event.state, reason=event.reason)
-        case Emitted():
+        case events.Emitted():
             attributes = ours(state=event.state, emitted=event.name)
             attributes |= ours(artifact=event.artifact) if event.artifact else {}
             attributes |= ours(artifact_version=event.artifact_version, attempt=event.attempt)
             attributes |= ours(findings=len(event.findings))
-        case Alerted():
+        case events.Alerted():
             attributes = ours(figure=event.figure, value=event.value)
-        case Resumed() | Repaired():
+        case events.Resumed() | events.Repaired():
             pass
         case _:
             return None
-    name = "answered" if isinstance(event, Worked) else event.type
+    name = "answered" if isinstance(event, events.Worked) else event.type
     return SpanEvent(f"loopkit.{name}", stored.at, attributes)
 
 
-def validate_span(state: str, worked: Worked | None, own: str, start: float, end: float) -> Span:
+def validate_span(
+    state: str, worked: events.Worked | None, own: str, start: float, end: float
+) -> Span:
     """The span of a validate state; without a report if the run was suspended in it."""
     report = worked.report if worked is not None else None
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome
