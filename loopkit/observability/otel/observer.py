@@ -1,17 +1,14 @@
 """The observer that makes traces of runs. A failure here does not stop the run.
 
-The spans of a run are folded from its events: each is created by the event that ends it. They have
-contents of messages only if a variable enables them.
+The spans of a run are folded from its events: each is created by the event that ends it. They hold
+no text of a prompt or a reply.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
@@ -32,7 +29,6 @@ from loopkit.observability.otel.library import (
     current_link,
     ours,
 )
-from loopkit.outside.redaction import Redact
 from loopkit.text.run_ids import ancestors_of, is_child, root_of
 from loopkit.views.steps import Call, Steps
 
@@ -47,13 +43,12 @@ class TelemetryObserver:
         """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
         self._end = end
-        self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
         self._born: dict[str, float] = {}
         """When the roots of the latest families began."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
-        spans = RunSpans(run, active.redact if self._has_contents else None)
+        spans = RunSpans(run)
         for stored in await history(run):
             # The process that drove the run then has sent these spans.
             spans.after(stored)
@@ -84,29 +79,6 @@ class TelemetryObserver:
             self._end()
 
 
-VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that other instrumentations of GenAI read as well."""
-ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
-
-
-def request_contents(call: events.Intended, redact: Redact) -> Attributes:
-    """The last message, or the arguments of a tool; earlier messages are in their own spans."""
-    text = redact(call.prompt)
-    if call.role == "tool":
-        return {names.TOOL_ARGUMENTS: text}
-    return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
-
-
-def reply_contents(call: events.Intended, reply: events.Replied) -> Attributes:
-    """The reply, which is stored without secrets."""
-    if call.role == "tool":
-        return {names.TOOL_RESULT: reply.text}
-    parts = [_text(reply.text)] if reply.text else []
-    parts += [{"type": "tool_call", **called.plain()} for called in reply.tool_calls]
-    reason = finish_reason(reply)
-    return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
-
-
 def finish_reason(reply: events.Replied) -> str:
     """Why an answer ended, in the words of the conventions."""
     if reply.cut_off:
@@ -114,23 +86,13 @@ def finish_reason(reply: events.Replied) -> str:
     return "tool_call" if reply.tool_calls else "stop"
 
 
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "content": text}
-
-
-def _messages(role: str, parts: list[dict[str, Any]], **more: str) -> str:
-    return json.dumps([{"role": role, "parts": parts, **more}], ensure_ascii=False)
-
-
 MOST_EVENTS = 128
 """How many events the span of a run has, the last ones; OpenTelemetry keeps no more either."""
 
 
 class RunSpans:
-    def __init__(self, run: str, redact: Redact | None = None) -> None:
-        """With `redact` the spans have the prompts and replies, without secrets."""
+    def __init__(self, run: str) -> None:
         self._run = run
-        self._redact = redact
         self._steps = Steps(is_kept=False)
         self._since = 0, 0.0
         """The number and the time of the event that began or resumed the present state's work."""
@@ -175,9 +137,7 @@ class RunSpans:
         intent = call.intent
         if intent.role != "outside":
             work = self._works().get(intent.task.partition(":tool:")[0], [])
-            yield self._with_place(
-                call_span(call, work, at, self._redact), intent.state, intent.visit
-            )
+            yield self._with_place(call_span(call, work, at), intent.state, intent.visit)
 
     def _works(self) -> dict[str, list[Call]]:
         """The calls of each agent that is at work in the present state, by task."""
@@ -260,16 +220,12 @@ def own_name(work: Sequence[Call]) -> str:
     return f"agent:{work[0].seq}"
 
 
-def call_span(call: Call, work: Sequence[Call], at: float, redact: Redact | None) -> Span:
+def call_span(call: Call, work: Sequence[Call], at: float) -> Span:
     """The span of a call that has ended, in the work of an agent; the caller sets its place."""
     intent, reply = call.intent, call.reply
     attributes = _request_attributes(intent, work)
-    if redact is not None:
-        attributes |= request_contents(intent, redact)
     if reply is not None:
         attributes |= _reply_attributes(intent, reply)
-        if redact is not None:
-            attributes |= reply_contents(intent, reply)
     if (reply or call.failure) and intent.role != "tool":
         attributes |= cost_attributes(call.usage)
     return Span(
