@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
 from loopkit.agents.players import Messages
 from loopkit.app import App
 from loopkit.cli import invoke
 from loopkit.language.load import load
 from loopkit.views.plot import plot, spans_of
-from loopkit.views.schemas import SCHEMAS
 from loopkit.views.stats import RunStats
 from tests.support import PASS, CommandLine, Desk, fails, scenario, warns
 from tests.waiting import until
@@ -95,9 +93,7 @@ def told(cli: CommandLine, *options: str, code: int = 0) -> str:
 
 
 def as_json(cli: CommandLine, *options: str, code: int = 0) -> Any:
-    found = json.loads(told(cli, *options, "--format", "json", code=code))
-    Draft7Validator(SCHEMAS["stats"]()).validate(found)
-    return found
+    return json.loads(told(cli, *options, "--format", "json", code=code))
 
 
 def one(found: Any) -> dict[str, Any]:
