@@ -22,7 +22,7 @@ from loopkit.cli.machine import (
 from loopkit.cli.terminal import echo_wrapped, examples, misuse
 from loopkit.drive.preflight import needs_of
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
-from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
+from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
 
 if TYPE_CHECKING:
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     metavar="STATE.FACT=P",
     help="The probability of a fact, from 0 to 1.",
 )
-@click.option(
-    "--from-runs", is_flag=True, help="Show averages of the finished runs in the journal."
-)
 @click.option("--paths", is_flag=True, help="Show configurations and the path with most calls.")
 def plan_command(
     machine: Path,
@@ -62,7 +59,6 @@ def plan_command(
     max_cost: float | None,
     answer_tokens: int,
     assumed: tuple[str, ...],
-    from_runs: bool,
     paths: bool,
 ) -> int:
     """Show what a run of MACHINE would do and cost, typically and at most. Calls nothing."""
@@ -80,20 +76,7 @@ def plan_command(
     echo_wrapped([plan_text(plan, inputs, has_paths=paths), "", place])
     if missing:
         echo_wrapped(["", "Missing here:", *missing])
-    if from_runs:
-        _tell_of_runs(definition.label)
     return terminal.OK
-
-
-def _tell_of_runs(machine: str) -> None:
-    # Only this part of a plan needs the journal.
-    from loopkit.cli.stored_runs import newest_runs
-
-    past = past_of(newest_runs(machine))
-    if past is None:
-        terminal.say(f"no finished runs of `{machine}` in the journal")
-    else:
-        echo_wrapped(["", *past_text(past, machine)])
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:

@@ -30,15 +30,9 @@ except ImportError as error:
     ) from error
 
 from loopkit.serving.access import Access
+from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import MOST_BYTES, bug_teller, error_answer
 from loopkit.serving.http.gate import Gate
-from loopkit.serving.http.library import (
-    ClientDisconnect,
-    Request,
-    Response,
-    Route,
-    Starlette,
-)
 from loopkit.serving.http.server import HttpServer
 from loopkit.serving.tools.arguments import (
     Caller,
@@ -90,7 +84,15 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
         context: ServerRequestContext[Any], called: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            return await _answer(toolbox, context, called)
+            about = context.session.client_params
+            program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
+            caller = Caller(_tell_of(context), program or "a client")
+            result = await toolbox.call(called.name, called.arguments or {}, caller)
+            # Many clients show a model only the text.
+            text = json.dumps(result, ensure_ascii=False)
+            _refuse_longest(text, result)
+            shown = [types.TextContent(text=text)]
+            return types.CallToolResult(content=shown, structured_content=result)
         except CallRefused as refused:
             return _error_result(f"error: {refused}")
         except Exception as bug:  # noqa: BLE001 - what it says is for whoever runs the server
@@ -104,22 +106,6 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-
-
-async def _answer(
-    toolbox: Toolbox,
-    context: ServerRequestContext[Any],
-    called: types.CallToolRequestParams,
-) -> types.CallToolResult:
-    about = context.session.client_params
-    program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
-    caller = Caller(_tell_of(context), program or "a client")
-    result = await toolbox.call(called.name, called.arguments or {}, caller)
-    # Many clients show a model only the text.
-    text = json.dumps(result, ensure_ascii=False)
-    _refuse_longest(text, result)
-    shown = [types.TextContent(text=text)]
-    return types.CallToolResult(content=shown, structured_content=result)
 
 
 def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
@@ -179,11 +165,11 @@ class StreamableServer(HttpServer):
             max_request_body_size=MOST_BYTES,
             max_sessions=MOST_SESSIONS,
         )
-        routed = Starlette(
-            routes=[Route(PATH, StreamableHTTPASGIApp(self._sessions))],
+        routed = web.Starlette(
+            routes=[web.Route(PATH, StreamableHTTPASGIApp(self._sessions))],
             exception_handlers={
                 404: _tell_place,
-                ClientDisconnect: _tell_nobody,
+                web.ClientDisconnect: _tell_nobody,
                 Exception: bug_teller(say),
             },
         )
@@ -194,10 +180,10 @@ class StreamableServer(HttpServer):
             await super().serve_on(listening)
 
 
-async def _tell_place(_: Request, __: Exception) -> Response:
+async def _tell_place(_: web.Request, __: Exception) -> web.Response:
     """The answer to every other path; clients often request the address without a path."""
     return error_answer(404, f"there is nothing here: MCP is spoken at {PATH}")
 
 
-async def _tell_nobody(_: Request, __: Exception) -> Response:
+async def _tell_nobody(_: web.Request, __: Exception) -> web.Response:
     return error_answer(400, "the client went away")

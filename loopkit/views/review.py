@@ -195,22 +195,14 @@ def version_suffix(version: Version, *, names_attempt: bool = False) -> str:
     parts = [] if version.version in (0, 1, attempts) else [f"version {version.version}"]
     if version.attempts > 1 and not names_attempt:
         parts.append(plural(version.attempts, "attempt"))
-    return _in_brackets([*parts, *_label(version)])
+    return phase_and_fallback(version, *parts)
 
 
-def phase_and_fallback(version: Version) -> str:
-    return _in_brackets([*_label(version)])
-
-
-def _label(version: Version) -> Iterator[str]:
-    if version.phase:
-        yield f"phase {one_line(version.phase)}"
+def phase_and_fallback(version: Version, *before: str) -> str:
+    parts = [*before, *([f"phase {one_line(version.phase)}"] if version.phase else [])]
     if version.fallback:
         why = version.fallback_reason
-        yield f"fallback: {one_line(why)}" if why else "fallback"
-
-
-def _in_brackets(parts: list[str]) -> str:
+        parts.append(f"fallback: {one_line(why)}" if why else "fallback")
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -29,28 +29,11 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.scenario.cases import Scenario
 
-STATS = (
-    "The output of `loopkit stats --format json`. A share is null if its denominator is zero. "
-    "Ignore keys that you do not know: later versions may add some, and remove none."
-)
-
 
 def file_schema(noun: type[BaseModel]) -> Schema:
     schema: Schema = as_draft_07(noun.model_json_schema(schema_generator=_Generate))
     made = _in_markdown(_Rewriting(schema.get("definitions", {})).of(schema))
     return {"$schema": DRAFT_07, **made}
-
-
-def machine_schema() -> Schema:
-    schema = file_schema(Machine)
-    for place, snippets in SNIPPETS.items():
-        offered = [
-            {"label": what.rstrip("."), "description": what, "body": body}
-            for what, body in snippets.items()
-        ]
-        parts = (schema["properties"], schema["definitions"])
-        next(part[place] for part in parts if place in part)["defaultSnippets"] = offered
-    return schema
 
 
 def _in_markdown(value: Any) -> Any:
@@ -66,61 +49,6 @@ def _in_markdown(value: Any) -> Any:
             return [_in_markdown(inner) for inner in value]
         case _:
             return value
-
-
-SNIPPETS: Mapping[str, Mapping[str, Any]] = {
-    "agents": {
-        "A model.": {"${1:writer}": {"model": "${2:openai/gpt-5-mini}"}},
-        "A coding program.": {"${1:coder}": {"program": "${2:claude}"}},
-    },
-    "states": {
-        "Draft an artifact.": {
-            "${1:draft}": {
-                "agent": "${2:writer}",
-                "prompt": "${3:Write about {{ input.topic \\}\\}.}",
-                "output": "${4:text}",
-                "next": "${5:review}",
-            }
-        },
-        "Review an artifact.": {
-            "${1:review}": {
-                "validate": "${2:text}",
-                "by": [{"${3:min_chars}": "${4:100}"}],
-                "transitions": [
-                    {"guard": "valid", "target": "${5:done}"},
-                    {"revise": "${6:draft}"},
-                    {"target": "${7:failed}"},
-                ],
-            }
-        },
-        "Succeed.": {"${1:done}": {"final": "success", "result": "${2:text}"}},
-        "Fail.": {"${1:failed}": {"final": "failure"}},
-    },
-    "Transition": {
-        "Go on if the artifact is valid.": {"guard": "${1:valid}", "target": "${2:done}"},
-        "Send it back to its author.": {"revise": "${1:draft}"},
-    },
-}
-"""By the place in a machine: what an editor can insert there."""
-
-
-def stats_schema() -> dict[str, Any]:
-    """The JSON Schema of what `loopkit stats --format json` prints. Other keys are allowed."""
-    # With what reads the runs of a journal, which no other schema needs.
-    from loopkit.views.stats import MachineStats, RunStats  # noqa: PLC0415
-
-    listed = {
-        name: {"type": "array", "items": {"$ref": f"#/definitions/{noun.__name__}"}}
-        for name, noun in (("runs", RunStats), ("machines", MachineStats))
-    }
-    return {
-        "$schema": DRAFT_07,
-        "description": STATS,
-        "type": "object",
-        "properties": listed,
-        "required": list(listed),
-        "definitions": records_of((RunStats, MachineStats)),
-    }
 
 
 def event_schema() -> dict[str, Any]:
@@ -152,10 +80,9 @@ def event_schema() -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "machine": machine_schema,
+    "machine": partial(file_schema, Machine),
     "scenario": partial(file_schema, Scenario),
     "event": event_schema,
-    "stats": stats_schema,
 }
 
 Schema = dict[str, Any]

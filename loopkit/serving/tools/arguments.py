@@ -38,19 +38,11 @@ from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.run_data import status_of
 
 
-def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
-    if name not in known:
-        raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
-
-
 def refuse_unknown(names: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
     for name in names:
         if name not in known:
-            raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    return did_you_mean(name, known) or "there is none"
+            hint = did_you_mean(name, known) or "there is none"
+            raise CallRefused(f"unknown {noun} `{one_line(name)}`; {hint}")
 
 
 @dataclass(frozen=True)
@@ -239,7 +231,7 @@ class ValidatorToolbox:
         return plain
 
     async def _judge(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        refuse_unknown_tool(name, self._tools)
+        refuse_unknown([name], self._tools, "tool")
         tool = self._tools[name]
         text, inputs = tool.read(arguments)
         async with self._room:

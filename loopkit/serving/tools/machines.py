@@ -36,7 +36,7 @@ from loopkit.serving.tools.arguments import (
     Caller,
     CallRefused,
     ServedTool,
-    refuse_unknown_tool,
+    refuse_unknown,
     standing,
 )
 from loopkit.text import one_line
@@ -136,7 +136,7 @@ class MachineToolbox:
 
     async def _dispatch(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
         common = {tool.name: tool for tool in self._common}
-        refuse_unknown_tool(name, [*self._machines, *common])
+        refuse_unknown([name], [*self._machines, *common], "tool")
         if name in common:
             common[name].refuse(arguments)
         if name == SUBMIT.name:
