@@ -140,6 +140,7 @@ agents:
   writer:
     {agent}
 states:
+  {states}
   draft:
     {state}
   other:
@@ -220,7 +221,7 @@ def test_an_editor_has_nothing_against_what_is_sound(answered: dict[str, list[An
 
 # -- help while writing ------------------------------------------------------------------------
 
-PLACES = ("agent", "state", "kind", "rule", "transition")
+PLACES = ("agent", "states", "state", "kind", "rule", "transition")
 
 
 def helped() -> dict[str, Any]:
@@ -246,6 +247,7 @@ def test_an_editor_offers_the_kinds_of_states(offered: dict[str, dict[str, str]]
     others = {"final", "transitions", "next", "description", "on_error", "emit"}
     assert kinds | others == set(offered["state"])
     assert offered["state"]["validate"] == "Judges an artifact and writes a report."
+    assert {"Draft an artifact", "Review an artifact", "Succeed"} <= set(offered["states"])
 
 
 def test_an_editor_offers_the_fields_of_the_kind_that_is_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from loopkit.checks import check
 from loopkit.document.reading import read_file
 from loopkit.language.inclusion import INCLUDING
+from loopkit.language.load import load
 from loopkit.views.schemas import SCHEMAS
 from tests.support import MACHINES, ROOT
 
@@ -47,6 +50,19 @@ def test_every_machine_satisfies_the_schema(path: Path) -> None:
 def test_every_scenario_satisfies_the_schema(path: Path) -> None:
     plain = read_file(path).plain()
     assert [e.message for e in Draft7Validator(published("scenario")).iter_errors(plain)] == []
+
+
+def test_what_an_editor_inserts_makes_a_machine_without_errors(tmp_path: Path) -> None:
+    schema = published("machine")["properties"]
+    machine: dict[str, Any] = {"loopkit": 1, "input": {"topic": "str"}}
+    for place in ("agents", "states"):
+        bodies = [snippet["body"] for snippet in schema[place]["defaultSnippets"]]
+        machine[place] = {name: each for body in bodies for name, each in body.items()}
+    written = json.dumps(machine).replace("\\\\}", "\\}")
+    inserted = re.sub(r"\$\{\d:((?:[^\\}]|\\.)*)\}", r"\1", written).replace("\\}", "}")
+    path = tmp_path / "machine.yaml"
+    path.write_text(inserted.replace('"100"', "100"), encoding="utf-8")
+    assert [p.message for p in check(load(path)) if p.severity == "error"] == []
 
 
 def places_of_texts(

@@ -36,6 +36,18 @@ def file_schema(noun: type[BaseModel]) -> Schema:
     return {"$schema": DRAFT_07, **made}
 
 
+def machine_schema() -> Schema:
+    schema = file_schema(Machine)
+    for place, snippets in SNIPPETS.items():
+        offered = [
+            {"label": what.rstrip("."), "description": what, "body": body}
+            for what, body in snippets.items()
+        ]
+        parts = (schema["properties"], schema["definitions"])
+        next(part[place] for part in parts if place in part)["defaultSnippets"] = offered
+    return schema
+
+
 def _in_markdown(value: Any) -> Any:
     """Each description a second time as Markdown: an editor escapes the marks of a plain one."""
     match value:
@@ -49,6 +61,42 @@ def _in_markdown(value: Any) -> Any:
             return [_in_markdown(inner) for inner in value]
         case _:
             return value
+
+
+SNIPPETS: Mapping[str, Mapping[str, Any]] = {
+    "agents": {
+        "A model.": {"${1:writer}": {"model": "${2:openai/gpt-5-mini}"}},
+        "A coding program.": {"${1:coder}": {"program": "${2:claude}"}},
+    },
+    "states": {
+        "Draft an artifact.": {
+            "${1:draft}": {
+                "agent": "${2:writer}",
+                "prompt": "${3:Write about {{ input.topic \\}\\}.}",
+                "output": "${4:text}",
+                "next": "${5:review}",
+            }
+        },
+        "Review an artifact.": {
+            "${1:review}": {
+                "validate": "${2:text}",
+                "by": [{"${3:min_chars}": "${4:100}"}],
+                "transitions": [
+                    {"guard": "valid", "target": "${5:done}"},
+                    {"revise": "${6:draft}"},
+                    {"target": "${7:failed}"},
+                ],
+            }
+        },
+        "Succeed.": {"${1:done}": {"final": "success", "result": "${2:text}"}},
+        "Fail.": {"${1:failed}": {"final": "failure"}},
+    },
+    "Transition": {
+        "Go on if the artifact is valid.": {"guard": "${1:valid}", "target": "${2:done}"},
+        "Send it back to its author.": {"revise": "${1:draft}"},
+    },
+}
+"""By the place in a machine: what an editor can insert there."""
 
 
 def event_schema() -> dict[str, Any]:
@@ -80,7 +128,7 @@ def event_schema() -> dict[str, Any]:
 
 
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "machine": partial(file_schema, Machine),
+    "machine": machine_schema,
     "scenario": partial(file_schema, Scenario),
     "event": event_schema,
 }
