@@ -263,7 +263,6 @@ def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[None]) -> Non
 def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
-    _refuse(argv, env)
     if cwd is not None and is_behind_link(cwd):
         cause = f"the folder {str(cwd)!r} in which it works is a link now"
         raise CommandNotStarted(_message(argv[0], cause, "put the folder back"))
@@ -284,23 +283,10 @@ def _start(
             process.stdout = open(reader, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         cause, remedy = _explain(argv[0], cwd, env, error)
-        is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
-        refused = ArgumentsRefused if is_too_long else CommandNotStarted
+        is_of_arguments = isinstance(error, ValueError) or error.errno == errno.E2BIG
+        refused = ArgumentsRefused if is_of_arguments else CommandNotStarted
         raise refused(_message(argv[0], cause, remedy)) from error
     return process
-
-
-def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    if not argv or not argv[0].strip():
-        raise CommandNotStarted("the command is empty; its first element has to name a program")
-    for index, argument in enumerate(argv):
-        if "\0" in argument:
-            cause = f"its argument {index} contains a NUL character"
-            raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
-            cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
-            raise CommandNotStarted(_message(argv[0], cause, "correct it"))
 
 
 def may_start(program: str, env: Mapping[str, str]) -> bool:
