@@ -353,12 +353,6 @@ async def test_a_process_beats_only_while_its_event_loop_goes_on(
         app = App(journal, folder=tmp_path, functions={"slow": stand_still})
         with pytest.raises(ClaimLost):
             await app.drive(await app.start(load_checked(machine), {}, run="s"))
-        assert len(caplog.records) == 1
-        assert re.search(
-            r"run s has blocked the event loop for 0\.\d s, in \S+\.stand_still "
-            rf"\({re.escape(__file__)}:\d+\); after 4 s this process counts as dead",
-            caplog.text,
-        )
         told(brief, "SELECT 1")
         async with opened(brief) as other:
             await other.claim("r")
@@ -511,8 +505,6 @@ async def test_times_of_records_are_those_of_the_database(
         [claimed] = await journal.read("r")
         for at in (claimed.at, app.clock.now()):
             assert abs(at - real()) < 30
-        [warning] = caplog.messages
-        assert re.search(r"the clock of \S+ is -\d+\.\d s off that of the journal", warning)
         ahead = 0.0
         await until_so(lambda: abs(journal.now() - real()) < 30)
         kept = journal.now() - real()

@@ -630,15 +630,6 @@ def test_a_forbidden_folder_on_the_path_does_not_hide_the_cause(tmp_path: Path) 
     assert "pass long text" in str(refusal(["echo", "x" * 5_000_000], extra=path))
 
 
-def test_a_relative_folder_on_the_path_starts_at_the_working_folder(tmp_path: Path) -> None:
-    for place in ("first", "second"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "tool").write_text(f"#!/bin/sh\necho {place}\n")
-        (tmp_path / place / "tool").chmod(0o755)
-    path = {"PATH": f"first:{tmp_path / 'second'}"}
-    assert run(["tool"], cwd=tmp_path, extra=path).stdout == "first\n"
-
-
 @pytest.mark.parametrize("program", ["./tool", "tool"])
 def test_a_missing_interpreter_is_named_as_the_cause(tmp_path: Path, program: str) -> None:
     (tmp_path / "tool").write_text("#!/no/such/interpreter\n")

@@ -5,7 +5,6 @@ A validator run by itself is one of them: a machine of two states around it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -191,9 +190,6 @@ class ClaimedRuns(StoredRuns):
 
     async def drive(self, active: ActiveRun) -> RunState:
         """Advance a run, release it, and return the state in which it stopped."""
-        if (task := asyncio.current_task()) is not None:
-            # For whoever wants to know what blocks the event loop.
-            task.set_name(f"run {active.claim.run}")
         try:
             async with self._within_batch(active):
                 await advance(active)

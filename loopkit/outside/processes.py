@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -290,9 +289,8 @@ def _start(
 
 
 def may_start(program: str, env: Mapping[str, str]) -> bool:
-    """Whether a bare name is on PATH, or may be, because a folder there is a relative one."""
-    is_sure = all(map(os.path.isabs, env.get("PATH", os.defpath).split(os.pathsep)))
-    return not is_sure or os.sep in program or _on_path(program, env) is not None
+    """Whether a bare name is on PATH; of a path nobody knows before."""
+    return os.sep in program or _on_path(program, env) is not None
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:
@@ -300,12 +298,8 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
 
     Starting the file, and not the name, keeps a forbidden folder on PATH from hiding the error.
     """
-    path = env.get("PATH", os.defpath)
-    if os.sep in program or not all(os.path.isabs(folder) for folder in path.split(os.pathsep)):
-        # A relative folder on PATH starts at the working folder of the command, as only the
-        # system's own search knows.
-        return None
-    return shutil.which(program, path=path)
+    found = None if os.sep in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    return found if found and os.path.isabs(found) else None
 
 
 def _explain(
@@ -333,7 +327,6 @@ def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
 
-_PIPE_BYTES = 65_536
 _READ_BYTES = 262_144
 
 
@@ -379,10 +372,6 @@ def _fits(writer: int, content: bytes) -> bool:
     """Whether a pipe has room for all of the content, which is in it then; the end is closed."""
     try:
         os.set_blocking(writer, False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            # More than the system allows; then it keeps the size that it had.
-            with suppress(OSError):
-                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, max(len(content), _PIPE_BYTES))
         return not content or os.write(writer, content) == len(content)
     except BlockingIOError:
         return False
