@@ -334,7 +334,7 @@ async def until_claimed(journal: Journal) -> Claim:
 
 
 async def test_a_process_beats_only_while_its_event_loop_goes_on(
-    brief: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    brief: str, tmp_path: Path
 ) -> None:
     async def stand_still(_: str, __: Any) -> str:
         time.sleep(TTL * 1.5)
@@ -495,7 +495,7 @@ async def test_rows_of_the_dead_are_removed(brief: str) -> None:
 
 
 async def test_times_of_records_are_those_of_the_database(
-    brief: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    brief: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, ahead = time.time, -100.0
     monkeypatch.setattr(time, "time", lambda: real() + ahead)
