@@ -150,6 +150,7 @@ def stop_for(error: Exception) -> Stop | None:
     # The module of the raised error is loaded; those of other errors may not be.
     from loopkit.agents.port import Crashed, NotRunnable
     from loopkit.document.problems import ProblemsFound
+    from loopkit.document.writing import NotWritable
     from loopkit.drive.answers import AnswerRefused
     from loopkit.journal.errors import JournalError, UnknownRun
     from loopkit.language.json_schema.equality import NotJudged
@@ -157,7 +158,7 @@ def stop_for(error: Exception) -> Stop | None:
     match error:
         case ProblemsFound():
             return Stop(USAGE, render_problems(error.problems))
-        case NotRunnable() | AnswerRefused() | UnknownRun():
+        case NotRunnable() | AnswerRefused() | UnknownRun() | NotWritable():
             return misuse(str(error))
         case NotJudged():
             return misuse(f"data could not be checked against its type: {error}")
