@@ -174,23 +174,9 @@ def stop_for(error: Exception) -> Stop | None:
 
 
 def render_problems(problems: Sequence[Problem]) -> str:
-    from loopkit.document.problems import render
+    from loopkit.document.reading import render_found
 
-    files = {problem.span.file for problem in problems if problem.span is not None}
-    columns = columns_of(sys.stderr)
-    return render(problems, {file: text_of(file) for file in files}, columns).rstrip("\n")
-
-
-def text_of(file: str) -> str:
-    from loopkit.document.problems import MAX_BYTES
-
-    try:
-        with open(file, encoding="utf-8-sig", errors="replace") as stream:
-            # The problem may be that it has no end.
-            return stream.read(MAX_BYTES)
-    except (OSError, ValueError):
-        # Standard input, or a file that was removed: the place is shown without its line.
-        return ""
+    return render_found(problems, columns_of(sys.stderr)).rstrip("\n")
 
 
 def report_bug(error: Exception) -> None:
