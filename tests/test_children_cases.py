@@ -15,7 +15,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, read_file
 from loopkit.document.writing import to_yaml
-from loopkit.language.load import load
+from loopkit.language.load import load, load_text
 from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
 from loopkit.text.run_ids import root_of
@@ -276,6 +276,13 @@ def test_the_remedy_for_a_model_of_a_child_is_taken_as_it_is_printed(tmp_path: P
         said["children"] = {**said.get("children", {}), **added["children"]}
     refuse(tmp_path, said)
     assert said["children"]["tasks"] == {"*": {"agents": {"coder": ["TEXT"]}}}
+    judged = TASK.replace("by: [{matches: done}]", "by: [{judge: critic, rubric: [It is done.]}]")
+    machine = load_text(
+        judged.replace("agents: {", "agents: {critic: {model: openai/o3}, "), "t", tmp_path
+    )
+    scenario = Scenario.model_validate({"scenario": 1, "agents": {"coder": ["done"]}})
+    with pytest.raises(NotRunnable, match=r"critic: \[{data: {verdict: pass, findings: \[\]}}\]"):
+        refuse_unplayable(machine.machine, scenario, {}, {})
 
 
 def test_a_script_names_children_as_their_states_have_them(tmp_path: Path) -> None:

@@ -556,6 +556,8 @@ class FunctionAgentPort(AgentPort):
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself without an address."""
 NOBODY = ChildParts()
+PASSING = "{data: {verdict: pass, findings: []}}"
+"""In a script, the reply of a judge that finds nothing."""
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
@@ -625,7 +627,9 @@ def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
     if is_played and (models := cast.machine.model_agents.keys() & real.keys()):
         missing = [name for name in real if name in models]
-        parts = ", ".join(f"{name}: [TEXT]" for name in missing)
+        authors = {agent for asked in cast.machine.authoring.values() for agent in asked}
+        replies = {name: "TEXT" if name in authors else PASSING for name in missing}
+        parts = ", ".join(f"{name}: [{reply}]" for name, reply in replies.items())
         for key in reversed((*cast.path, "agents")):
             parts = f"{key if key.isidentifier() else json.dumps(key)}: {{{parts}}}"
         raise NotRunnable(

@@ -40,7 +40,7 @@ COMMANDS = {
     "submit": ("loopkit.cli.worker", "Leave runs to workers."),
     "worker": ("loopkit.cli.worker", "Drive submitted runs, with other workers."),
     "advance": ("loopkit.cli.worker", "Drive a run for a slice of time."),
-    "report": ("loopkit.cli.runs", "Write a run as a page."),
+    "report": ("loopkit.cli.show", "Write a run as a page."),
     "stats": ("loopkit.cli.stats", "Show defects, and what it took to correct them."),
     "ls": ("loopkit.cli.machines", "List the machines that can be run by name."),
     "show": ("loopkit.cli.machines", "Print the file of a machine."),

@@ -16,7 +16,7 @@ from loopkit.cli.inputs import PATH, Given, inputs_from_options, read_stdin, rea
 from loopkit.cli.machine import load_checked, max_cost_option, model_options
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.cli.terminal import OK, Stop, examples, misuse, report_errors, say
+from loopkit.cli.terminal import OK, Stop, examples, misuse, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
@@ -233,8 +233,7 @@ def resume_command(
     Completed calls are not made again. An id can be shortened.
     """
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
-    with report_errors():
-        loaded = None if machine is None else load_checked(machine)
+    loaded = None if machine is None else load_checked(machine)
     mend = Mend(loaded, changes or AgentChanges())
 
     async def start(app: App) -> ActiveRun:

@@ -207,8 +207,7 @@ async def _drive(
 @contextmanager
 def _errors_reported() -> Iterator[None]:
     try:
-        with terminal.report_errors():
-            yield
+        yield
     except BrokenPipeError as error:
         told = "error: stdout was closed; run the same command again to continue"
         raise Stop(ERROR, told) from error

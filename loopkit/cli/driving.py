@@ -77,7 +77,7 @@ def drive(
 ) -> int:
     """Drive a run; for a slice of its time, if that is given, and then nobody is asked."""
     # Around the event loop and not in it, so that its end can be interrupted too.
-    with terminal.report_errors(), Interruption() as interruption:
+    with Interruption() as interruption:
         return asyncio.run(_drive(start, driving, interruption, slice_s))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli.inputs import PATH, journal_place, journal_url
-from loopkit.cli.terminal import OK, echo, examples, misuse, report_errors
+from loopkit.cli.terminal import OK, echo, examples, misuse
 from loopkit.journal.journal import postgres
 
 
@@ -34,7 +34,7 @@ def migrate_command() -> int:
     Its role has to own the schema, or may create it. Runs may go on meanwhile.
     """
     url = _url()
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import migrate
 
         where, before, after = migrate(url)
@@ -54,7 +54,7 @@ def restored_command() -> int:
     lost one can write to it. Calls whose records the copy lacks are made again.
     """
     url = _url()
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import restored
 
         where = restored(url)
@@ -73,7 +73,7 @@ def copy_command(source: Path, url: str) -> int:
     SOURCE stays as it is. A copy that was killed goes on when it is called again.
     """
     place = journal_url(url)
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import copy
 
         where, new, earlier = asyncio.run(copy(source, place))

@@ -40,7 +40,6 @@ from loopkit.cli.terminal import (
     echo,
     examples,
     misuse,
-    report_errors,
     say,
 )
 from loopkit.document.problems import did_you_mean
@@ -92,7 +91,7 @@ def machines(
     else:
         refuse_place()
         refuse_streams(map(str, paths))
-    with report_errors(), Interruption() as interruption:
+    with Interruption() as interruption:
         found = machine_files(paths or [Path()])[0]
         loaded = [in_own_folder(load_checked(path), path) for path in found]
         redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
@@ -125,20 +124,19 @@ def machines(
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:
     """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
-    with report_errors():
-        declared = load_checked(machine).machine
-        names = _names(declared, server)
-        redact = redactor(os.environ, declared.key_names)
-        failed = False
-        for name, offered in asyncio.run(_ask(declared, names)).items():
-            if isinstance(offered, ServerFailed):
-                say(redact(f"error: {offered.message}"))
-                failed = True
-            else:
-                echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
-                for tool in (one for one in offered if one.fault):
-                    left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
-                    say(redact(printable(left_out)))
+    declared = load_checked(machine).machine
+    names = _names(declared, server)
+    redact = redactor(os.environ, declared.key_names)
+    failed = False
+    for name, offered in asyncio.run(_ask(declared, names)).items():
+        if isinstance(offered, ServerFailed):
+            say(redact(f"error: {offered.message}"))
+            failed = True
+        else:
+            echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
+            for tool in (one for one in offered if one.fault):
+                left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
+                say(redact(printable(left_out)))
     return ERROR if failed else OK
 
 
@@ -160,25 +158,24 @@ def validators(
     """
     files = [value.partition("=@")[2] for value in given.sets]
     refuse_streams([str(machine), given.input_file or "", *files])
-    with report_errors():
-        loaded = in_own_folder(load_checked(machine), machine)
-        fixed = read_inputs(loaded.machine, given, "given")
-        known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
-        offered, left_out = choose(known, fixed, judges=judges)
-        serve = stdio_server()
-        for name, reason in left_out.items():
-            say(f"`{name}` is not offered: {reason}")
-        if not offered:
-            raise misuse(f"{machine} has no validator to offer")
-        say_serving(tool.validator.name for tool in offered)
-        _leave_at_signals()
+    loaded = in_own_folder(load_checked(machine), machine)
+    fixed = read_inputs(loaded.machine, given, "given")
+    known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
+    offered, left_out = choose(known, fixed, judges=judges)
+    serve = stdio_server()
+    for name, reason in left_out.items():
+        say(f"`{name}` is not offered: {reason}")
+    if not offered:
+        raise misuse(f"{machine} has no validator to offer")
+    say_serving(tool.validator.name for tool in offered)
+    _leave_at_signals()
 
-        async def judge() -> None:
-            async with App.open(None) as app:
-                redact = redactor(os.environ, loaded.machine.key_names)
-                await serve(ValidatorToolbox(app, offered, redact))
+    async def judge() -> None:
+        async with App.open(None) as app:
+            redact = redactor(os.environ, loaded.machine.key_names)
+            await serve(ValidatorToolbox(app, offered, redact))
 
-        asyncio.run(judge())
+    asyncio.run(judge())
     return OK
 
 

@@ -63,8 +63,7 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 @click.option("--machine", type=PATH, help="The machine file, if it has moved.")
 def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
-    with terminal.report_errors():
-        path = machine or _machine_of(run)
+    path = machine or _machine_of(run)
     return record_run(run, file, path, as_case)
 
 

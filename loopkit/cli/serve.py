@@ -19,7 +19,7 @@ import click
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import MACHINE, PATH, journal_place, read_text
 from loopkit.cli.machine import in_own_folder, load_checked
-from loopkit.cli.terminal import ERROR, Stop, examples, gather, misuse, report_errors, say
+from loopkit.cli.terminal import ERROR, Stop, examples, gather, misuse, say
 from loopkit.drive.preflight import needs_of, refuse_unprepared
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
@@ -92,16 +92,15 @@ def serve_command(
     if machines and not answer:
         raise misuse("runs of a MACHINE can be started only with `--answer`")
     token = read_token(place.token_file)
-    with report_errors():
-        loaded = [in_own_folder(load_checked(path), path) for path in machines]
-        for one in loaded:
-            refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
-        from loopkit.serving.http.server import Site
-        from loopkit.serving.http.site_server import SiteServer
-        from loopkit.serving.pages import page_routes
+    loaded = [in_own_folder(load_checked(path), path) for path in machines]
+    for one in loaded:
+        refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
+    from loopkit.serving.http.server import Site
+    from loopkit.serving.http.site_server import SiteServer
+    from loopkit.serving.pages import page_routes
+
     with (
         listening_at(place, token, has_pages=True) as listening,
-        report_errors(),
         Interruption() as interruption,
     ):
         site = Site.open(journal_place(), listening.access, say, loaded, may_answer=answer)

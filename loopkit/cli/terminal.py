@@ -150,6 +150,7 @@ def stop_for(error: Exception) -> Stop | None:
     # The module of the raised error is loaded; those of other errors may not be.
     from loopkit.agents.port import Crashed, NotRunnable
     from loopkit.document.problems import ProblemsFound
+    from loopkit.document.writing import NotWritable
     from loopkit.drive.answers import AnswerRefused
     from loopkit.journal.errors import JournalError, UnknownRun
     from loopkit.language.json_schema.equality import NotJudged
@@ -157,7 +158,7 @@ def stop_for(error: Exception) -> Stop | None:
     match error:
         case ProblemsFound():
             return Stop(USAGE, render_problems(error.problems))
-        case NotRunnable() | AnswerRefused() | UnknownRun():
+        case NotRunnable() | AnswerRefused() | UnknownRun() | NotWritable():
             return misuse(str(error))
         case NotJudged():
             return misuse(f"data could not be checked against its type: {error}")
@@ -173,23 +174,9 @@ def stop_for(error: Exception) -> Stop | None:
 
 
 def render_problems(problems: Sequence[Problem]) -> str:
-    from loopkit.document.problems import render
+    from loopkit.document.reading import render_found
 
-    files = {problem.span.file for problem in problems if problem.span is not None}
-    columns = columns_of(sys.stderr)
-    return render(problems, {file: text_of(file) for file in files}, columns).rstrip("\n")
-
-
-def text_of(file: str) -> str:
-    from loopkit.document.problems import MAX_BYTES
-
-    try:
-        with open(file, encoding="utf-8-sig", errors="replace") as stream:
-            # The problem may be that it has no end.
-            return stream.read(MAX_BYTES)
-    except (OSError, ValueError):
-        # Standard input, or a file that was removed: the place is shown without its line.
-        return ""
+    return render_found(problems, columns_of(sys.stderr)).rstrip("\n")
 
 
 def report_bug(error: Exception) -> None:

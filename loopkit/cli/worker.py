@@ -28,7 +28,6 @@ from loopkit.cli.terminal import (
     examples,
     gather,
     misuse,
-    report_errors,
     say,
 )
 from loopkit.cli.watching import Watcher
@@ -135,7 +134,7 @@ def worker_command(
         await worker.work()
 
     _log_lines()
-    with report_errors(), Interruption() as interruption:
+    with Interruption() as interruption:
         asyncio.run(work(interruption))
     return OK
 

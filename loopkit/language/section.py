@@ -42,6 +42,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes.datatype import DataType, NotationError
 from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
+from loopkit.text import KNOWN_KEY
 from loopkit.values import Value
 
 _Held = TypeVar("_Held")
@@ -178,7 +179,7 @@ class Spelled(Value, frozen=True):
         return {**handler(schema), "pattern": self.pattern}
 
     def _check(self, text: str) -> str:
-        if not re.fullmatch(self.pattern, text, self.flags):
+        if not re.fullmatch(self.pattern, text, self.flags) or KNOWN_KEY.search(text):
             raise fault(self.code, f"`{text}` {self.message}", help=self.remedy)
         return text
 

@@ -16,6 +16,7 @@ KNOWN_KEY = re.compile(
     r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
     r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
     r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r"|(?:gsk|hf)_[A-Za-z0-9]{20,}|(?:xai|pplx|nvapi)-[A-Za-z0-9_-]{20,}"
     r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
 """A key that is known by how its provider lets it begin."""
