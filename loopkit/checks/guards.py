@@ -253,11 +253,10 @@ def check_names_read(subject: Subject, placed: PlacedRule[RequireRule]) -> Found
                     yield subject.fault((*placed.path, "require"), fault)
 
 
-def _judged(subject: Subject, state: str) -> list[DataType]:
+def _judged(subject: Subject, state: str) -> tuple[DataType, ...]:
     """The types of the data that rules judge in a state; none where they may judge a text."""
     judged = subject.states[state].judges or subject.graph.written.get(state, "")
-    types = [*subject.graph.types_of(judged)]
-    return [known for known in types if known is not None] if None not in types else []
+    return subject.data_types.get(judged, ())
 
 
 Misreading = tuple[str, str]
