@@ -15,7 +15,7 @@ from jinja2 import UndefinedError, nodes
 from jinja2.runtime import Context
 
 from loopkit.language.guard.evaluate import ITEMS
-from loopkit.language.template.errors import Refusal, TemplateError, error_at, fresh_budget
+from loopkit.language.template.errors import TemplateError, fresh_budget, limit
 from loopkit.language.template.grammar import (
     SAME_LIST,
     Path,
@@ -213,7 +213,7 @@ def _join(texts: Iterable[str]) -> str:
         room -= len(piece)
         if room < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"
-            raise Refusal(message, "print less, or hand over a file")
+            raise limit(message, "print less, or hand over a file")
         pieces.append(piece)
     return "".join(pieces)
 
@@ -230,21 +230,19 @@ def _line(template: jinja2.Template, trace: TracebackType | None) -> int:
 
 def _error_of(error: Exception, text: str, line: int) -> TemplateError:
     match error:
-        case Refusal(code=code, message=message, help=remedy):
-            pass
+        case TemplateError():
+            told = error
         case UndefinedError():
-            code = "missing-value"
             message = error.message or "a value is missing"
             remedy = "test it with `is defined`, or use `| default(…)`"
+            told = TemplateError("missing-value", message, help=remedy)
         case RecursionError() | MemoryError():
-            code = "template-limit"
-            message = "the data is nested too deep, or is too large"
-            remedy = "print less"
+            told = limit("the data is nested too deep, or is too large", "print less")
         case _:
-            code = "template-data"
             message = f"the template does not fit its data: {error}"
             remedy = "check what the names in this line stand for"
-    return error_at(Refusal(message, remedy, code), text, line)
+            told = TemplateError("template-data", message, help=remedy)
+    return told.at(text, line)
 
 
 def parts_of(tree: nodes.Template) -> tuple[str | Hole, ...] | None:
