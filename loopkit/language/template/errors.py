@@ -91,7 +91,7 @@ def fresh_budget() -> Iterator[None]:
 
 
 def count_rounds(values: Iterable[object]) -> Iterator[object]:
-    """The values, of which each is a round of a loop; raises TemplateError where the budget ends."""
+    """The values, each a round of a loop; raises TemplateError where the budget ends."""
     budget = _current.get()
     for value in values:
         budget.iterations -= 1
