@@ -28,18 +28,9 @@ from loopkit.language.guard.grammar import (
     problem_at,
 )
 from loopkit.language.guard.type_check import GuardType, check
-from loopkit.language.template.grammar import (
-    Anything,
-    Fields,
-    Items,
-    Scalar,
-    Shape,
-    item_of,
-    member,
-)
+from loopkit.language.template.grammar import Anything, Fields, Items, Shape, item_of, member
 from loopkit.language.validators import RequireRule, Rule
 from loopkit.language.validators.rule import RuleBase
-from loopkit.machine.item_list import items_at, step_into
 from loopkit.machine.scope import over, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
 from loopkit.values import Value
@@ -236,12 +227,12 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
 def check_paths_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
     """Each step of a path has to be a field of the data that is judged, where its type is known."""
     for state in placed.used_at:
-        data = _data_judged(subject, state)
         for at, text in placed.rule.paths:
             with suppress(GuardError):
-                wrong = _misread(data, parse_path(text), "the data")
+                steps = parse_path(text)
+                read = (_misread(known, steps, "the data") for known in _judged(subject, state))
                 # What a lookup reads `at` a path is not in the judged data.
-                if wrong is not None and at[-1] != "at":
+                if (wrong := _in_all(read)) and at[-1] != "at":
                     yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
 
 
@@ -249,43 +240,65 @@ def check_paths_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
 def check_names_read(subject: Subject, placed: PlacedRule[RequireRule]) -> Found:
     """The same for each name of a condition, which may be a field of an item."""
     each = placed.rule.each
-    whose = "the data" if each is None else f"an item of `{each}`"
     for state in placed.used_at:
-        data, names = _data_judged(subject, state), subject.judging[state]
         with suppress(GuardError):
-            item = data if each is None else items_at({"": data}, [("", *parse_path(each))])
-            given = {"input": names["input"], "artifact": data, "item": item, "index": Scalar()}
+            steps = parse_path(each) if each else ()
             for node in nodes_of_names(parse_requirement(placed.rule.require).tree):
-                steps = node.id.split(".")
-                is_own = member(item, steps[0]) is not None
-                if not is_own and steps[0] in names and steps[0] not in given:
-                    continue
-                root = Fields(given) if not is_own and steps[0] in given else item
-                if (wrong := _misread(root, steps, whose)) is not None:
+                read = (
+                    _misnamed(subject, state, known, known.at(steps), node.id, each)
+                    for known in _judged(subject, state)
+                )
+                if wrong := _in_all(read):
                     fault = problem_at(node, "unknown-field", *wrong)
                     yield subject.fault((*placed.path, "require"), fault)
 
 
-def _data_judged(subject: Subject, state: str) -> Shape:
-    """The shape of the data that rules judge in a state; unknown where they may judge a text."""
+def _judged(subject: Subject, state: str) -> tuple[DataType, ...]:
+    """The types of the data that rules judge in a state; none where they may judge a text."""
     judged = subject.states[state].judges or subject.graph.written.get(state, "")
-    types = [*subject.graph.types_of(judged)]
-    return subject.judging[state]["artifact"] if types and None not in types else Anything()
+    return subject.data_types.get(judged, ())
 
 
-def _misread(shape: Shape, steps: Sequence[str], whose: str) -> tuple[str, str] | None:
-    """The message and the remedy for the first step to a field that is not there."""
+Misreading = tuple[str, str]
+"""The message and the remedy of what reads a field that is not there."""
+
+
+def _in_all(read: Iterator[Misreading | None]) -> Misreading | None:
+    """What is wrong whichever type the data has."""
+    found = [*read]
+    return found[0] if found and all(found) else None
+
+
+def _misnamed(
+    subject: Subject, state: str, data: DataType, item: DataType | None, name: str, each: str | None
+) -> Misreading | None:
+    head, *steps = name.split(".")
+    item, unknown = item or DataType({}), DataType({})
+    given = {"input": subject.scope.input, "artifact": data, "item": item, "index": unknown}
+    whose = "the data" if each is None else f"an item of `{each}`"
+    if item.field(head) is None and head in given:
+        item = DataType({}, fields=given)
+    elif item.field(head) is None and head in subject.judging[state]:
+        return None
+    return _misread(item, (head, *steps), whose)
+
+
+def _misread(known: DataType | None, steps: Sequence[str], whose: str) -> Misreading | None:
+    """What is wrong with the first step to a field that is not there.
+
+    Of a record that keeps further fields, only a name that is like one of its own is a mistake.
+    """
     for index, step in enumerate(steps):
-        inner = step_into(shape, step)
-        if inner is None:
-            if not isinstance(shape, Fields) or step in (ITEMS, "count"):
+        fields = known.fields if known is not None and step not in (ITEMS, "count") else None
+        if known is not None and fields is not None and known.field(step) is None:
+            near, before = closest(step, fields), _joined(steps[:index])
+            if near is None and known.is_open:
                 return None
-            before, near = _joined(steps[:index]), closest(step, shape.fields)
-            remedy = did_you_mean(step, shape.fields)
+            remedy = did_you_mean(step, fields)
             if near is not None:
                 remedy = f"did you mean `{_joined([*steps[:index], near, *steps[index + 1 :]])}`?"
             return f"{f'`{before}`' if before else whose} has no field `{step}`", remedy
-        shape = inner
+        known = known.at((step,)) if known is not None else None
     return None
 
 

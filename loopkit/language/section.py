@@ -135,19 +135,17 @@ def by_type(first: str, other: str, *types: type) -> ByForm:
     return ByForm((first, other), lambda value: first if isinstance(value, kinds) else other)
 
 
-def by_key(text: str, otherwise: str, **keys: str) -> ByForm:
-    """The tags of a union that is a text, or known by the first of some keys, or has none of them.
-
-    They are those of its members in the order in which they are named here.
-    """
+def by_key(tags: tuple[str, ...], otherwise: str, **keys: str) -> ByForm:
+    """The tags of a union: the first is that of a text, any other of what has the first of some
+    keys; what has none of them has the tag `otherwise`."""
 
     def tag_of(value: object) -> str:
         if isinstance(value, str):
-            return text
+            return tags[0]
         has = value if isinstance(value, dict) else getattr(value, "__dict__", {})
         return next((tag for key, tag in keys.items() if key in has), otherwise)
 
-    return ByForm(tuple(dict.fromkeys((text, *keys.values(), otherwise))), tag_of)
+    return ByForm(tags, tag_of)
 
 
 def fault(

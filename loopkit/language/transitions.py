@@ -129,9 +129,9 @@ class ErrorExit(Noun):
 
 _Edge = Annotated[ErrorEdge, ByItself(ErrorEdge)]
 _Exit = Annotated[ErrorExit, ByItself(ErrorExit)]
-ErrorTarget = SerializeAsAny[
-    Annotated[Id | _Edge | _Exit, by_key("<state>", "<edge>", revise="<edge>", target="<exit>")]
-]
+TAGS = ("<state>", "<edge>", "<exit>")
+KEYS = {"revise": "<edge>", "target": "<exit>"}
+ErrorTarget = SerializeAsAny[Annotated[Id | _Edge | _Exit, by_key(TAGS, "<edge>", **KEYS)]]
 
 
 class ErrorTargets(Noun):
@@ -147,10 +147,7 @@ class ErrorTargets(Noun):
 
 _Classes = Annotated[ErrorTargets, ByItself(ErrorTargets)]
 OnError = SerializeAsAny[
-    Annotated[
-        Id | _Edge | _Exit | _Classes,
-        by_key("<state>", "<classes>", revise="<edge>", target="<exit>"),
-    ]
+    Annotated[Id | _Edge | _Exit | _Classes, by_key((*TAGS, "<classes>"), "<classes>", **KEYS)]
 ]
 Transitions = Annotated[
     tuple[Annotated[Transition, ByItself(Transition)], ...], Field(min_length=1), FROM_LIST

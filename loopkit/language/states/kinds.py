@@ -56,7 +56,9 @@ from loopkit.language.states.state import (
 from loopkit.language.validators import ByItem
 from loopkit.text.json_text import texts_in
 
-BY_CHOICE = by_key("<name>", "<name>", **dict.fromkeys(("from", "of", "else"), "<from>"))
+BY_CHOICE = by_key(
+    ("<name>", "<from>"), "<name>", **dict.fromkeys(("from", "of", "else"), "<from>")
+)
 
 
 class AgentState(TemplateState):
@@ -301,7 +303,7 @@ class FirstText(MadeText):
 
 FirstValue = Annotated[
     PlainText | FirstText | MadeData,
-    by_key("<text>", "<render>", render="<render>", data="<data>"),
+    by_key(("<text>", "<render>", "<data>"), "<render>", data="<data>"),
 ]
 
 
