@@ -111,9 +111,10 @@ class Explorer:
         """A surely dead configuration of a state, else one that may be."""
         return self.dead.get((name, True)) or self.dead.get((name, False))
 
-    def every_plan(self) -> Iterator[tuple[Move, ...]]:
-        """The moves of all configurations; equal tuples are given once."""
-        return iter({id(moves): moves for moves in self.moves}.values())
+    def every_plan(self) -> Iterator[tuple[str, tuple[Move, ...]]]:
+        """The moves of all configurations with their states; equal tuples are given once."""
+        each = zip(self.found, self.moves, strict=True)
+        return iter({id(moves): (name, moves) for (name, _), moves in each}.values())
 
     def starts(self) -> list[int]:
         name = self.present.state
@@ -216,10 +217,12 @@ class Path(Value, frozen=True):
     end: int
 
 
-def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
+def ahead(
+    ends: Collection[str], plans: Iterable[tuple[str, Sequence[Move]]], aim: Aim
+) -> Mapping[str, Number]:
     """The minimum from each state to one of the `ends`, over all configurations of the state."""
     into: dict[str, list[tuple[Number, str]]] = {}
-    for moves in plans:
+    for _, moves in plans:
         for move in moves:
             if move.edge is not None and (weight := aim.weight(move)) != NEVER:
                 into.setdefault(move.edge.target, []).append((weight, move.edge.source))
@@ -408,7 +411,7 @@ def dearest(
 
     With `ends`, only paths to one of these states count; None if there is no such path.
     """
-    weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
+    weights = {id(moves): list(map(aim.weight, moves)) for _, moves in explored.every_plan()}
     weighed = [weights[id(moves)] for moves in explored.moves]
     # The additional last entry is found by END, which is -1: a suspended run.
     totals: list[Number] = [0 if ends is None else -NEVER] * (len(order) + 1)

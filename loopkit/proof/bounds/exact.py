@@ -144,14 +144,14 @@ def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]
 
 
 def untaken(graph: Graph, explored: Explorer) -> tuple[str, ...]:
-    every = (move for moves in explored.every_plan() for move in moves)
+    every = (move for _, moves in explored.every_plan() for move in moves)
     taken = {move.edge.id for move in every if move.edge is not None}
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
 def least_of(
     explorer: Explorer,
-    plans: Iterable[Sequence[Move]],
+    plans: Iterable[tuple[str, Sequence[Move]]],
     measure: Measure,
     ends: Collection[str],
     most: int,
