@@ -24,7 +24,7 @@ from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.moves import Case, Move
-from loopkit.proof.bounds.plans import Plans, TooManyValues
+from loopkit.proof.bounds.plans import Held, Plans
 from loopkit.proof.bounds.result import Taken, Way
 from loopkit.proof.bounds.variables import FOUND, THEN, Variable
 from loopkit.proof.outcomes.analysis import Analysis
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 END = -1
 """The target of a suspended run."""
-Configuration = tuple[str, int]
-"""A state, and the packed values of its variables."""
+Configuration = tuple[str, Held]
+"""A state, and what it holds."""
 Arc = tuple[Move, int]
 """A move, and the number of the configuration to which it leads, or END."""
 
@@ -72,7 +72,7 @@ class Explorer:
         self.plans = plans
         self.present = present or Present(plans.variables.graph.machine.start)
         self._most = most
-        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
+        self._numbers: dict[str, dict[Held, int]] = {n: {} for n in plans.variables.graph.states}
         self.found: list[Configuration] = []
         self.moves: list[tuple[Move, ...]] = []
         """The moves of each explored configuration; equal ones are usually the same tuple."""
@@ -82,14 +82,11 @@ class Explorer:
 
     def explore_all(self) -> Explorer:
         """Explore the whole graph; raises TooMany above the number that may be explored."""
-        try:
-            self.starts()
-            for index, _ in enumerate(self.found):
-                moves, targets = self._look(index)
-                self.moves.append(moves)
-                self.targets.append(targets)
-        except TooManyValues:
-            raise TooMany from None
+        self.starts()
+        for index, _ in enumerate(self.found):
+            moves, targets = self._look(index)
+            self.moves.append(moves)
+            self.targets.append(targets)
         return self
 
     def anew(self) -> Explorer:
@@ -118,7 +115,7 @@ class Explorer:
 
     def starts(self) -> list[int]:
         name = self.present.state
-        held = self.plans.bits_of(name, self.present.values)
+        held = self.plans.start(name, self.present.values)
         return [self._number(name, part) for part in self.plans.parts(name, held)]
 
     def state(self, index: int) -> str:
@@ -138,7 +135,7 @@ class Explorer:
         moves: list[Move] = []
         targets: list[int] = []
         for move, change in zip(plan.moves, plan.changes, strict=True):
-            after = change.after(held) if change.target else 0
+            after = change.after(held) if change.target else ()
             known = numbers[change.target].get(after) if change.target else END
             if known is not None:
                 targets.append(known)
@@ -151,7 +148,7 @@ class Explorer:
         # Equal moves are the same tuple, which is weighed once.
         return plan.moves if len(moves) == len(plan.moves) else tuple(moves), targets
 
-    def _number(self, name: str, held: int) -> int:
+    def _number(self, name: str, held: Held) -> int:
         numbers = self._numbers[name]
         known = numbers.get(held)
         if known is None:
