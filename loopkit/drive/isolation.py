@@ -317,7 +317,7 @@ async def watch_folder(
             active, task, output.name, watched.place, tree.times, tree=tree.digest,
             relative=relative, ignored=watched.folder.ignore, linked=dict(tree.linked),
         )  # fmt: skip
-    return partial(asyncio.to_thread, watched.change, before)
+    return partial(asyncio.to_thread, watched.change, before, output.may_be_missing)
 
 
 class _Watched:
@@ -349,10 +349,17 @@ class _Watched:
     def _keep(self, known: Tree | None) -> Tree:
         return self._active.contents.keep(self._active.state.run, self.folder, known)
 
-    def change(self, before: Captured) -> Written:
-        written = self.read(
-            before, lambda tree: before.tree == tree.digest and before.times == tree.times
-        )
+    def change(self, before: Captured, is_all: bool) -> Written:
+        """What the folder has after the work, or the fault that nothing was changed.
+
+        If it `is_all` that the work can leave, what earlier attempts have changed counts as well.
+        """
+
+        def is_unchanged(tree: Tree) -> bool:
+            has_work = is_all and tree.digest != (self._original or before.tree)
+            return not has_work and (before.tree, before.times) == (tree.digest, tree.times)
+
+        written = self.read(before, is_unchanged)
         return written or Written(fault=f"nothing in {self._named} was changed in this attempt")
 
     def read(self, before: Captured, is_known: Callable[[Tree], bool]) -> Written | None:
