@@ -21,7 +21,7 @@ case $(wc -l < .turns) in
 2) sed -i "s/a + 2/a * 2/" src/calc.py ;;
 3) sed -i "s/def double/def doubled/" src/calc.py ;;
 esac
-echo Done.
+echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Done."}'
 """
 FAULTY = """def add(a, b):
     return a - b

@@ -468,7 +468,7 @@ ARCHITECT = """  architect:
 """
 OUTSIDE_ARCHITECT = (ARCHITECT, "  architect:\n    outside: true\n")
 OUTSIDE_CODER = (
-    "coder: {command: [claude, --print, --permission-mode, acceptEdits], timeout: 20m}",
+    "coder: {program: claude, timeout: 20m}",
     "coder: {outside: true}",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -12,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.engine.events import Failed, Suspended
-from loopkit.language.load import load_text
-from loopkit.outside.processes import CommandResult
+from loopkit.programs import PROGRAMS
+from loopkit.programs.port import Counted
 from loopkit.text.moments import LONGEST_S, wait_asked, wait_in
-from loopkit.validators.command import ending_of
-from tests.support import ROOT, Desk, Played
+from tests.support import Desk, Played
 
 NOW = datetime(2026, 11, 22, 19, 30, tzinfo=timezone(timedelta(hours=1)))
 HOUR = 3600.0
@@ -84,7 +84,8 @@ def test_whatever_it_says_it_is_a_wait_or_nothing(said: str) -> None:
         ("limit reached · resets 8:30pm (Europe/Berlin)", HOUR),
         ("Rate limited. Suggested retry after 3600s.]\nPlease wait and try again later.", HOUR),
         ("Try again at a later time, in 20s.", 20), ("Wait until tomorrow at 9.", 13.5 * HOUR),
-        ("Please retry after: 20", 20),
+        ("Please retry after: 20", 20), ("Try again at Nov 24th, 2026 1:00 PM.", 41.5 * HOUR),
+        ("Weekly limit reached · resets Nov 24 at 1pm (Europe/Berlin)", 41.5 * HOUR),
         ("retry limit, last status: 429", None), ("Try again in a while", None), ("", None),
     ],
 )  # fmt: skip
@@ -190,10 +191,10 @@ def test_a_fatal_end_says_when_too(desk: Desk) -> None:
 
 
 MESSAGES = [
-    ("claude", '{"type":"result","result":"Claude AI usage limit reached|1795375800"}', HOUR),
+    ("claude", "Claude AI usage limit reached|1795375800", HOUR),
     (
         "claude",
-        '{"result":"You\'ve hit your session limit · resets 12:50am (America/Los_Angeles)"}',
+        "You've hit your session limit · resets 12:50am (America/Los_Angeles)",
         14 * HOUR + 20 * 60,
     ),
     (
@@ -205,20 +206,21 @@ MESSAGES = [
     ("codex", "You've hit your usage limit. To get more access, try again at 8:30 PM.", HOUR),
     ("codex", "You've hit your usage limit, try again at Nov 24th, 2026 1:00 PM.", 41.5 * HOUR),
 ]
+RECORDS: dict[str, Callable[[str], dict[str, object]]] = {
+    "claude": lambda said: {"type": "result", "is_error": True, "result": said},
+    "codex": lambda said: {"type": "turn.failed", "error": {"message": said}},
+}
 
 
 @pytest.mark.parametrize(("program", "said", "seconds"), MESSAGES)
-def test_the_patterns_in_the_documentation_read_what_these_programs_say(
+def test_what_coding_programs_say_of_their_quota_is_read(
     program: str, said: str, seconds: float
 ) -> None:
-    page = (ROOT / "docs/reference/programs.md").read_text(encoding="utf-8")
-    examples = [part.partition("```")[0] for part in page.split("```yaml\n")]
-    [example] = [example for example in examples if "[claude, --print, --verbose" in example]
-    agents = load_text(example, "machine.yaml", ROOT).machine.agents
-    stdout, stderr = (said, "") if program == "claude" else ("", said)
-    ending = ending_of(agents[program].error_rules, CommandResult(1, stdout, stderr, False), NOW)
-    assert ending is not None
-    assert (ending.error_class, ending.retry_after_s) == ("transient", pytest.approx(seconds))
+    reader = PROGRAMS[program].reader()
+    reader.feed(json.dumps(RECORDS[program](said)))
+    failed = reader.finish("", 1, Counted(), NOW).failed
+    assert failed is not None
+    assert (failed.why, failed.retry_after_s) == ("quota", pytest.approx(seconds))
 
 
 JUDGED = """

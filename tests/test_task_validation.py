@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,9 +79,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    program = tmp_path / "program"
+    program = tmp_path / "bin/claude"
+    program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} "{tmp_path}/agent.py" "$@"\n')
     program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Begin"]):
         subprocess.run([*git, *command], cwd=tmp_path, check=True)
@@ -96,7 +99,7 @@ def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tests = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-    said = ["--set", f"program={project}/program", "--set", f"test_command={tests}"]
+    said = ["--set", f"test_command={tests}"]
     builds = f"build_command={sys.executable} -m compileall -q rows.py"
     assert run(*said, "--set", builds) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -120,7 +123,7 @@ def test_a_task_is_built_until_its_tests_pass_and_merged_with_its_findings_noted
 def test_a_test_command_that_cannot_be_started_asks_a_person_and_not_the_coder(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = ["--set", f"program={project}/program", "--set", "test_command=no-such-program"]
+    said = ["--set", "test_command=no-such-program"]
     assert run(*said) == 5
     told = capsys.readouterr()
     assert "was built, but not judged" in told.out + told.err
@@ -132,7 +135,7 @@ def test_a_validator_that_answers_for_another_task_passes_nothing_and_a_person_i
 ) -> None:
     """S1.22: neither a pass nor a reason to build again."""
     (project / "agent.py").write_text(AGENT.replace("{code}", "0123456789ab"))
-    assert run("--set", f"program={project}/program") == 5
+    assert run() == 5
     told = capsys.readouterr()
     assert "was built, but not judged" in told.out + told.err
     assert "does not repeat" in told.out + told.err
@@ -166,7 +169,7 @@ def side_by_side(project: Path, file: str) -> int:
     (project / "plan.yaml").write_text(BOTH)
     with (project / ".gitignore").open("a") as ignored:
         ignored.write("status.txt\n*.log\n")
-    return run("--set", f"program={project}/program")
+    return run()
 
 
 def test_tasks_at_the_same_time_share_no_file_and_their_work_comes_together(
@@ -191,21 +194,28 @@ def test_of_two_tasks_that_write_the_same_file_one_is_carried_out_again_on_the_w
     assert (project / "same.txt").read_text() == "made by c\n"
 
 
+def failed(**fields: Any) -> str:
+    """The script of a program whose last record has these fields."""
+    record = {"type": "result", "subtype": "success", "is_error": True, "result": "", **fields}
+    return f"echo '{json.dumps(record)}'; exit 1"
+
+
 CAUSES = {
-    "no cause that is known": ("echo 'No module named x' >&2; exit 1", 1, "attempts: 3"),
-    "a key": ("echo 'Invalid API key' >&2; exit 1", 4, "status: in_progress"),
-    "a quota": ("echo 'You exceeded your quota' >&2; exit 1", 4, "status: in_progress"),
-    "an outage": ("echo '{\"api_error_status\":529}'; exit 1", 4, "status: in_progress"),
+    "its turns": (failed(subtype="error_max_turns"), 1, "attempts: 3"),
+    "no cause that is known": ("echo 'No module named x' >&2; exit 1", 4, "status: in_progress"),
+    "a key": (failed(result="Bad key", api_error_status=401), 4, "status: in_progress"),
+    "a quota": (failed(result="Usage limit reached", api_error_status=429), 4, "in_progress"),
+    "an outage": (failed(result="Overloaded", api_error_status=529), 4, "status: in_progress"),
     "a kill": ("kill -KILL $$", 4, "status: in_progress"),
 }
 
 
 @pytest.mark.parametrize(("code", "exit_code", "written"), CAUSES.values(), ids=CAUSES)
-def test_a_coder_that_exits_has_used_an_attempt_unless_the_cause_is_known(
+def test_a_coder_that_gives_no_answer_has_used_an_attempt_unless_something_else_failed(
     project: Path, code: str, exit_code: int, written: str
 ) -> None:
-    (project / "program").write_text(f"#!/bin/sh\n{code}\n")
-    assert run("--set", f"program={project}/program") == exit_code
+    (project / "bin/claude").write_text(f"#!/bin/sh\n{code}\n")
+    assert run() == exit_code
     plan = (project / "plan.yaml").read_text()
     assert (written in plan, "attempts:" in plan) == (True, exit_code == 1)
 
@@ -235,7 +245,7 @@ def test_a_plan_that_a_coder_changes_is_read_again_and_its_tasks_are_found_by_id
     """S1.57: our counters stay; what has vanished or has another status is refused by name."""
     (project / "agent.py").write_text(CHANGES)
     (project / "plan.yaml").write_text(CHANGED)
-    assert run("--set", f"program={project}/program") == 1
+    assert run() == 1
     said = capsys.readouterr()
     told: dict[str, Any] = json.loads(said.out)
     outcomes = ["not_applicable", "refused", "refused", "not_applicable"]
@@ -381,7 +391,7 @@ def test_a_plan_that_is_refused_costs_nothing_and_stays_as_it_is(
         old, new, told = BROKEN[name]
         plan = PLAN.replace(old, new)
         (project / "plan.yaml").write_text(plan)
-        assert run("--set", f"program={project}/program") == 2
+        assert run() == 2
         said = capsys.readouterr()
         assert told in said.err
         assert "Traceback" not in said.err
@@ -399,7 +409,9 @@ def test_what_a_plan_would_take_is_told_without_a_call_and_a_key_that_is_one_sli
     told = capsys.readouterr()
     said = " ".join(told.out.split())
     assert "for each task of input.plan.data.sections[].tasks[], 1 to 2 times" in said
-    assert "Commands that can run: verify · builds: sh -c" in said
+    assert "Commands that can run: " in said
+    assert "coder (your login, no key is passed): claude -p" in said
+    assert "verify · builds: sh -c" in said
     assert "[0].dependancies`; did you mean `dependencies`?" in told.err
     assert not (project / "rows.py").exists()
     assert not list(project.glob(".loopkit/**/*.db"))

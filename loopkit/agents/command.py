@@ -98,7 +98,7 @@ class CommandAgentPort(AgentPort):
         ending = ending or Ending("fatal")
         said = _tail(result.stderr) or _tail(result.stdout)
         if self._definition.reply != "text":
-            said = _reported_failure(list(events_of(result.stdout)), result.exit_code) or said
+            said = failure_in(_last_of(list(events_of(result.stdout)))) or said
         message = f"`{program}` ended with exit code {result.exit_code}"
         message += f": {said}" if said else ""
         raise AgentError(ending.error_class, message, retry_after_s=ending.retry_after_s)
@@ -136,7 +136,7 @@ def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
     AgentError."""
     events = list(events_of(stdout))
     result = result_of(events)
-    if reason := _reported_failure(events):
+    if reason := failure_in(_last_of(events)):
         raise AgentError("fatal", f"the program reports an error: {reason}")
     if not result:
         cause = "the program's output has no last record (`type: result`), so it ended early or "
@@ -153,11 +153,8 @@ def read_stream_json(stdout: str, *, may_be_empty: bool = False) -> Reply:
     return Reply(text, said=said_all, session=session, cost_usd=cost_usd, tokens=tokens)
 
 
-def _reported_failure(events: Sequence[Event], exit_code: int = 0) -> str:
-    """Why a program failed, by its last record; one with an exit code may have said so before."""
-    last = result_of(events) or (events[-1] if events else {})
-    records = [last, *reversed(events)] if exit_code else [last]
-    return next(filter(None, map(failure_in, records)), "")
+def _last_of(events: Sequence[Event]) -> Event:
+    return result_of(events) or (events[-1] if events else {})
 
 
 def _printed(stdout: str) -> str:

@@ -29,8 +29,10 @@ from loopkit.agents.port import (
     Reply,
     Request,
 )
+from loopkit.agents.program import ProgramAgentPort
 from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
+from loopkit.engine.findings import note
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
 from loopkit.engine.records import Usage
@@ -38,6 +40,7 @@ from loopkit.engine.state import RunState
 from loopkit.language.agents import Agent, CommandAgent, OutsideAgent, has_no_provider, meant_model
 from loopkit.language.agents.agent import CalledAgent
 from loopkit.language.agents.model import Fallback, ModelAgent
+from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.machine import Machine
 from loopkit.language.section import ErrorClass
 from loopkit.language.states import State
@@ -51,6 +54,7 @@ from loopkit.scenario.cases import Scenario
 from loopkit.scenario.playable import Playable, misnamed_parts
 from loopkit.scenario.script import (
     ANY,
+    CHILDREN,
     CRASH,
     Attempts,
     ChildParts,
@@ -157,6 +161,9 @@ class ScriptedAgent(AgentPort):
         )
         return reply.replace(
             session=self._name if played.session else None,
+            findings=tuple(
+                note(code, each) for code, said in played.notes.items() for each in said
+            ),
             tokens=spent.tokens,
             counted=counted,
             cost_usd=played.cost_usd,
@@ -348,6 +355,7 @@ def players_of(
 PORTS: Mapping[str, Callable[[Any], AgentPort]] = {
     ModelAgent.kind: ModelAgentPort,
     CommandAgent.kind: CommandAgentPort,
+    ProgramAgent.kind: ProgramAgentPort,
     OutsideAgent.kind: OutsideAgentPort,
 }
 """For each kind of agent that neither a scenario nor a function plays."""
@@ -492,7 +500,8 @@ def _with_option(options: Mapping[str, Any], path: Sequence[str], value: object)
 
 def _no_model(option: str, name: str, machine: Machine) -> str:
     if name in machine.agents:
-        kind = "a program (`command:`)" if machine.agents[name].is_called else "played from outside"
+        one = machine.agents[name]
+        kind = f"a program (`{one.kind}:`)" if one.is_called else "played from outside"
         return f"`{option} {name}=…`: `{name}` is {kind}, not a model"
     hint = did_you_mean(name, _models_within(machine)) or "none of the machine's agents is a model"
     return f"`{option} {name}=…`: the machine has no agent `{name}`; {hint}"
@@ -551,6 +560,8 @@ class FunctionAgentPort(AgentPort):
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself without an address."""
 NOBODY = ChildParts()
+PASSING = "{data: {verdict: pass, findings: []}}"
+"""In a script, the reply of a judge that finds nothing."""
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
@@ -567,6 +578,8 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 @dataclass(frozen=True)
 class Cast:
     called: str
+    path: tuple[str, ...]
+    """Where in a scenario its parts are written."""
     machine: Machine
     said: Parts
     limited: frozenset[str]
@@ -594,12 +607,13 @@ def casts_of(
     said: Parts | None = None,
     limited: frozenset[str] = frozenset(),
     called: str = "",
+    path: tuple[str, ...] = (),
 ) -> Iterator[Cast]:
     """The casts of a run, and of each kind of child that the scenario tells apart."""
     said = said or NOBODY
     own = dict(machine.limits)
     limited |= {name for name in ("cost_usd", "tokens") if own[name] is not None}
-    yield Cast(called, machine, said, limited)
+    yield Cast(called, path, machine, said, limited)
     children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
         others = ANY if state.has_keys else ""
@@ -607,7 +621,8 @@ def casts_of(
         if others not in (key for key, _ in known):
             known.append((others, NOBODY))
         for key, parts in known:
-            yield from casts_of(state.child, parts, limited, place_of(name, key, called))
+            within = (*path, CHILDREN, name, *filter(None, [key]))
+            yield from casts_of(state.child, parts, limited, place_of(name, key, called), within)
 
 
 def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
@@ -615,10 +630,15 @@ def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
     unplayed = {name: agent for name, agent in agents if name not in cast.said.agents}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
     if is_played and (models := cast.machine.model_agents.keys() & real.keys()):
-        listed = ", ".join(f"`{name}`" for name in real if name in models)
+        missing = [name for name in real if name in models]
+        authors = {agent for asked in cast.machine.authoring.values() for agent in asked}
+        replies = {name: "TEXT" if name in authors else PASSING for name in missing}
+        parts = ", ".join(f"{name}: [{reply}]" for name, reply in replies.items())
+        for key in reversed((*cast.path, "agents")):
+            parts = f"{key if key.isidentifier() else json.dumps(key)}: {{{parts}}}"
         raise NotRunnable(
-            f"the scenario plays some agents, but not {listed}, so that a real model "
-            "would be called; let it play them too, or none"
+            f"the scenario plays some agents, but not {', '.join(map('`{}`'.format, missing))}, so "
+            f"that a real model would be called; let it play them too, or none: add `{parts}`"
         )
     for name, agent in real.items():
         for who, one in agent.labelled_in_turn(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 from pathlib import Path
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from loopkit.engine.events import Role
 from loopkit.engine.findings import Finding
-from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, TokenUse, ToolCall
+from loopkit.engine.payloads import HumanAnswer, LeftFolder, Ran, SessionUse, TokenUse, ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents import OutsideAgent
 from loopkit.language.section import ErrorClass
+from loopkit.programs.port import Action
 from loopkit.values import NOTHING, Mutable, Value
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class Request(Mutable):
     """The working folder of a command."""
     session: str | None = None
     """The id that an external agent named before."""
+    session_use: SessionUse | None = None
+    """What its program had counted for the whole session."""
+    report: Callable[[Action, str | None], Awaitable[None]] | None = None
+    """Stores what a program does while it works, and the session in which it does it."""
     whole_prompt: Callable[[], str] | None = None
     """Fills in the prompt of a fresh session, if another goes on with this call."""
     begins_anew: bool = False
@@ -136,6 +141,9 @@ class Reply(Value, frozen=True):
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
+    session_use: SessionUse | None = None
+    stream: str = ""
+    warning: str = ""
     model: str = ""
     tokens: int = 0
     """In and out together."""
@@ -164,6 +172,9 @@ class AgentError(Exception):
     """The call may have been billed all the same: it counts at its reservation."""
     timed_out: bool = False
     """It took too long, and may have done its work all the same."""
+    doubt: str = ""
+    """Why else it may have done some of its work all the same."""
+    stream: str = ""
     unreadable: bool = False
     """An answer came but can't be read: it is requested once more, and only once."""
     capped: bool = False

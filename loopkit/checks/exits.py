@@ -40,7 +40,7 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.bounds.configurations import Endless, present_of
-from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.exploring import explore, untaken_if_raised
 from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
 from loopkit.proof.outcomes.analysis import Analysis
 from loopkit.proof.outcomes.facts import table_of
@@ -161,10 +161,12 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
     confirmed = [*_confirm(bounds, problems)]
-    more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, bounds)]
+    # `--set` may raise a limit while a run goes on.
+    never = untaken_if_raised(subject) if bounds.untaken else ()
+    more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, never, bounds)]
     if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*confirmed, *more)):
         # Otherwise consequences of these problems would be reported again.
-        more += _check_caps(subject, bounds)
+        more += _check_caps(subject, never, bounds)
     return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
@@ -211,18 +213,21 @@ def how_reached(found: Stuck) -> str:
     return f"a run gets there by {way}" + (f", with {held}" if held else "")
 
 
-def _untaken(subject: Subject, bounds: Bounds) -> Found:
+def _untaken(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found:
     for edge_id in bounds.untaken:
         edge = subject.graph.by_id[edge_id]
-        if edge.event == "done" and not _is_harmless(subject, edge):
+        if edge_id in never and edge.event == "done" and not _is_harmless(subject, edge):
             message = "no run takes this transition: it is closed, or another one comes first, "
             message += f"whenever a run is in `{edge.source}`"
             remedy = "correct the guard or the order, or delete the transition"
             yield subject.problem(edge.path, DEAD, message, remedy)
 
 
-def _check_caps(subject: Subject, bounds: Bounds) -> Found:
+def _check_caps(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found:
     limits = subject.machine.limits
+    opened = [subject.graph.by_id[edge] for edge in bounds.untaken if edge not in never]
+    unknown = {counter for edge in opened for counter in edge.counters}
+    """The counters of edges that only raised limits open."""
     written: Mapping[DocPath, Sequence[str]] = {
         **{("limits", "budgets", name): [budget_key(name)] for name in limits.budgets},
         ("limits", "total_revisions"): [TOTAL],
@@ -233,7 +238,7 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Found:
         used = [counter for counter in counters if counter in subject.graph.caps]
         left = [bounds.unfilled[counter] for counter in used if counter in bounds.unfilled]
         is_written = subject.source.document.node(path) is not None
-        if left and len(left) == len(used) and is_written:
+        if left and len(left) == len(used) and is_written and unknown.isdisjoint(used):
             most = max(one or 0 for one in left)
             at_most = "" if None in left else f": a run makes at most {plural(most, 'revision')}"
             message = f"no run uses it up{at_most}"

@@ -1,7 +1,8 @@
 """Checks of guards and of conditions on data: their syntax, names and types.
 
-The codes are those of the guard language; `unknown-name` gets its remedy here, which says where the
-name is known or what to write instead. What only code computes gets the rule that says it.
+The codes are those of the guard language and `unknown-field`; `unknown-name` gets its remedy here,
+which says where the name is known or what to write instead. What only code computes gets the rule
+that says it.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REVISING, SCORE
 from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
-from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
+from loopkit.language.guard.grammar import (
+    ELSEWHERE,
+    KEYWORDS,
+    Guard,
+    GuardError,
+    GuardProblem,
+    nodes_of_names,
+    problem_at,
+)
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, item_of, member
-from loopkit.language.validators import Rule
+from loopkit.language.validators import RequireRule, Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.scope import over, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
@@ -213,6 +222,89 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
                 names = next((subject.judging[state] for state in placed.used_at), {})
                 fault = fault.replace(help=_instead_of_condition(_with_lists(text, names), each))
             yield subject.fault((*placed.path, *at), fault)
+
+
+@of_rules(RuleBase)
+def check_paths_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    """Each step of a path has to be a field of the data that is judged, where its type is known."""
+    for state in placed.used_at:
+        for at, text in placed.rule.paths:
+            with suppress(GuardError):
+                steps = parse_path(text)
+                read = (_misread(known, steps, "the data") for known in _judged(subject, state))
+                # What a lookup reads `at` a path is not in the judged data.
+                if (wrong := _in_all(read)) and at[-1] != "at":
+                    yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
+
+
+@of_rules(RequireRule)
+def check_names_read(subject: Subject, placed: PlacedRule[RequireRule]) -> Found:
+    """The same for each name of a condition, which may be a field of an item."""
+    each = placed.rule.each
+    for state in placed.used_at:
+        with suppress(GuardError):
+            steps = parse_path(each) if each else ()
+            for node in nodes_of_names(parse_requirement(placed.rule.require).tree):
+                read = (
+                    _misnamed(subject, state, known, known.at(steps), node.id, each)
+                    for known in _judged(subject, state)
+                )
+                if wrong := _in_all(read):
+                    fault = problem_at(node, "unknown-field", *wrong)
+                    yield subject.fault((*placed.path, "require"), fault)
+
+
+def _judged(subject: Subject, state: str) -> tuple[DataType, ...]:
+    """The types of the data that rules judge in a state; none where they may judge a text."""
+    judged = subject.states[state].judges or subject.graph.written.get(state, "")
+    return subject.data_types.get(judged, ())
+
+
+Misreading = tuple[str, str]
+"""The message and the remedy of what reads a field that is not there."""
+
+
+def _in_all(read: Iterator[Misreading | None]) -> Misreading | None:
+    """What is wrong whichever type the data has."""
+    found = [*read]
+    return found[0] if found and all(found) else None
+
+
+def _misnamed(
+    subject: Subject, state: str, data: DataType, item: DataType | None, name: str, each: str | None
+) -> Misreading | None:
+    head, *steps = name.split(".")
+    item, unknown = item or DataType({}), DataType({})
+    given = {"input": subject.scope.input, "artifact": data, "item": item, "index": unknown}
+    whose = "the data" if each is None else f"an item of `{each}`"
+    if item.field(head) is None and head in given:
+        item = DataType({}, fields=given)
+    elif item.field(head) is None and head in subject.judging[state]:
+        return None
+    return _misread(item, (head, *steps), whose)
+
+
+def _misread(known: DataType | None, steps: Sequence[str], whose: str) -> Misreading | None:
+    """What is wrong with the first step to a field that is not there.
+
+    Of a record that keeps further fields, only a name that is like one of its own is a mistake.
+    """
+    for index, step in enumerate(steps):
+        fields = known.fields if known is not None and step not in (ITEMS, "count") else None
+        if known is not None and fields is not None and known.field(step) is None:
+            near, before = closest(step, fields), _joined(steps[:index])
+            if near is None and known.is_open:
+                return None
+            remedy = did_you_mean(step, fields)
+            if near is not None:
+                remedy = f"did you mean `{_joined([*steps[:index], near, *steps[index + 1 :]])}`?"
+            return f"{f'`{before}`' if before else whose} has no field `{step}`", remedy
+        known = known.at((step,)) if known is not None else None
+    return None
+
+
+def _joined(steps: Sequence[str]) -> str:
+    return ".".join(steps).replace(f".{ITEMS}", ITEMS)
 
 
 def _with_lists(text: str, names: Mapping[str, Shape]) -> str:

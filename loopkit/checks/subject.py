@@ -16,6 +16,7 @@ from loopkit.checks.codes import CODES
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, did_you_mean
 from loopkit.language.agents.tools import ToolBase
+from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import PRINTED_FACTS, SCORE
 from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
@@ -77,8 +78,17 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         drafting = (name for placed in self.rules for name in placed.drafted_at)
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
+    @cached_property
+    def data_types(self) -> Mapping[str, tuple[DataType, ...]]:
+        """For each artifact the types that its data may have; none where it may be a text."""
+        every = {name: (*self.graph.types_of(name),) for name in self.graph.artifacts}
+        known = {name: tuple(filter(None, types)) for name, types in every.items()}
+        return {name: types for name, types in known.items() if types == every[name]}
+
     def names_read(self, name: str) -> frozenset[str]:
-        return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        """The names that the guards of a state read, its own without `STATE.` before them."""
+        read = self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        return frozenset(fact.removeprefix(f"{name}.") for fact in read)
 
     @property
     def revise_edges(self) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:

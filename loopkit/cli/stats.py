@@ -16,7 +16,6 @@ from loopkit.text import plural
 from loopkit.views.stats import (
     MachineStats,
     RunStats,
-    as_csv,
     children_of,
     defect_table,
     machine_text,
@@ -36,7 +35,7 @@ Read = RunStats | RunUnreadable
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "json", "csv"]),
+    type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
     help="How to print the figures.",
@@ -67,8 +66,6 @@ def stats_command(
     machines = stats_of_machines(runs)
     if form == "json":
         _print_json(runs, machines)
-    elif form == "csv":
-        print(as_csv(runs, of_defects=defects), end="")
     else:
         _print_tables(machines, runs if defects or run else ())
     if left_out:

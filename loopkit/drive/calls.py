@@ -6,6 +6,7 @@ doubt, and its policy decides. The run's events alone say which callee has the n
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
@@ -28,6 +29,7 @@ from loopkit.drive.replies import (
     KEPT_CHARS,
     NOTHING_WRITTEN,
     Written,
+    bounded,
     refuse_halves,
     reply_event,
     shorten,
@@ -45,7 +47,7 @@ from loopkit.drive.retries import (
     seconds_to_next_try,
     wait_after,
 )
-from loopkit.engine.events import Failed, Held, InDoubt, Intended, Policy, Replied
+from loopkit.engine.events import Acted, Failed, Held, InDoubt, Intended, Policy, Replied
 from loopkit.engine.findings import Finding
 from loopkit.engine.payloads import PromptSize
 from loopkit.engine.records import RefusedCall, Usage
@@ -57,10 +59,12 @@ from loopkit.language.machine import Machine
 from loopkit.language.states import State
 from loopkit.machine.program import Callee, callees_of
 from loopkit.plugins import serving
-from loopkit.text import plural
+from loopkit.programs.port import Action
+from loopkit.text import one_line, plural
 from loopkit.values import NOTHING, Value
 
 T = TypeVar("T")
+ACTION_WIDTH = 300
 LOOK_AGAIN_S = 0.3
 """How often is asked what other processes have used of an account."""
 
@@ -238,6 +242,8 @@ class Caller:
             else:
                 await active.budget.line.enter(self._admit, active.wait_for)
             await active.append()
+            request.report = self._store_action
+            self._go_on_in_session()
             started = active.clock.monotonic()
             try:
                 async with active.in_hand(request.deadline_s):
@@ -258,6 +264,16 @@ class Caller:
         finally:
             active.budget.settle(request.key)
         return reply_event(active.redact, request, reply, written, files, spent_s)
+
+    def _go_on_in_session(self) -> None:
+        """Let a program that has begun this work and failed go on in the same session."""
+        request, task = self.request, self.task
+        if task is None or task.session in (None, request.session):
+            return
+        request.session, request.session_use = task.session, None
+        if request.whole_prompt is None:
+            prompt = request.prompt
+            request.whole_prompt = lambda: prompt
 
     def _admit(self) -> bool:
         """Stage the intent of a call with its maximum reserved, if there is room for it.
@@ -339,7 +355,8 @@ class Caller:
             by_limit = request.deadline_s < request.timeout_s
             message = f"no answer within {request.deadline_s:g} s"
             error = AgentError("transient", message, charged=True, timed_out=True)
-        doubt = self._doubt(spent_s, by_limit=by_limit) if error.timed_out else None
+        is_doubtful = error.timed_out or error.doubt
+        doubt = self._doubt(error, spent_s, by_limit=by_limit) if is_doubtful else None
         message = storable_text(active.redact, error.message)
         message = message if len(message) <= KEPT_CHARS else shorten(message)
         failure = TryFailed(error, message, spent_s)
@@ -357,8 +374,27 @@ class Caller:
             return AnswerCutOff(message, remedy_for_longer(active, self.work.quote, request))
         return failure
 
-    def _doubt(self, spent_s: float, *, by_limit: bool) -> InDoubt | None:
-        """The event of a program that was ended, and may have done its work.
+    async def _store_action(self, action: Action, session: str | None) -> None:
+        """Store what a program does at once: people follow it, and a call that fails after it can
+        go on in its session."""
+        active, clean = self.active, partial(storable_text, self.active.redact)
+        acted = Acted(
+            key=self.request.key,
+            kind=action.kind,
+            name=one_line(clean(action.name), ACTION_WIDTH),
+            about=one_line(clean(action.about), ACTION_WIDTH),
+            session=session,
+        )
+        writing = asyncio.ensure_future(active.append(acted))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The deadline of the call is none of what is being stored.
+            await writing
+            raise
+
+    def _doubt(self, error: AgentError, spent_s: float, *, by_limit: bool) -> InDoubt | None:
+        """The event of a program that was ended or failed, and may have done its work.
 
         None if it may be started again, or is not because an edge leads on after the limit; and for
         models, because an answer that got lost does no harm.
@@ -368,7 +404,8 @@ class Caller:
         policy = policy_of(called)
         if called.if_in_doubt == "retry" or policy == "retry":
             return None
-        reason = f"it took longer than {getattr(called, 'timeout', request.timeout_s):g} s"
+        most_s = getattr(called, "timeout", request.timeout_s)
+        reason = error.doubt or f"it took longer than {most_s:g} s"
         if by_limit:
             limit_s = self.active.limits.get("time")
             leads_on = self.active.program.graph.on
@@ -428,6 +465,7 @@ class Caller:
             message=failure.message,
             unreadable=error.unreadable,
             in_words=storable_text(self.active.redact, error.in_words),
+            stream=bounded(storable_text(self.active.redact, error.stream)),
             usage=usage.as_held if error.charged else usage,
         )
 

@@ -16,6 +16,7 @@ from loopkit.agents.port import NotRunnable
 from loopkit.language.agents import Agent, CommandAgent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.agents.tools import CommandTool
 from loopkit.language.guard.evaluate import compile_guard
 from loopkit.language.guard.grammar import parse as parse_guard
@@ -172,8 +173,13 @@ class _Wanted:
             first, who = is_sure and index == 0, label + within
             if isinstance(one, CommandAgent):
                 yield from self._program_of(one.command, who, one.env, is_sure=first)
+            elif isinstance(one, ProgramAgent):
+                yield from _coding_program(one, who, is_sure=first)
             elif isinstance(one, ModelAgent):
                 yield from _keys_of(one, who, is_sure=first)
+        yield from self._of_tools(name, agent, within, is_sure=is_sure)
+
+    def _of_tools(self, name: str, agent: Agent, within: str, *, is_sure: bool) -> Iterator[Need]:
         for called, tool in agent.callable_tools.items():
             for validator in tool.validators:
                 rules = rules_of(self.cast.machine.validators.get(validator, ()))
@@ -225,6 +231,14 @@ def _program(program: str, who: str, env: Iterable[str], *, is_sure: bool) -> Ne
         is_there, is_sure = os.path.exists(program) or not os.path.isabs(program), False
         lack, remedy = "does not exist", "make it, or correct the path"
     return Need(f"program {program}", "" if is_there else lack, who, remedy, is_sure)
+
+
+def _coding_program(agent: ProgramAgent, who: str, *, is_sure: bool) -> Iterator[Need]:
+    known = agent.known
+    need = _program(known.executable, f"{who}, {agent.payment}", (), is_sure=is_sure)
+    yield replace(need, remedy=f"install it: `npm install --global {known.package}`")
+    if agent.auth == "key":
+        yield _key(agent.keys, who, "set it, or write `auth: login`", is_sure=is_sure)
 
 
 def _keys_of(agent: ModelAgent, who: str, *, is_sure: bool) -> Iterator[Need]:

@@ -107,11 +107,11 @@ def reply_event(
     session = storable(session) if session is not None and len(session) <= LONGEST_NAME else None
     return Replied(
         key=request.key,
-        text=shorten(text) if is_cut else text if is_agent else _output(text),
+        text=shorten(text) if is_cut else text if is_agent else bounded(text),
         said=tuple(map(clean, reply.said)),
-        thoughts=_output(clean(reply.thoughts)),
+        thoughts=bounded(clean(reply.thoughts)),
         loops=reply.loops,
-        raw=_output(clean(reply.raw)),
+        raw=bounded(clean(reply.raw)),
         cut_off=reply.cut_off or is_cut,
         in_words=clean(reply.in_words),
         prompt_cut=clean(reply.prompt_cut),
@@ -120,8 +120,11 @@ def reply_event(
         kept=_provider_data(redact, reply.kept) if reply.kept else NOTHING,
         has_no_tools=reply.has_no_tools,
         exit_code=reply.exit_code,
-        stderr=_output(clean(reply.stderr)),
+        stderr=bounded(clean(reply.stderr)),
         session=session,
+        session_use=reply.session_use,
+        stream=bounded(clean(reply.stream)),
+        warning=clean(reply.warning),
         model=clean(reply.model[:LONGEST_NAME]),
         workspace=reply.workspace or files,
         usage=usage.as_held if reply.held else usage,
@@ -196,7 +199,8 @@ def storable_output(redact: Redact, written: Written) -> Written:
     return Written(fault=f"{takes}, and {MOST_FILE_BYTES:,} can be kept; write fewer of them")
 
 
-def _output(text: str) -> str:
+def bounded(text: str) -> str:
+    """A text that can be stored: the whole, or both of its ends."""
     is_short = len(text) * _MOST_BYTES_A_CHAR <= MOST_BYTES
     return text if is_short or size_as_json(text) <= MOST_BYTES else shorten(text)
 

@@ -23,6 +23,7 @@ from loopkit.engine.payloads import (
     LeftFolder,
     PromptSize,
     Ran,
+    SessionUse,
     TokenUse,
     ToolCall,
     Version,
@@ -120,6 +121,20 @@ class Intended(AtVisit, frozen=True, kw_only=True):
         return f"{self.place}, {self.opinion}" if self.opinion else self.place
 
 
+class Acted(Event, frozen=True, kw_only=True):
+    """A coding program has done something, while its call is still open."""
+
+    key: str
+    kind: Literal["tool", "edit"]
+    """Whether it has called a tool or edited a file."""
+    name: str
+    """The program's own name of the tool."""
+    about: str = ""
+    """The path, the command or the query."""
+    session: str | None = None
+    """The session in which the call can be continued if it fails."""
+
+
 class Held(Event, frozen=True, kw_only=True):
     """A call waits, or a fallback is asked, because the provider has failed repeatedly."""
 
@@ -165,14 +180,20 @@ class Replied(Event, frozen=True, kw_only=True):
     """For a tool that validates: the digest of the draft if nothing in it blocks, otherwise
     empty."""
     findings: tuple[Finding, ...] = ()
-    """For a tool that validates: what it found in the draft. For a program: what it changed in
-    protected files."""
+    """For a tool that validates: what it found in the draft. For a program: what it was not allowed
+    to do, and what it changed in protected files."""
     commands: tuple[Ran, ...] = ()
     """For a tool: the results of the programs that it ran."""
     exit_code: int | None = None
     stderr: str = ""
     session: str | None = None
     """The session id that an external agent reported."""
+    session_use: SessionUse | None = None
+    """What the program has counted for the whole session; null if it counts each call alone."""
+    stream: str = ""
+    """All that a coding program printed, as it printed it."""
+    warning: str = ""
+    """What a person should know of the program, such as that its version was not tried."""
     model: str = ""
     """The model that answered, by the provider's name for it."""
     artifact_text: str | None = None
@@ -215,6 +236,8 @@ class Failed(Event, frozen=True, kw_only=True):
     begins_anew: str = ""
     """The prompt with which a fresh session begins, because the kept one is lost or too long for
     the model; empty if none begins."""
+    stream: str = ""
+    """All that a coding program printed, as it printed it."""
     usage: Usage
     """The usage that the call is charged nevertheless."""
 
@@ -229,7 +252,7 @@ class InDoubt(Event, frozen=True, kw_only=True):
     key: str
     policy: Policy
     reason: str = ""
-    """Why it was ended; empty if its process died."""
+    """Why it was ended, or what it had done before it failed; empty if its process died."""
     time_s: float = 0.0
     """The seconds until it was ended."""
 
@@ -676,7 +699,7 @@ class ChildEnded(AtVisit, frozen=True, kw_only=True):
 
 
 _BY_AREA: dict[str, tuple[type[Event], ...]] = {
-    "calls": (Held, Intended, Replied, Failed, InDoubt, Settled),
+    "calls": (Held, Intended, Acted, Replied, Failed, InDoubt, Settled),
     "children": (ChildStarted, ChildEnded),
     "files": (
         *(Captured, Protected, Undone, Adding, Setting),

@@ -21,6 +21,14 @@ class TokenUse(Record, frozen=True, kw_only=True):
     """The input tokens that were written to the provider's cache."""
 
 
+class SessionUse(Record, frozen=True, kw_only=True):
+    """What a program has counted for a whole session; null is not told."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
 class PromptSize(Record, frozen=True, kw_only=True):
     """The size of one call in characters. A program is sent only its prompt."""
 
@@ -290,5 +298,3 @@ class Change(Record, frozen=True, kw_only=True):
     """The old value, shortened to one line; empty if it was added."""
     after: str = ""
     """The new value, shortened to one line; empty if it was removed."""
-    effect: str = ""
-    """What it changes of what is ahead, in words, where that is not all or nothing at all."""

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unusable
+from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unfit, unusable
 from loopkit.project import project
 
 STATE_FOLDER = ".loopkit"
@@ -539,4 +539,6 @@ class Writer:
             )
 
     def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, UnicodeEncodeError):
+            return unfit(error)
         return unusable(error, self._place) if isinstance(error, sqlite3.Error | OSError) else error

@@ -75,7 +75,7 @@ SELECT (
         SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = runs.id
     )
     WHERE seq <> place LIMIT 1
-), head.seq, head.epoch, head.at
+), head.seq
 FROM runs LEFT JOIN records AS head ON run_id = runs.id
 AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id) WHERE run = :run
 
@@ -173,7 +173,7 @@ GROUP BY last, is_driven, is_due
 
 -- name: runs
 SELECT runs.id, run, machine, definition, created_at,
-    ifnull(owner IN (SELECT value FROM json_each(:alive)), 0), head.seq, head.epoch, head.at,
+    ifnull(owner IN (SELECT value FROM json_each(:alive)), 0), head.seq, head.at,
     (SELECT count(*) FROM records WHERE run_id = runs.id)
 FROM runs LEFT JOIN records AS head ON run_id = runs.id
 AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id)

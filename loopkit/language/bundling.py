@@ -297,7 +297,7 @@ def _with_file(files: Files, name: str, entry: Entry) -> Entry:
     files.faults += of_file.faults()
     files.notes += of_file.notes()
     # The place of the system prompt is this file, unless the machine has its own.
-    at = "file" if "system" in own else "system"
+    at = "file" if noun.prompt_key in own else noun.prompt_key
     files.included[*path, at] = file.replace(line=found.line)
     return entry.replace(node=entry.node.replace(value={**of_file.fields(), **own}))
 
@@ -329,14 +329,14 @@ class _AgentFile(Value, frozen=True):
         known = self.noun.front_matter
         body = Entry(self._body, Node(self._body, self.found.body, None, "literal"))
         given = {key: entry for key, entry in self._given.items() if key in known}
-        return {**given, **({"system": body} if self.found.body else {})}
+        return {**given, **({self.noun.prompt_key: body} if self.found.body else {})}
 
     def faults(self) -> Iterator[Problem]:
         kind = self.noun.kind
         if kind not in self.own and kind not in self._given:
             message = f"nothing says which `{kind}` this agent has"
             yield Problem("missing-field", message, self._start, self.path, self._missing(kind))
-        if not self.found.body and "system" not in self.own:
+        if not self.found.body and self.noun.prompt_key not in self.own:
             message = "there is no text below the front matter"
             remedy = "write the system prompt there"
             yield Problem("empty", message, self._body, self.path, remedy)

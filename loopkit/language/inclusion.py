@@ -17,7 +17,8 @@ from loopkit.text.json_text import NoJson, entries_of, parse_json
 from loopkit.values import Mutable, field
 
 INCLUDING = frozenset(
-    {"system", "prompt", "render", "human", "feedback", "message", "stdin", "rubric"}
+    {"system", "instructions", "prompt", "render", "human", "feedback", "message", "stdin"}
+    | {"rubric"}
 )
 KNOWN_IN = "in"
 TEXTS = ("str", "string")

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, reduce
-from heapq import merge
 from math import inf
-from operator import and_, itemgetter, or_
+from operator import and_, or_
 from typing import NamedTuple, TypeVar
 
 from loopkit.language.datatypes.datatype import DataType, value_at
@@ -522,8 +521,10 @@ class Junctions:
         """The edges of a junction whose guard may hold and is not covered by an earlier one."""
         known = {CAME_FROM: before.source}
         passed: list[frozenset[str]] = []
-        for exit_ in self._exits[before.state].after(before.source):
+        for exit_ in self._exits[before.state]:
             edge, guard = exit_.edge, exit_.guard
+            if exit_.source not in (None, before.source):
+                continue
             if guard is not None and truth(guard.tree, known) is False:
                 continue
             parts = exit_.parts.items()
@@ -536,13 +537,15 @@ class Junctions:
                 passed.append(needed)
 
     @cached_property
-    def _exits(self) -> Mapping[str, Exits]:
-        return {name: Exits(map(self._exit, self._graph.outgoing[name])) for name in self._split}
+    def _exits(self) -> Mapping[str, tuple[Exit, ...]]:
+        outgoing = self._graph.outgoing
+        return {name: tuple(map(self._exit, outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
         guard = self._graph.guard_of(edge) if edge.event == "done" else None
-        parts = () if guard is None else _parts(guard.tree)
-        return Exit(edge, guard, {ast.dump(part): part for part in parts})
+        parts = () if guard is None else tuple(_parts(guard.tree))
+        named = (value for fact, value in filter(None, map(equality, parts)) if fact == CAME_FROM)
+        return Exit(edge, guard, {ast.dump(part): part for part in parts}, next(named, None))
 
 
 class Exit(NamedTuple):
@@ -550,23 +553,8 @@ class Exit(NamedTuple):
     guard: Guard | None
     parts: Mapping[str, ast.expr]
     """The operands of `and`, each by what tells it from others."""
-
-
-class Exits:
-    """The edges out of one junction, found by the state before that their guards name."""
-
-    def __init__(self, exits: Iterable[Exit]) -> None:
-        self._after: dict[object, list[tuple[int, Exit]]] = {}
-        self._always: list[tuple[int, Exit]] = []
-        for place, exit_ in enumerate(exits):
-            needed = map(equality, exit_.parts.values())
-            sources = [value for fact, value in filter(None, needed) if fact == CAME_FROM]
-            group = self._after.setdefault(sources[0], []) if sources else self._always
-            group.append((place, exit_))
-
-    def after(self, source: str) -> Iterator[Exit]:
-        found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
-        return (exit_ for _, exit_ in found)
+    source: object
+    """The state before that its guard asks for; none where it asks for none."""
 
 
 def _parts(tree: ast.expr) -> Iterator[ast.expr]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +162,8 @@ async def run_command(
     env: Mapping[str, str],
     stdin: str | None,
     timeout_s: float,
+    idle_s: float | None = None,
+    on_output: Callable[[bytes], Awaitable[None]] | None = None,
     output_limit: int = 10_000_000,
     grace_s: float = 2.0,
 ) -> CommandResult:
@@ -178,7 +179,10 @@ async def run_command(
     half second; then all that is left of the group is killed. Only a process that made itself a new
     session survives, and nobody waits for it.
 
-    After `timeout_s` seconds, or when the awaiting task is cancelled, the group gets SIGTERM, and
+    `on_output` gets what it writes to stdout as it comes, and is awaited before the next piece.
+
+    After `timeout_s` seconds, after `idle_s` seconds without any output, or when the awaiting task
+    is cancelled, the group gets SIGTERM, and
     SIGKILL once it has exited and closed its output, at the latest after `grace_s` seconds. A
     second cancellation skips the rest of that grace. Where this process is killed, the group is
     killed too. Raises `CommandTimeout` and `CommandNotStarted`.
@@ -187,17 +191,24 @@ async def run_command(
         env = {**env, CALL_VARIABLE: call}
     if cwd is not None:
         env = environment_in(cwd, env)
-    process = _Process(_start(argv, cwd, env, stdin), output_limit)
+    is_followed = idle_s is not None or on_output is not None
+    process = _Process(_start(argv, cwd, env, stdin), output_limit, is_followed=is_followed)
     try:
-        await asyncio.wait([process.exited], timeout=timeout_s)
+        if is_followed:
+            await process.follow(timeout_s, idle_s or timeout_s, on_output)
+        else:
+            await asyncio.wait([process.exited], timeout=timeout_s)
         in_time = process.exited.done()
         if in_time:
             await asyncio.wait(process.closed, timeout=_DRAIN_S)
     finally:
         await process.end(grace_s)
+    if on_output is not None and (rest := process.streams[0].take()):
+        await on_output(rest)
     stdout, stderr = (stream.text() for stream in process.streams)
     if not in_time:
-        raise CommandTimeout(argv[0], timeout_s, stdout, stderr)
+        idle = f"command {_quote(argv[0])} printed nothing for {idle_s:g} s" if idle_s else ""
+        raise CommandTimeout(argv[0], timeout_s, stdout, stderr, idle if process.is_idle else "")
     truncated = any(stream.missing > 0 for stream in process.streams)
     return CommandResult(process.exit_code, stdout, stderr, truncated)
 
@@ -209,20 +220,50 @@ class _Process:
     the loop after its start, and whose `wait` lasts while a descendant keeps a pipe open.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], output_limit: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], output_limit: int, *, is_followed: bool
+    ) -> None:
         self._process = process
+        self.is_idle = False
+        """Whether it was given up because it wrote nothing."""
+        self._wrote = asyncio.Event() if is_followed else None
         self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # One thread for each, the only way on all systems that does not interfere with signals.
         reaping = (process, self.exited)
         threading.Thread(target=_reap, args=reaping, name="loopkit-reap", daemon=True).start()
         outputs = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-        self.streams = [Captured(pipe, output_limit) for pipe in outputs]
+        self.streams = [Captured(pipe, output_limit, self._wrote) for pipe in outputs]
         self.closed = [stream.closed for stream in self.streams]
 
     @property
     def exit_code(self) -> int:
         """As the system gave it; only once `exited` is done."""
         return cast("int", self._process.returncode)
+
+    async def follow(
+        self, timeout_s: float, idle_s: float, on_output: Callable[[bytes], Awaitable[None]] | None
+    ) -> None:
+        """Wait until it has exited, or is to be ended, and hand on what it writes meanwhile."""
+        now, wrote = asyncio.get_running_loop().time, self._wrote
+        assert wrote is not None
+        ends, wrote_at = now() + timeout_s, now()
+        while not self.exited.done() and now() < ends:
+            self.is_idle = now() >= wrote_at + idle_s
+            if self.is_idle:
+                return
+            writing: asyncio.Future[Any] = asyncio.ensure_future(wrote.wait())
+            try:
+                left_s = min(ends, wrote_at + idle_s) - now()
+                await asyncio.wait(
+                    [self.exited, writing], timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
+            finally:
+                writing.cancel()
+            if wrote.is_set():
+                wrote.clear()
+                wrote_at = now()
+                if on_output is not None and (piece := self.streams[0].take()):
+                    await on_output(piece)
 
     async def end(self, grace_s: float) -> None:
         """Kill the rest of the group, reap the command and close the pipes."""
@@ -263,7 +304,6 @@ def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[None]) -> Non
 def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
-    _refuse(argv, env)
     if cwd is not None and is_behind_link(cwd):
         cause = f"the folder {str(cwd)!r} in which it works is a link now"
         raise CommandNotStarted(_message(argv[0], cause, "put the folder back"))
@@ -284,29 +324,15 @@ def _start(
             process.stdout = open(reader, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         cause, remedy = _explain(argv[0], cwd, env, error)
-        is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
-        refused = ArgumentsRefused if is_too_long else CommandNotStarted
+        is_of_arguments = isinstance(error, ValueError) or error.errno == errno.E2BIG
+        refused = ArgumentsRefused if is_of_arguments else CommandNotStarted
         raise refused(_message(argv[0], cause, remedy)) from error
     return process
 
 
-def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    if not argv or not argv[0].strip():
-        raise CommandNotStarted("the command is empty; its first element has to name a program")
-    for index, argument in enumerate(argv):
-        if "\0" in argument:
-            cause = f"its argument {index} contains a NUL character"
-            raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
-            cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
-            raise CommandNotStarted(_message(argv[0], cause, "correct it"))
-
-
 def may_start(program: str, env: Mapping[str, str]) -> bool:
-    """Whether a bare name is on PATH, or may be, because a folder there is a relative one."""
-    is_sure = all(map(os.path.isabs, env.get("PATH", os.defpath).split(os.pathsep)))
-    return not is_sure or os.sep in program or _on_path(program, env) is not None
+    """Whether a bare name is on PATH; of a path nobody knows before."""
+    return os.sep in program or _on_path(program, env) is not None
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:
@@ -314,12 +340,8 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
 
     Starting the file, and not the name, keeps a forbidden folder on PATH from hiding the error.
     """
-    path = env.get("PATH", os.defpath)
-    if os.sep in program or not all(os.path.isabs(folder) for folder in path.split(os.pathsep)):
-        # A relative folder on PATH starts at the working folder of the command, as only the
-        # system's own search knows.
-        return None
-    return shutil.which(program, path=path)
+    found = None if os.sep in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    return found if found and os.path.isabs(found) else None
 
 
 def _explain(
@@ -347,7 +369,6 @@ def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
 
-_PIPE_BYTES = 65_536
 _READ_BYTES = 262_144
 
 
@@ -393,10 +414,6 @@ def _fits(writer: int, content: bytes) -> bool:
     """Whether a pipe has room for all of the content, which is in it then; the end is closed."""
     try:
         os.set_blocking(writer, False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            # More than the system allows; then it keeps the size that it had.
-            with suppress(OSError):
-                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, max(len(content), _PIPE_BYTES))
         return not content or os.write(writer, content) == len(content)
     except BlockingIOError:
         return False
@@ -407,8 +424,11 @@ def _fits(writer: int, content: bytes) -> bool:
 class Captured:
     """The output written to a pipe: its first and last bytes, at most `limit` together."""
 
-    def __init__(self, pipe: IO[bytes], limit: int) -> None:
-        """Begin to read; it goes on until all who could write are gone, or `close`."""
+    def __init__(self, pipe: IO[bytes], limit: int, wrote: asyncio.Event | None = None) -> None:
+        """Begin to read; it goes on until all who could write are gone, or `close`.
+
+        `wrote` is set whenever something has come.
+        """
         self._loop = asyncio.get_running_loop()
         self._pipe = pipe
         self._tail_limit = max(limit, 0) // 2
@@ -416,6 +436,7 @@ class Captured:
         self._head = bytearray()
         self._tail = bytearray()
         self.missing = 0
+        self._limit, self._wrote, self._new = limit, wrote, bytearray()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(pipe.fileno(), False)
         self._loop.add_reader(pipe.fileno(), self._read)
@@ -434,6 +455,11 @@ class Captured:
             tail = b"\n[%d bytes left out]\n" % self.missing + tail
         return (head + tail).decode(errors="replace")
 
+    def take(self) -> bytes:
+        """What has come since it was last asked for."""
+        new, self._new = bytes(self._new), bytearray()
+        return new
+
     def _read(self) -> None:
         try:
             data = os.read(self._pipe.fileno(), _READ_BYTES)
@@ -445,6 +471,9 @@ class Captured:
             self.close()
 
     def _feed(self, data: bytes) -> None:
+        if self._wrote is not None:
+            self._new += data[: max(0, self._limit - len(self._new))]
+            self._wrote.set()
         room = self._head_limit - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]

@@ -96,30 +96,25 @@ def result_of(events: Iterable[Event]) -> Event:
 
 
 def failure_in(event: Event) -> str:
-    """Why a program failed, as a record of it says; empty if it does not say that it failed."""
-    kind, subtype = (str(event.get(key) or "") for key in ("type", "subtype"))
+    """Why a program failed, as its last record says; empty if it does not say that it failed."""
+    subtype = str(event.get("subtype") or "")
     says_so = event.get("is_error") is True or event.get("status") == "error" or event.get("error")
-    if not (says_so or subtype.startswith("error") or kind.endswith(("error", ".failed"))):
+    if not (says_so or subtype.startswith("error")):
         return ""
     named = "" if subtype == "success" else subtype
     return ": ".join(filter(None, (named, _reason(event)))) or "it gives no reason"
 
 
-_OF_REASONS = (
-    *("errors", "error", "result", "message", "data", "name"),
-    *("terminal_reason", "stop_reason", "code"),
-)
-
-
-def _reason(value: object, depth: int = 4) -> str:
-    """The words of a failure: a text, or the first under one of the usual keys of a record."""
+def _reason(value: object, depth: int = 3) -> str:
+    """The words of a failure: a text, some, or the first under one of the usual keys."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and depth:
         return "; ".join(filter(None, (_reason(each, depth - 1) for each in value)))
     if not isinstance(value, dict) or not depth:
         return ""
-    return next(filter(None, (_reason(value.get(key), depth - 1) for key in _OF_REASONS)), "")
+    words = (_reason(value.get(key), depth - 1) for key in ("errors", "error", "result", "message"))
+    return next(filter(None, words), "")
 
 
 def assistant_texts(events: Iterable[Event]) -> tuple[str, ...]:

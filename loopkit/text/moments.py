@@ -41,7 +41,8 @@ _AFTER = re.compile(r"""[.,;!?]+(?=[\s"')\]]|$)|["\n\\\])]""")
 _MOST_CHARS = 200
 _ASKED = re.compile(
     r"\b(?:try|retry(?:ing)?|again|wait|resets?|refresh(?:es|ed)?|available)\b[^.\d]{0,60}?"
-    rf"(?=\d|\b(?:(?:{_COUNTED}) (?:{_UNITS})|tomorrow)\b)",
+    rf"(?=\d|\b(?:(?:{_COUNTED}) (?:{_UNITS})|tomorrow)\b"
+    rf"|\b(?:{'|'.join(_MONTHS)})[a-z]{{0,6}}\.? \d)",
     re.ASCII | re.IGNORECASE,
 )
 NOON = 12

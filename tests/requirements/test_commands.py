@@ -333,8 +333,7 @@ def test_the_reply_of_a_transcript_whose_result_has_no_text_is_its_last_message(
     ("events", "exit_code", "why"),
     [
         (STREAM, 0, "has no last record (`type: result`)"),
-        ([{"type": "error", "error": {"data": {"message": "No key."}}}], 0, ": No key."),
-        ([*STREAM[:3], {"type": "turn.failed", "error": {"message": "Cut."}}], 1, "code 1: Cut."),
+        ([{"type": "error", "error": {"message": "No key."}}], 0, ": No key."),
         ([END], 0, 'no answer can be read in the program\'s output; it printed: not json\n{"type"'),
         ([*STREAM, {**RESULT, "is_error": True}], 0, "an error: The final plan."),
         ([*STREAM, {**END, "subtype": "error_max_turns"}], 0, "an error: error_max_turns"),

@@ -12,8 +12,15 @@ from typing import Any
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
-from loopkit.document.in_place import NotSet, ToSet, set_in_file
-from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
+from loopkit.document.writing import (
+    NotSet,
+    NotWritable,
+    ToSet,
+    add_to_file,
+    replace_file,
+    set_in_file,
+    size_of,
+)
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import await_delivery
 from loopkit.drive.calls import (
@@ -73,7 +80,7 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.rounds import Earlier
+from loopkit.engine.rounds import Rounds
 from loopkit.engine.state import Exchange, author_task, last_turns
 from loopkit.engine.template_values import (
     AllNames,
@@ -285,6 +292,7 @@ def _request(
         schema=asked.schema,
         folder=folder,
         session=turns[-1].reply.session if turns else None,
+        session_use=turns[-1].reply.session_use if turns else None,
         whole_prompt=partial(author_prompt, active, name, state, kept=False) if turns else None,
         begins_anew=agent.begins_anew,
         is_left=asked.output.is_left,
@@ -657,7 +665,7 @@ class _Judging(Mutable):
     name: str
     state: ValidateState
     rules: RulesAsked
-    earlier: Earlier
+    earlier: Rounds
     folder: Path = Path()
     ran: list[Ran] = []
     time_s: float = 0.0

@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, Field
 from loopkit.document.problems import closest, is_slip
 from loopkit.language.agents.agent import AgentBase, CalledAgent
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.program import LEAST_USD, ProgramAgent, Tools
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
@@ -35,17 +36,6 @@ from loopkit.language.section import (
     one_of,
     templates_of,
 )
-
-
-def _split_at_commas(value: object) -> object:
-    return (
-        tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
-    )
-
-
-Tools = Annotated[Texts, BeforeValidator(_split_at_commas, json_schema_input_type=str | list[str])]
-"""Names in a list, or in one text with commas, as coding programs write them."""
-
 
 TextForm = Literal["text", "stream_json"]
 
@@ -135,8 +125,9 @@ class OutsideAgent(AgentBase):
         return self.workspace is not None
 
 
-AGENT_NOUNS: tuple[type[AgentBase], ...] = (ModelAgent, CommandAgent, OutsideAgent)
-"""Every kind of agent: the one table of them. What has none of their keys is taken for a model."""
+AGENT_NOUNS: tuple[type[AgentBase], ...] = (ProgramAgent, ModelAgent, CommandAgent, OutsideAgent)
+"""Every kind of agent: the one table of them. What has none of their keys is taken for a model; a
+program may name a model too."""
 AGENT_KINDS = {noun.kind: noun for noun in AGENT_NOUNS}
 
 
@@ -145,12 +136,10 @@ def noun_with(keys: Container[str]) -> type[AgentBase]:
 
 
 if TYPE_CHECKING:
-    Agent = ModelAgent | CommandAgent | OutsideAgent
+    Agent = ProgramAgent | ModelAgent | CommandAgent | OutsideAgent
 else:
     Agent = one_of(AGENT_NOUNS, ModelAgent.kind)
 
-LEAST_USD = 1e-8
-"""What a limit on cost has to have left for a program that can report any cost."""
 NEAR = 0.8
 """The similarity from which a name counts as a misspelt known one."""
 NAMES = "types/utils.py"

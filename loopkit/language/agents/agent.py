@@ -73,6 +73,8 @@ class AgentBase(Noun):
     kind: ClassVar[str]
     front_matter: ClassVar[frozenset[str]] = frozenset({"description"})
     """Its fields that the front matter of its file may have."""
+    prompt_key: ClassVar[str] = "system"
+    """The field that the text of its file is."""
     is_called: ClassVar[bool] = True
     """Whether loopkit asks it, which counts as a call and may cost something."""
     is_sent_turns: ClassVar[bool] = True
@@ -196,8 +198,9 @@ class CalledAgent(AgentBase):
     """What every agent may say that loopkit asks itself."""
 
     file: str | None = None
-    """A Markdown file that describes the agent: its text is the `system` prompt, and its front
-    matter can set other fields. Fields in the machine file take precedence."""
+    """A Markdown file that describes the agent: its text is the `system` prompt (`instructions` of
+    a coding program), and its front matter can set other fields. Fields in the machine file take
+    precedence."""
     retry: Retry = Retry()
     """How to retry a call after a transient error."""
     timeout: Duration = 600.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -24,19 +23,7 @@ from loopkit.journal.journal import Journal
 from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.host import bug_text
-from loopkit.serving.http.library import (
-    ClientDisconnect,
-    EventSourceResponse,
-    Headers,
-    HTMLResponse,
-    HTTPException,
-    Receive,
-    Request,
-    Response,
-    Scope,
-    Send,
-    SendTimeoutError,
-)
+from loopkit.serving.http import library as web
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.console import event_line
 from loopkit.views.page.rendering import render
@@ -68,7 +55,7 @@ class Follower:
 
     async def run(self) -> None:
         """Look until cancelled or closed, for as long as somebody follows."""
-        seen: tuple[object, Place] | None = None
+        seen: Place | None = None
         while not self.is_closed:
             if not self.followers:
                 self._wanted.clear()
@@ -79,10 +66,10 @@ class Follower:
                 # Those who read the journal get the error.
                 await asyncio.sleep(RETRY_S)
                 continue
-            if (found := (self.journal.era, newest)) == seen:
+            if newest == seen:
                 await asyncio.sleep(self._poll_s)
             else:
-                seen = found
+                seen = newest
                 self._wake()
 
     def close(self) -> None:
@@ -124,13 +111,15 @@ class BadRequest(Exception):
         self.status = status
 
 
-def json_answer(data: Any, status: int = 200) -> Response:
+def json_answer(data: Any, status: int = 200) -> web.Response:
     data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return Response(text, status, media_type="application/json")
+    return web.Response(text, status, media_type="application/json")
 
 
-def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:
+def error_answer(
+    status: int, message: str, problems: Sequence[dict[str, Any]] = ()
+) -> web.Response:
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
@@ -141,7 +130,7 @@ def error_page(
     *,
     has_nav: bool = True,
     is_signed_out: bool = False,
-) -> Response:
+) -> web.Response:
     names = {
         "title": TITLES.get(status, "This did not work"),
         "message": message,
@@ -150,16 +139,16 @@ def error_page(
         "is_signed_out": is_signed_out,
         "place": "",
     }
-    return HTMLResponse(render("error.html", names), status)
+    return web.HTMLResponse(render("error.html", names), status)
 
 
-def wants_page(headers: Headers) -> bool:
+def wants_page(headers: web.Headers) -> bool:
     return "text/html" in headers.get("accept", "")
 
 
 def _error(
-    request: Request, status: int, message: str, problems: Sequence[dict[str, Any]] = ()
-) -> Response:
+    request: web.Request, status: int, message: str, problems: Sequence[dict[str, Any]] = ()
+) -> web.Response:
     tell = error_page if wants_page(request.headers) else error_answer
     return tell(status, message, problems)
 
@@ -182,23 +171,23 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
     return [{name: getattr(problem, name) for name in named} for problem in problems]
 
 
-async def tell_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def tell_http(request: web.Request, error: Exception) -> web.Response:
+    assert isinstance(error, web.HTTPException)
     answer = _error(request, error.status_code, str(error.detail).lower())
     answer.headers.update(error.headers or {})
     return answer
 
 
-async def tell_known(request: Request, error: Exception) -> Response:
+async def tell_known(request: web.Request, error: Exception) -> web.Response:
     status = status_of(error)
     assert status is not None
     return _error(request, status, str(error), _problems_of(error))
 
 
-def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any]:
+def bug_teller(say: Callable[[str], None]) -> Callable[[web.Request, Exception], Any]:
     """A handler that reports a bug with `say`, and tells the client no detail of it."""
 
-    async def tell_bug(request: Request, bug: Exception) -> Response:
+    async def tell_bug(request: web.Request, bug: Exception) -> web.Response:
         say(bug_text(bug, "the server goes on"))
         told = "internal error: this is a bug in loopkit; its server printed it"
         return _error(request, 500, told)
@@ -214,7 +203,7 @@ LONGEST_S = 30.0
 R = TypeVar("R", bound=Record)
 
 
-async def record_of(request: Request, noun: type[R]) -> R:
+async def record_of(request: web.Request, noun: type[R]) -> R:
     """The record that a body holds; raises BadRequest."""
     fault = "the body has to be JSON, with `Content-Type: application/json`"
     text = await text_of(request, MOST_BYTES, ("application/json", fault))
@@ -228,7 +217,7 @@ async def record_of(request: Request, noun: type[R]) -> R:
         raise BadRequest(f"the body does not fit: {error}", 422) from error
 
 
-async def text_of(request: Request, most: int, only: tuple[str, str] | None = None) -> str:
+async def text_of(request: web.Request, most: int, only: tuple[str, str] | None = None) -> str:
     """The body of a request; raises BadRequest if it is too long, takes too long or is no UTF-8.
 
     `only` is the content type that it has to have, and the fault otherwise.
@@ -245,7 +234,7 @@ async def text_of(request: Request, most: int, only: tuple[str, str] | None = No
                     raise BadRequest(f"the body has more than {most:,} bytes", 413)
     except TimeoutError as error:
         raise BadRequest(f"the body did not come within {LONGEST_S:g} s", 408) from error
-    except ClientDisconnect as error:
+    except web.ClientDisconnect as error:
         raise BadRequest("the client went away") from error
     try:
         return body.decode()
@@ -258,11 +247,11 @@ OVER = "over"
 """The ending of the id of the last event of a run."""
 
 
-class Stream(EventSourceResponse):
+class Stream(web.EventSourceResponse):
     """A stream that ends if its client does not read."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(SendTimeoutError):
+    async def __call__(self, scope: web.Scope, receive: web.Receive, send: web.Send) -> None:
+        with suppress(web.SendTimeoutError):
             await super().__call__(scope, receive, send)
 
 
@@ -291,39 +280,27 @@ async def stream(
 ) -> AsyncIterator[bytes]:
     """The events after a place as they happen: of all runs, or of one and its children.
 
-    The first event is named `ready` and has only the place at which the stream begins. If the
-    journal is replaced, `ready` comes again, before everything that is in the journal now. The last
-    event of a stream of one run is named `end`, after the run has ended or was removed. If the
-    journal can't be read, `fault` says why before the stream ends.
+    The first event is named `ready` and has only the place at which the stream begins. The last
+    event of a stream of one run is named `end`, after the run has ended. If the journal can't be
+    read, `fault` says why before the stream ends.
     """
     yield _event(str(after), "{}", "ready")
-    journal, era = follower.journal, follower.journal.era
-    is_removed, looked_at = False, time.monotonic()
     with follower.following():
         while not follower.is_closed:
             news = follower.news
-            if era != journal.era:
-                era, after, is_over = journal.era, Place(), False
-                yield _event(str(after), "{}", "ready")
             try:
-                found = await journal.records_after(after, run)
-                if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
-                    looked_at = time.monotonic()
-                    is_removed = not await journal.has(run)
+                found = await follower.journal.records_after(after, run)
             except JournalError as error:
                 yield _event(str(after), json.dumps({"message": str(error)}), "fault")
                 return
-            if era != journal.era:
-                continue
             for record in found:
                 yield event_of_record(record)
             is_over = is_over or any(one.run == run and one.record.type in ENDS for one in found)
             if found:
                 after = found[-1].place
                 continue
-            if is_over or is_removed:
-                last = {"run": run, **({"is_removed": True} if is_removed else {})}
-                yield _event(f"{after}.{OVER}", json.dumps(last), "end")
+            if is_over:
+                yield _event(f"{after}.{OVER}", json.dumps({"run": run}), "end")
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):

@@ -31,6 +31,7 @@ from loopkit.engine.template_values import plain_finding, render
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import AgentBase
 from loopkit.language.agents.model import ModelAgent
+from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.agents.tools import CommandTool
 from loopkit.language.machine import Machine
 from loopkit.language.states.each import ChildrenState
@@ -200,7 +201,7 @@ class _Planning:
             machine=machine,
             bounds=bounds,
             asked=tuple(_askings(program, inputs, held)),
-            commands=tuple(_commands(program, inputs)),
+            commands=(*_program_commands(program), *_commands(program, inputs)),
             answer_caps=dict(_caps_on_answers(machine)) if held.is_limited else {},
             answer_tokens=self._answer_tokens,
             shorter_answers=dict(_shorter_answers(machine, self._answer_tokens, held.is_limited)),
@@ -314,6 +315,13 @@ def _commands(program: Program, inputs: Mapping[str, Any]) -> Iterator[Running]:
                 if rule.program:
                     place = f"{name} · {validator}"
                     yield _command(program, inputs, name, place, rule.program)
+
+
+def _program_commands(program: Program) -> Iterator[Running]:
+    """How each coding program would be started, and who pays for it."""
+    for name, agent in program.machine.agents.items():
+        if isinstance(agent, ProgramAgent):
+            yield Running(f"{name} ({agent.payment})", agent.start().argv, is_filled=True)
 
 
 def _tool_commands(place: str, asked: ToolAsked) -> Iterator[Running]:
