@@ -126,8 +126,11 @@ def run_command(
     loaded = in_workspace(loaded, workspace) if workspace else in_own_folder(loaded, machine)
     played = load_fitting(scripted, loaded.machine, machine)
     output, notify = driving.output, driving.notify
+    paid = payment_lines(loaded.machine, played.scenario.agents if played is not None else ())
     if (batch := batches.of(loaded.machine, given)) is not None:
         refuse_with_batch(record_file, output)
+        for line in paid if output in ("auto", "plain") else ():
+            say(line)
         parallel = batches.parallel or PARALLEL
         return run_batch(loaded, batch, parallel, max_cost, played, output, notify)
     inputs = read_inputs(loaded.machine, given)
@@ -140,8 +143,7 @@ def run_command(
         recording.run = active.state.run
         if output in ("auto", "plain"):
             say(workspace_line(loaded.machine, loaded.folder.absolute(), inputs))
-            known = () if played is None else played.scenario.agents
-            for line in dict.fromkeys(payment_lines(loaded.machine, known)):
+            for line in paid:
                 say(line)
         return active
 
