@@ -183,7 +183,9 @@ def kill_program(loopkit: int, model: Model) -> None:
         time.sleep(0.1)
     time.sleep(3)
     for child in children_of(loopkit):
-        os.kill(child, signal.SIGTERM)
+        # Some programs start themselves again, and are two processes in one group.
+        if os.getpgid(child) == child:
+            os.killpg(child, signal.SIGTERM)
 
 
 def children_of(parent: int) -> list[int]:
