@@ -74,15 +74,18 @@ def no_room(most_bytes: int = 16) -> Iterator[None]:
 PROCESS = frozenset(
     {
         *("claimed", "held", "refused", "captured", "isolated", "merging", "merged", "restored"),
-        *("adding", "setting", "reread", "repaired"),
+        *("adding", "setting", "reread", "repaired", "acted"),
     }
 )
 """Events about the process that drives a run, its definition and its files, not about its work."""
 UNREPEATED = {
     "started": ("definition", "script", "folder"),
     "intended": ("key", "model", "fallback", "deadline_s", "cap", "reserved", "offered", "size"),
-    "replied": ("key", "model", "session", "played", "kept", "by", "counted", "has_no_tools"),
-    "failed": ("key", "retry_at", "resume_at"),
+    "replied": (
+        *("key", "model", "session", "session_use", "stream", "warning", "played", "kept", "by"),
+        *("counted", "has_no_tools"),
+    ),
+    "failed": ("key", "retry_at", "resume_at", "stream"),
     "in_doubt": ("key",),
     "worked": ("time_s", "resume_at", "refused", "made_from"),
     "baselined": ("time_s",),

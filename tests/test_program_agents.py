@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import pytest
 from loopkit.cli import invoke
 from loopkit.engine.events import Acted, Decided, Failed, InDoubt, Replied, Suspended, Worked
 from tests.machines import loop
+from tests.recording import taped_same
 from tests.support import CommandLine, Desk, console_lines, scenario
 
 SCRIPT = """#!/bin/sh
@@ -35,6 +37,8 @@ printf '%s\\n' "$@" > "$at/args"
 SESSION = "s-1"
 EDIT = {"type": "tool_use", "id": "t", "name": "Write", "input": {"file_path": "notes.md"}}
 SERVER = {"result": "API Error: 500 Internal server error", "api_error_status": 500}
+TESTS = {"tool_name": "Bash", "tool_use_id": "u", "tool_input": {"command": "npm test"}}
+DENIED = {"permission_denials": [TESTS]}
 LIMIT = {"result": "Usage limit reached, try again in 2 hours", "api_error_status": 429}
 LOST = "echo 'No conversation found with session ID: s-1' >&2; exit 1"
 
@@ -160,8 +164,7 @@ def test_what_a_program_does_is_stored_and_printed_before_its_answer(
 
 
 def test_what_was_denied_is_a_finding_that_blocks_nothing(desk: Desk, stub: Stub) -> None:
-    denied = [{"tool_name": "Bash", "tool_use_id": "u", "tool_input": {"command": "npm test"}}]
-    stub.plays(answers("Green tea.", permission_denials=denied))
+    stub.plays(answers("Green tea.", **DENIED))
     played = desk.play(machine())
     [report] = [work.report for work in played.of(Worked) if work.report]
     [finding] = report.findings
@@ -350,3 +353,28 @@ def test_a_scenario_plays_a_program_without_any(desk: Desk) -> None:
     script = scenario(agents={"author": ["Tea.", "Green tea."]})
     played = desk.play(machine("program: gemini"), script)
     assert played.outcome == "accepted"
+
+
+def test_a_run_with_programs_is_recorded_as_a_case_that_plays_it(desk: Desk, stub: Stub) -> None:
+    """Its sessions too: a revision is sent only what was found."""
+    stub.plays(answers("Tea.", does(EDIT)), LOST, answers("Green tea.", **DENIED))
+    played = desk.play(machine())
+    taped_same(desk, played)
+
+
+def test_a_program_judges_by_its_last_words(desk: Desk, stub: Stub) -> None:
+    verdict = json.dumps({"verdict": "pass", "findings": []})
+    stub.plays(answers("Green tea."), answers(verdict, does({"type": "text", "text": "I look."})))
+    text = machine().replace("{min_chars: 6, message: Too short.}", "{judge: author}")
+    played = desk.play(text)
+    assert (played.outcome, stub.resumed) == ("accepted", [False, False])
+
+
+def test_an_answer_in_many_pieces_and_a_record_without_an_end_are_read(
+    desk: Desk, stub: Stub
+) -> None:
+    last = json.dumps({"session_id": SESSION, **ends("Green tea.")})
+    parts = [last[:40], last[40:]]
+    slow = "; sleep 0.2; ".join(f"printf %s {shlex.quote(part)}" for part in parts)
+    stub.plays(printed(begun(), {"type": "of_next_year", "x": [1]}, then=slow))
+    assert desk.play(machine()).result["plan"] == "Green tea."

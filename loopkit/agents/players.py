@@ -32,6 +32,7 @@ from loopkit.agents.port import (
 from loopkit.agents.program import ProgramAgentPort
 from loopkit.document.document import DocPath
 from loopkit.document.problems import closest, did_you_mean
+from loopkit.engine.findings import note
 from loopkit.engine.macrostep import Engine
 from loopkit.engine.payloads import HumanAnswer, LeftFolder, TokenUse, ToolCall
 from loopkit.engine.records import Usage
@@ -159,6 +160,9 @@ class ScriptedAgent(AgentPort):
         )
         return reply.replace(
             session=self._name if played.session else None,
+            findings=tuple(
+                note(code, each) for code, said in played.notes.items() for each in said
+            ),
             tokens=spent.tokens,
             counted=counted,
             cost_usd=played.cost_usd,

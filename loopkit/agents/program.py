@@ -7,15 +7,14 @@ of a call: the variables that it sees, its reply, and the class of its failure.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from loopkit.agents.port import AgentError, AgentPort, Reply, Request
-from loopkit.engine.findings import OF_ARTIFACT, Finding, finding_id
+from loopkit.engine.findings import note
 from loopkit.engine.payloads import SessionUse, TokenUse
 from loopkit.engine.records import MOST_USD, Usage
-from loopkit.language.agents.model import Price
 from loopkit.language.agents.program import ProgramAgent
 from loopkit.language.section import ErrorClass
 from loopkit.outside.processes import (
@@ -46,7 +45,6 @@ CLASSES: Mapping[Why, ErrorClass] = {
 }
 """Whether another try, another answer or a person can help, by why a program gave no answer."""
 DENIED = "denied"
-MILLION = 1_000_000
 LONGEST_LINE = 10_000_000
 """Bytes; a longer one is no record."""
 STDERR_TAIL = 500
@@ -76,7 +74,8 @@ class ProgramAgentPort(AgentPort):
                 on_output=followed.take,
             )
         except CommandNotStarted as error:
-            raise AgentError("fatal", f"{error}{_to_install(agent)}", sent=False) from error
+            remedy = f"`npm install --global {agent.known.package}`"
+            raise AgentError("fatal", f"{error} ({remedy})", sent=False) from error
         except CommandTimeout as error:
             silent = f"it printed nothing for {agent.idle_timeout:g} s" if error.message else ""
             raise AgentError(
@@ -97,27 +96,30 @@ class ProgramAgentPort(AgentPort):
         )
 
     def _reply(self, reading: Reading, text: str) -> Reply:
-        turn, total = reading.turn, reading.total
+        total = reading.total
+        counted, tokens, usd = self._spent(reading.turn)
         return Reply(
             text,
             session=reading.session,
             session_use=None if total == Counted() else SessionUse(**vars(total)),
-            tokens=_tokens(turn),
-            counted=_counted(turn),
-            cost_usd=self._cost(turn),
-            findings=tuple(_denials(reading.denied)),
+            tokens=tokens,
+            counted=counted,
+            cost_usd=usd,
+            findings=tuple(note(DENIED, sentence) for sentence in reading.denied),
             warning=self._warning(reading),
         )
 
-    def _cost(self, used: Counted) -> float | None:
-        """USD as the program tells them, by the agent's price, or the most that a call costs."""
-        agent, price = self._definition, self._definition.price
-        if used.cost_usd is not None and 0 <= used.cost_usd <= MOST_USD:
-            return used.cost_usd
-        if price is None or (tokens := _counted(used)) is None:
-            return agent.price_per_run
-        rate = price if isinstance(price, Price) else Price(input=price, output=price)
-        return (tokens.input * rate.input + tokens.output * rate.output) / MILLION
+    def _spent(self, used: Counted) -> tuple[TokenUse | None, int, float | None]:
+        """The tokens, in and out together, and USD: as the program tells them, else by the agent's
+        price, else the most that a call costs."""
+        agent, usd = self._definition, used.cost_usd
+        if used.tokens_in is None and used.tokens_out is None:
+            counted, tokens, known = None, 0, agent.price_per_run
+        else:
+            counted = TokenUse(input=used.tokens_in or 0, output=used.tokens_out or 0)
+            tokens = counted.input + counted.output
+            known = agent.usd_for(counted.input, counted.output)
+        return counted, tokens, usd if usd is not None and 0 <= usd <= MOST_USD else known
 
     def _warning(self, reading: Reading) -> str:
         """That the version of the program was not tried; once."""
@@ -141,13 +143,14 @@ class ProgramAgentPort(AgentPort):
             done = reading.actions[-1]
             about = " ".join(filter(None, (done.name, done.about)))
             doubt = f"it failed after it had begun its work ({about}): {failed.message}"
+        _, tokens, usd = self._spent(reading.turn)
         return AgentError(
             kind,
             message,
             retry_after_s=failed.retry_after_s,
             # A session that is not found costs nothing.
-            cost_usd=0.0 if failed.why == "session_lost" else self._cost(reading.turn),
-            tokens=_tokens(reading.turn),
+            cost_usd=0.0 if failed.why == "session_lost" else usd,
+            tokens=tokens,
             doubt=doubt,
             stream=stream,
             session_lost=failed.why in ("context", "session_lost") and bool(request.session),
@@ -163,10 +166,12 @@ class _Followed:
         self._begun = bytearray()
 
     async def take(self, piece: bytes) -> None:
-        *lines, rest = (bytes(self._begun) + piece).split(b"\n")
-        self._begun = bytearray(rest[:LONGEST_LINE])
-        for line in lines:
-            await self._read(line)
+        self._begun += piece
+        if b"\n" in piece or len(self._begun) > LONGEST_LINE:
+            *lines, rest = bytes(self._begun).split(b"\n")
+            self._begun = bytearray(rest[:LONGEST_LINE])
+            for line in lines:
+                await self._read(line)
 
     async def end(self) -> None:
         """Take what has come since the last end of a line."""
@@ -194,32 +199,6 @@ def _to_sign_in(agent: ProgramAgent) -> str:
         return f"check the key in `{'` or `'.join(keys or agent.keys)}`"
     withheld = f"; `{keys[0]}` is set, which only `auth: key` passes" if keys else ""
     return f"sign in with `{agent.known.sign_in}`{withheld}"
-
-
-def _to_install(agent: ProgramAgent) -> str:
-    return f" (`npm install --global {agent.known.package}`)"
-
-
-def _counted(used: Counted) -> TokenUse | None:
-    if used.tokens_in is None and used.tokens_out is None:
-        return None
-    return TokenUse(input=used.tokens_in or 0, output=used.tokens_out or 0)
-
-
-def _tokens(used: Counted) -> int:
-    return (used.tokens_in or 0) + (used.tokens_out or 0)
-
-
-def _denials(denied: Iterable[str]) -> Iterable[Finding]:
-    for sentence in dict.fromkeys(denied):
-        yield Finding(
-            id=finding_id(OF_ARTIFACT, DENIED, "", sentence),
-            message=sentence,
-            blocking=False,
-            validator=OF_ARTIFACT,
-            rule=DENIED,
-            code=DENIED,
-        )
 
 
 def _is_within(version: str, first: str, last: str) -> bool:

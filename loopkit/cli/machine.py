@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from math import inf
 from pathlib import Path
@@ -103,13 +103,14 @@ def workspace_line(machine: Machine, folder: Path | None, inputs: Mapping[str, A
     return f"workspace: {place or folder / path}{tree}"
 
 
-def payment_lines(machine: Machine, played: Collection[str] = ()) -> Iterator[str]:
-    """A line for each coding program that a run starts: who pays for it."""
-    for name, agent in machine.agents.items():
-        if isinstance(agent, ProgramAgent) and name not in played:
-            yield f"{agent.program}: {agent.payment}"
-    for state in machine.states_of(ChildrenState).values():
-        yield from payment_lines(state.child, played)
+def payment_lines(machine: Machine, played: Collection[str] = ()) -> list[str]:
+    """A line for each coding program that a run or its children start: who pays for it."""
+    agents = machine.agents.items()
+    real = (one for name, one in agents if isinstance(one, ProgramAgent) and name not in played)
+    own = [f"{agent.program}: {agent.payment}" for agent in real]
+    states = machine.states_of(ChildrenState).values()
+    inner = (line for state in states for line in payment_lines(state.child, played))
+    return list(dict.fromkeys((*own, *inner)))
 
 
 def with_cost_limit(machine: Machine, max_cost: float | None) -> Machine:

@@ -122,10 +122,13 @@ def run_command(
     played = load_script(script, case, machine)
     if played is not None:
         refuse_misnamed(loaded.machine, played.scenario)
+    paid = payment_lines(loaded.machine, played.scenario.agents if played is not None else ())
     if batch is not None:
         shared = inputs_from_options(parse_record(loaded.machine.input), input_file, sets, set_json)
         lines = Batch(loaded.machine, batch, results, shared, key)
         refuse_with_batch(record_file, output)
+        for line in paid if output in ("auto", "plain") else ():
+            say(line)
         return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
     inputs = read_inputs(loaded.machine, input_file, sets, set_json)
     recording = recorder(record_file, machine, as_case)
@@ -137,8 +140,7 @@ def run_command(
         recording.run = active.state.run
         if output in ("auto", "plain"):
             say(workspace_line(loaded.machine, loaded.folder.absolute(), inputs))
-            known = () if played is None else played.scenario.agents
-            for line in dict.fromkeys(payment_lines(loaded.machine, known)):
+            for line in paid:
                 say(line)
         return active
 

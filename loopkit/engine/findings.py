@@ -340,6 +340,13 @@ def finding_id(validator: str, rule: str, location: str, message: str) -> str:
     return _digest([validator, rule, _normalise(location), _normalise(message)])
 
 
+def note(code: str, message: str) -> Finding:
+    """A finding on how an artifact was made, which blocks nothing."""
+    by = OF_ARTIFACT
+    identity = finding_id(by, code, "", message)
+    return Finding(id=identity, message=message, blocking=False, validator=by, rule=code, code=code)
+
+
 def finding_ids(
     validator: str, defects: Iterable[Defect], *, shares_keys: bool = False
 ) -> list[str]:

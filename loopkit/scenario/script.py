@@ -11,7 +11,18 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, Type
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.section import FROM_LIST, ByForm, Duration, Id, Ids, Noun, Text, fault, or_one
+from loopkit.language.section import (
+    FROM_LIST,
+    ByForm,
+    Duration,
+    Id,
+    Ids,
+    Noun,
+    Text,
+    Texts,
+    fault,
+    or_one,
+)
 from loopkit.text.run_ids import place_of
 
 Fault = Literal[
@@ -146,6 +157,8 @@ class Played(Left):
     """Whether the agent can call tools. If not, loopkit calls the required one with the reply."""
     session: bool = True
     """Whether a program names a session that can be resumed."""
+    notes: dict[str, Texts] = {}
+    """What is told of how the reply was made, by code: findings that block nothing."""
 
     @model_validator(mode="after")
     def _one_thing(self) -> Played:

@@ -508,6 +508,8 @@ def reply_of(
         call["said"] = list(replied.said)
     if replied.cut_off:
         call["cut_off"] = True
+    for note in replied.findings:
+        call.setdefault("notes", {}).setdefault(note.code, []).append(note.message)
     call |= _files_of(replied)
     if agent.goes_on and replied.session is None:
         call["session"] = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from loopkit.language.agents.agent import CalledAgent, KeptSession, Protect, Session
-from loopkit.language.agents.model import Rate
+from loopkit.language.agents.model import Price, Rate
 from loopkit.language.section import (
     Duration,
     Text,
@@ -130,6 +130,13 @@ class ProgramAgent(CalledAgent):
     @property
     def plain_texts(self) -> Written:
         yield from self.written("instructions")
+
+    def usd_for(self, tokens_in: int, tokens_out: int) -> float | None:
+        """What tokens cost by its own price; without one, the most that a call costs."""
+        if (price := self.price) is None:
+            return self.price_per_run
+        rate = price if isinstance(price, Price) else Price(input=price, output=price)
+        return (tokens_in * rate.input + tokens_out * rate.output) / 1e6
 
     def start(self, session: str | None = None) -> Command:
         """How a call is started, or how it goes on with a session."""
