@@ -230,6 +230,13 @@ def input_file(
         yield {name: str(path)}
 
 
+@contextmanager
+def scratch_file() -> Iterator[Path]:
+    """The path of a file that a program may write while it runs, and nobody else can read."""
+    with TemporaryDirectory(prefix=_PREFIX) as folder:
+        yield Path(folder, "written.json")
+
+
 def without_folders(text: str) -> str:
     """The output of a program with the input file by its name alone: its folder always differs."""
     return re.sub(rf"{re.escape(gettempdir())}/{_PREFIX}\w{{1,20}}/", "", text)
