@@ -239,9 +239,7 @@ def _check_caps(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found
         left = [bounds.unfilled[counter] for counter in used if counter in bounds.unfilled]
         is_written = subject.source.document.node(path) is not None
         if left and len(left) == len(used) and is_written and unknown.isdisjoint(used):
-            most = max(one or 0 for one in left)
-            at_most = "" if None in left else f": a run makes at most {plural(most, 'revision')}"
-            message = f"no run uses it up{at_most}"
+            message = f"no run uses it up: a run makes at most {plural(max(left), 'revision')}"
             yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 

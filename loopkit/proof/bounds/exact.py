@@ -91,26 +91,14 @@ class Exact:
             if (first := self._explored.first_dead(name)) is not None:
                 yield stuck_at(self._explored, first)
 
-    def _counters_left(self) -> Iterator[tuple[str, int | None]]:
-        inputs = self._variables.inputs
-        some = [counter for counter in self._graph.caps if inputs.most(counter) > 0]
-        if len(some) * len(self._explored.found) > MOST_STEPS:
-            return
-        for counter in some:
+    def _counters_left(self) -> Iterator[tuple[str, int]]:
+        """The counters that no run can use up, even with the smallest cap that is no 0."""
+        caps = {c: granted(self._variables.inputs.cap(c)) for c in self._graph.caps}
+        some = [counter for counter, (_, most) in caps.items() if most > 0]
+        for counter in some if len(some) * len(self._explored.found) <= MOST_STEPS else ():
             spent = self._most_spent(counter)
-            is_fixed = isinstance(inputs.caps[counter], int)
-            if spent < inputs.most(counter) and (is_fixed or not self._is_used_up(counter)):
+            if spent < max(caps[counter][0], 1):
                 yield counter, spent
-
-    def _is_used_up(self, counter: str) -> bool:
-        """Whether some run uses up a counter whose cap is an input."""
-        explored = self._explored
-        return any(
-            explored.plans.is_last(move, counter, *configuration)
-            for configuration, moves in zip(explored.found, explored.moves, strict=True)
-            for move in moves
-            if move.edge is not None and counter in move.edge.counters
-        )
 
     def _most_spent(self, counter: str) -> int:
         """The most moves in a row that spend a counter without a reset between them."""

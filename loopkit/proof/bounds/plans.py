@@ -23,9 +23,7 @@ from loopkit.proof.bounds.variables import (
     Values,
     Variable,
     Variables,
-    granted,
     number,
-    region_in,
 )
 from loopkit.values import Value
 
@@ -181,16 +179,6 @@ class Plans:
         """Whether a move changes a held value; a count may be at its maximum."""
         is_known = variable in values and variable not in self.variables.by_room
         return variable in new and not (is_known and values[variable] == new[variable])
-
-    def is_last(self, move: Move, counter: str, name: str, held: Held) -> bool:
-        """Whether surely nothing may be left of a counter after a move that spends it."""
-        values = self.values(name, held)
-        if counter in self.variables.rooms:
-            return granted(region_in(values, Variable("room", counter), ()))[0] <= 1
-        reset = move.edge is not None and counter in move.edge.resets
-        spent = 0 if reset else number(values[Variable("counter", counter)])
-        cap = Variable("input", str(self.variables.inputs.caps[counter]))
-        return granted(region_in(values, cap, self.variables.inputs.cap(counter)))[0] <= spent + 1
 
 
 def live(variables: Variables) -> Mapping[str, Mapping[Variable, None]]:
