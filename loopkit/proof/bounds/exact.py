@@ -29,7 +29,7 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, granted, number
+from loopkit.proof.bounds.variables import Region, granted, left_of, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
@@ -92,13 +92,22 @@ class Exact:
                 yield stuck_at(self._explored, first)
 
     def _counters_left(self) -> Iterator[tuple[str, int]]:
-        """The counters that no run can use up, even with the smallest cap that is no 0."""
-        caps = {c: granted(self._variables.inputs.cap(c)) for c in self._graph.caps}
-        some = [counter for counter, (_, most) in caps.items() if most > 0]
+        inputs = self._variables.inputs
+        some = [counter for counter in self._graph.caps if inputs.most(counter) > 0]
         for counter in some if len(some) * len(self._explored.found) <= MOST_STEPS else ():
             spent = self._most_spent(counter)
-            if spent < max(caps[counter][0], 1):
+            is_fixed = isinstance(inputs.caps[counter], int)
+            if spent < inputs.most(counter) and (is_fixed or not self._is_used_up(counter)):
                 yield counter, spent
+
+    def _is_used_up(self, counter: str) -> bool:
+        """Whether a run may spend the last of a counter whose cap is an input."""
+        explored = self._explored
+        return any(
+            left_of(self._variables, counter, explored.plans.values(name, held))[0] <= 1
+            for (name, held), moves in zip(explored.found, explored.moves, strict=True)
+            if any(move.edge is not None and counter in move.edge.counters for move in moves)
+        )
 
     def _most_spent(self, counter: str) -> int:
         """The most moves in a row that spend a counter without a reset between them."""

@@ -79,7 +79,6 @@ class Plans:
         """Back edges that had no room when their state decided."""
         self._known: dict[str, dict[Held, Plan]] = {name: {} for name in graph.states}
         self._split: dict[str, dict[Held, list[Held]]] = {name: {} for name in graph.states}
-        self._merged: dict[tuple[int, ...], Move] = {}
 
     def of(self, name: str, held: Held) -> Plan:
         """The plan of a state in a configuration that holds these values."""
@@ -138,16 +137,8 @@ class Plans:
             for change in self._changes(move, values):
                 way = move.event, move.edge.id if move.edge else "", move.is_spared
                 reached.setdefault((*way, change), ([], change))[0].append(move)
-        moves = tuple(self._one(moves) for moves, _ in reached.values())
+        moves = tuple(merge_moves(moves) for moves, _ in reached.values())
         return Plan(moves, tuple(change for _, change in reached.values()), ways)
-
-    def _one(self, moves: list[Move]) -> Move:
-        if len(moves) == 1:
-            return moves[0]
-        key = tuple(map(id, moves))
-        if key not in self._merged:
-            self._merged[key] = merge_moves(moves)
-        return self._merged[key]
 
     def _changes(self, move: Move, values: Values) -> Iterator[Change]:
         edge = move.edge
